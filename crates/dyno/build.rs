@@ -1,4 +1,4 @@
-//! Tells the binary which commit it was built from, if it was built from one.
+//! Stores the Git commit in the binary. A build outside of a Git repository has none.
 
 use std::process::Command;
 

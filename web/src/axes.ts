@@ -1,4 +1,4 @@
-// The frame, the axes and the texts that charts share.
+// Provides the options that all charts share: frame, axes, zoom and texts.
 import { type Choice, hasSeveralWorkloads } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import type { Show } from "./quantity.ts";
@@ -14,12 +14,13 @@ export function chartBase(name: string): Option {
   };
 }
 
-/** The grid of a chart with a single panel. The names of lines stand on the right. */
+/** The grid of a chart with a single panel. The right margin has room for the names of lines. */
 export const SINGLE_PANEL = { left: 70, right: 110, top: 24, bottom: 84 };
 
 /** Room for the values of controls between the name of a panel and its axis. */
 export const roomAbove = { grid: { top: 40 }, axis: { nameGap: 28 } };
 
+/** Returns the zoom of these x axes: by the mouse wheel and by a slider below the chart. */
 export function zoomOf(xAxisIndex: number[]): NonNullable<Option["dataZoom"]> {
   return [
     { type: "inside", filterMode: "none", xAxisIndex },
@@ -34,6 +35,7 @@ export function zoomOf(xAxisIndex: number[]): NonNullable<Option["dataZoom"]> {
   ];
 }
 
+/** Returns a linear or logarithmic y axis, as the choice says. `show` formats its labels. */
 export function yAxis(report: Report, name: string, show: Show, choice: Choice): object {
   const fontWeight = hasSeveralWorkloads(report) ? "bold" : "normal";
   const axis = {
@@ -45,15 +47,15 @@ export function yAxis(report: Report, name: string, show: Show, choice: Choice):
 }
 
 /**
- * In CSS pixels. Without it ECharts measures a letter, for which few machines that render pages
- * have a font.
+ * The height of a label in CSS pixels. Without this value ECharts measures a letter, for which few
+ * machines that render pages have a font.
  */
 const LABEL_HEIGHT = 13;
 
-/** The most lines whose names are moved apart. The names of more lines have no room. */
+/** Maximum number of lines whose names are moved apart. More names would not fit. */
 export const MOVABLE_NAMES = 8;
 
-/** Options that put its name at the end of a line, in a chart of `lines` lines. */
+/** Returns options that put the name of a line at its end, in a chart of `lines` lines. */
 export function namesOfLines(choice: Choice, lines: number): (name: string) => object {
   return (name) => ({
     endLabel: {
@@ -64,8 +66,8 @@ export function namesOfLines(choice: Choice, lines: number): (name: string) => o
       lineHeight: LABEL_HEIGHT,
       distance: 6,
     },
-    // Names of a few lines move apart. Names of many would end up far from their lines, so some of
-    // them are hidden instead.
+    // The names of a few lines move apart. The names of many lines would end up far from their
+    // lines, so some names are hidden instead.
     labelLayout: lines > MOVABLE_NAMES ? { hideOverlap: true } : { moveOverlap: "shiftY" },
   });
 }
@@ -83,7 +85,7 @@ export function textSeries(choice: Choice, data: object[]): object {
   };
 }
 
-/** A label at the end of the y axis for the values above it. It starts at `x`. */
+/** Returns a label at the end of the y axis for the values above the axis. It starts at `x`. */
 export function atEnd(choice: Choice, end: number | null, x: number, texts: string[]): object[] {
   if (end === null || texts.length === 0) return [];
   return [

@@ -1,5 +1,5 @@
-// The selection bar at the top of the page. It selects the workload, protocol, step and subjects
-// that charts, tables and cards show.
+// Creates the selection bar at the top of the page. The reader selects the workload, protocol, step
+// and subjects that charts, tables and cards show.
 import { labelledSelect, replaceOptions, Radios } from "./button.ts";
 import {
   type Choice,
@@ -14,7 +14,7 @@ import { stepName } from "./format.ts";
 import type { Report } from "./schema.ts";
 import { subjectsControl } from "./subjects.ts";
 
-/** A part of the bar: it shows the choice, and changes it. */
+/** A part of the bar, which shows the choice of the reader and changes it. */
 export interface Control {
   element: HTMLElement;
   show: (choice: Choice) => void;
@@ -22,13 +22,13 @@ export interface Control {
 
 export type Change = (part: Partial<Choice>) => void;
 
-/** The most workloads whose names stand in the bar. More would fill it. */
+/** Maximum number of workloads whose names are in the bar. More names would fill the bar. */
 const WORKLOADS_IN_A_ROW = 8;
 
 /** The value of the entry for all workloads, protocols or steps. */
 const ALL = "";
 
-/** Fills the bar. The function returned must be called at every change of the choice. */
+/** Fills the bar. Returns a function that must be called at every change of the choice. */
 export function selectionBar(
   report: Report,
   bar: HTMLElement,
@@ -51,6 +51,7 @@ export function selectionBar(
   };
 }
 
+/** Returns the control that selects a workload: radio buttons, or a select for many workloads. */
 function workloadControl(report: Report, change: Change): Control {
   const entries = (choice: Pick<Choice, "protocol">): [string, string][] => [
     ...workloadsOfProtocol(report, choice.protocol).map((name): [string, string] => [name, name]),
@@ -79,6 +80,7 @@ function workloadControl(report: Report, change: Change): Control {
   };
 }
 
+/** Returns the control that selects a protocol. */
 function protocolControl(report: Report, change: Change): Control {
   const entries = protocolsOf(report).map((name): [string, string] => [name, name]);
   const radios = new Radios("Protocol", [...entries, [ALL, "all protocols"]], (value) => {
@@ -92,6 +94,7 @@ function protocolControl(report: Report, change: Change): Control {
   };
 }
 
+/** Returns the control that selects a step. It offers the steps of the shown workloads. */
 function stepControl(report: Report, change: Change): Control {
   const entries = (choice: Pick<Choice, "workload" | "protocol">): [string, string][] => [
     [ALL, "all steps"],

@@ -7,14 +7,14 @@ import { barsHeight, labelIn, labelRoom } from "./layout.ts";
 import type { Report, SubjectResult, Summary } from "./schema.ts";
 import { subjectColour } from "./theme.ts";
 
-/** A row of the overview that is drawn, with its reference step. */
+/** A drawn row of the overview, with its reference step. */
 interface Row {
   title: string;
   arm: number;
   step: Summary;
 }
 
-/** Rows of the shown workloads and subjects whose CPU time is known, in the overview's order. */
+/** Returns the shown rows whose CPU time is known, in the order of the overview. */
 function splitRows(report: Report, choice: Choice): Row[] {
   const shown = shownWorkloads(report, choice);
   return report.overview
@@ -91,12 +91,14 @@ export const split: Figure = {
   },
 };
 
+/** Returns the shown subjects that became ready in at least one start. */
 function startedSubjects(report: Report, choice: Choice): SubjectResult[] {
   return report.subjects.filter(
     (s) => !choice.hidden.has(s.id) && s.startup_ms.ready.median !== null,
   );
 }
 
+/** Start-up times: a bar for the median of each subject, and a dot for each repeat. */
 export const startup: Figure = {
   height: (report, choice) => barsHeight(startedSubjects(report, choice).length),
   option: (report, choice) => {
@@ -116,7 +118,7 @@ export const startup: Figure = {
         type: "value",
         min: 0,
         axisLabel: { formatter: millis, hideOverlap: true },
-        name: "from exec until it was ready",
+        name: "time from exec until the server was ready",
         nameLocation: "middle",
         nameGap: 24,
       },

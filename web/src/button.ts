@@ -1,5 +1,6 @@
 // Creates buttons, selects, radio buttons and downloads for the page.
 
+/** Returns a button that calls `act` when it is clicked. */
 export function button(label: string, act: () => void): HTMLButtonElement {
   const element = document.createElement("button");
   element.type = "button";
@@ -8,7 +9,7 @@ export function button(label: string, act: () => void): HTMLButtonElement {
   return element;
 }
 
-/** A select element with a label before it. Entries are pairs of value and text. */
+/** Returns a select element in its label. Entries are pairs of value and text. */
 export function labelledSelect(
   name: string,
   entries: [string, string][],
@@ -82,6 +83,7 @@ export class Radios {
   }
 }
 
+/** Saves the content of an object URL as a file, and revokes the URL. */
 export function download(url: string, name: string): void {
   const link = document.createElement("a");
   link.href = url;

@@ -1,4 +1,5 @@
-// Draws one chart on the page, with its buttons. It redraws for themes, zooms and print.
+// Draws one chart on the page, with its buttons. The chart is drawn again for a new choice, theme,
+// size or print.
 import { button, download } from "./button.ts";
 import type { Choice } from "./choice.ts";
 import { echarts, type EChartsType, type Option } from "./echarts.ts";
@@ -8,7 +9,7 @@ import { isNarrow } from "./layout.ts";
 import type { Report } from "./schema.ts";
 import { chartTheme } from "./theme.ts";
 
-/** A4 without its margins is about this many CSS pixels wide. */
+/** The width of A4 paper without margins, in CSS pixels. */
 const PRINT_WIDTH = 680;
 
 interface Zoom {
@@ -16,12 +17,12 @@ interface Zoom {
   end: number;
 }
 
-/** Charts are drawn when they come this near to the viewport. */
+/** The distance from the viewport at which charts are drawn. */
 const NEAR_MARGIN = "100% 0px";
 
 /**
- * A chart is drawn after it has been near for this long, in milliseconds. Fast scrolling past
- * charts draws none of them.
+ * The time for which a chart must be near before it is drawn, in milliseconds. Fast scrolling past
+ * charts therefore draws none of them.
  */
 const DRAW_DELAY_MS = 40;
 
@@ -59,7 +60,7 @@ export class Chart {
     ).observe(plot);
   }
 
-  /** Buttons of this chart. */
+  /** Adds the buttons of this chart. */
   addTools(tools: HTMLElement): void {
     if (this.figure.logY !== undefined) {
       const scale = button(this.scaleLabel(), () => {
@@ -82,6 +83,7 @@ export class Chart {
     );
   }
 
+  /** Shows a new choice. A chart far from the viewport is drawn later. */
   update(choice: Choice): void {
     this.choice = choice;
     this.isStale = true;
@@ -90,8 +92,8 @@ export class Chart {
   }
 
   /**
-   * Draws the chart for paper or for the screen. For paper it draws immediately, because the
-   * browser lays out the printed page when this returns.
+   * Draws the chart for paper or for the screen. A chart for paper is drawn immediately, because
+   * the browser lays out the printed page when this method returns.
    */
   setPrinting(printing: boolean): void {
     this.isStale = true;
@@ -110,7 +112,7 @@ export class Chart {
     }
   }
 
-  /** The ECharts chart. The first call creates it. */
+  /** Returns the ECharts chart, which the first call creates. */
   private ensureChart(): EChartsType {
     if (this.chart) return this.chart;
     this.isDark = this.choice.dark;
@@ -119,9 +121,9 @@ export class Chart {
       this.plot.dataset["drawn"] = "1";
     });
     chart.on("datazoom", () => {
-      this.noteZoom();
+      this.recordZoom();
     });
-    // The observer also calls at the beginning, when the size already fits.
+    // The observer also calls back at the beginning, when the size already fits.
     new ResizeObserver(() => {
       if (!this.fitsPlot(chart)) chart.resize();
     }).observe(this.plot);
@@ -134,7 +136,7 @@ export class Chart {
     this.isDark = dark;
   }
 
-  /** Sets the height that the figure asks for, or leaves it to the style. */
+  /** Sets the height that the figure needs. Without such a height the style sheet decides. */
   private fit(): void {
     const height = this.figure.height?.(this.report, this.choice) ?? null;
     this.plot.style.height = height === null ? "" : `${height}px`;
@@ -158,6 +160,7 @@ export class Chart {
     });
   }
 
+  /** Draws the chart if the choice has changed since it was drawn. */
   private draw(): void {
     if (!this.isStale) return;
     this.isStale = false;
@@ -170,7 +173,7 @@ export class Chart {
     // `lazyUpdate` above leaves the drawing to this resize, so that the chart is drawn once.
     if (!fitsPlot) chart.resize();
     if (zoom) chart.dispatchAction({ type: "dataZoom", start: zoom.start, end: zoom.end });
-    else this.noteZoom();
+    else this.recordZoom();
   }
 
   private zoom(): Zoom | null {
@@ -179,7 +182,7 @@ export class Chart {
     return firstZoom ? { start: firstZoom.start, end: firstZoom.end } : null;
   }
 
-  private noteZoom(): void {
+  private recordZoom(): void {
     const zoom = this.zoom();
     if (zoom) this.plot.dataset["zoom"] = `${zoom.start.toFixed(2)}–${zoom.end.toFixed(2)}`;
   }

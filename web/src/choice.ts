@@ -1,4 +1,4 @@
-// The choice of the reader, and the workloads, steps and trials that it selects.
+// Defines the choice of the reader, and the workloads, steps and trials that the choice selects.
 import type { Report, Summary, TrialResult, Workload } from "./schema.ts";
 
 /** Percentiles that charts can show. */
@@ -8,23 +8,24 @@ export type Quantile = "p50" | "p90" | "p99";
 export interface Choice {
   dark: boolean;
   logY: boolean;
-  /** Whether the chart is too narrow for names beside it. */
+  /** Whether the chart is too narrow for long names on its left. */
   isNarrow: boolean;
   /** Names of hidden subjects. */
   hidden: ReadonlySet<string>;
   percentile: Quantile;
-  /** The one workload that is shown; null: all, each in a panel of its own. */
+  /** The workload that is shown; null: all workloads, each in its own panel. */
   workload: string | null;
-  /** The one protocol whose workloads are shown; null: all. */
+  /** The protocol whose workloads are shown; null: all protocols. */
   protocol: string | null;
-  /** The one step whose rows are shown, by its index in the plan; null: all steps. */
+  /** The step whose rows are shown, by its index in the plan; null: all steps. */
   step: number | null;
   /** The workload and the step of the charts of a single step. */
   at: { workload: string; step: number };
+  /** The trial in the explorer, by its index in the report. */
   trial: number;
 }
 
-/** The first choice of a page: the first workload, with all of its subjects and steps. */
+/** Returns the first choice of a page: the first workload, with all of its subjects and steps. */
 export function firstChoice(report: Report, dark: boolean): Choice {
   const [firstRow] = report.overview;
   const start: Choice = {
@@ -45,7 +46,7 @@ export function firstChoice(report: Report, dark: boolean): Choice {
     : changedChoice(report, start, { workload: firstWorkload });
 }
 
-/** The choice after a change. A workload, step or trial that it no longer shows is replaced. */
+/** Returns the choice after a change. It replaces a workload, step or trial that is now hidden. */
 export function changedChoice(report: Report, previous: Choice, change: Partial<Choice>): Choice {
   const choice = { ...previous, ...change };
   const workloads = workloadsOfProtocol(report, choice.protocol);
@@ -59,7 +60,7 @@ export function changedChoice(report: Report, previous: Choice, change: Partial<
   return choice;
 }
 
-/** Workloads that were run, in the suite's order. */
+/** Returns the workloads that were run, in the suite's order. */
 export function workloadsOf(report: Report): string[] {
   const names = new Set(report.summaries.map((s) => s.workload));
   return report.run.workloads.map((w) => w.name).filter((name) => names.has(name));
@@ -69,13 +70,13 @@ export function hasSeveralWorkloads(report: Report): boolean {
   return workloadsOf(report).length > 1;
 }
 
-/** Protocols of workloads that were run, in the suite's order. */
+/** Returns the protocols of workloads that were run, in the suite's order. */
 export function protocolsOf(report: Report): string[] {
   const names = workloadsOf(report);
   return [...new Set(report.run.workloads.filter((w) => names.includes(w.name)).map(protocolOf))];
 }
 
-/** Whether a protocol selects several workloads, so that it is worth a control of its own. */
+/** Whether a protocol selects several workloads, so that the reader needs a separate control. */
 export function hasProtocols(report: Report): boolean {
   const count = protocolsOf(report).length;
   return count > 1 && workloadsOf(report).length > count;
@@ -92,7 +93,7 @@ export function workloadsOfProtocol(report: Report, protocol: string | null): st
   return workloadsOf(report).filter((name) => matching.includes(name));
 }
 
-/** The workloads to show. */
+/** Returns the workloads to show. */
 export function shownWorkloads(
   report: Report,
   choice: Pick<Choice, "workload" | "protocol">,
@@ -103,8 +104,8 @@ export function shownWorkloads(
 }
 
 /**
- * The steps of the shown workloads, in the plan's order. The first cell measured at a step stands
- * for it.
+ * Returns the steps of the shown workloads, in the plan's order. Each step is represented by the
+ * first cell that was measured at it.
  */
 export function stepsOf(report: Report, choice: Pick<Choice, "workload" | "protocol">): Summary[] {
   const workloads = shownWorkloads(report, choice);
@@ -114,7 +115,7 @@ export function stepsOf(report: Report, choice: Pick<Choice, "workload" | "proto
   return [...firstByStep.values()].sort((a, b) => (a.step < b.step ? -1 : 1));
 }
 
-/** The cells that charts of a single step offer: one for each shown workload and step. */
+/** Returns the cells that charts of a single step offer: one for each shown workload and step. */
 export function shownSteps(
   report: Report,
   choice: Pick<Choice, "workload" | "protocol" | "step">,
@@ -129,7 +130,7 @@ function isStepShown(report: Report, choice: Choice): boolean {
   return shownSteps(report, choice).some((s) => s.workload === at.workload && s.step === at.step);
 }
 
-/** The first reference step among the shown steps, or else the first shown step. */
+/** Returns the first reference step among the shown steps, or else the first shown step. */
 function firstStep(report: Report, choice: Choice): Choice["at"] {
   const steps = shownSteps(report, choice);
   const isReference = (s: Summary): boolean =>
@@ -138,7 +139,7 @@ function firstStep(report: Report, choice: Choice): Choice["at"] {
   return { workload, step };
 }
 
-/** Indices of the trials that the choice leaves to pick from. */
+/** Returns the indices of the trials that the choice includes. */
 export function shownTrials(report: Report, choice: Choice): number[] {
   const workloads = new Set(shownWorkloads(report, choice));
   const isShown = (t: TrialResult): boolean =>
@@ -148,7 +149,7 @@ export function shownTrials(report: Report, choice: Choice): number[] {
   return report.trials.flatMap((t, index) => (isShown(t) ? [index] : []));
 }
 
-/** The name of a workload as a prefix; empty if the report has a single workload. */
+/** Returns the name of a workload as a prefix; empty if the report has a single workload. */
 export function workloadPrefix(report: Report, workload: string, between = ", "): string {
   return hasSeveralWorkloads(report) ? `${workload}${between}` : "";
 }

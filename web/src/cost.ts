@@ -1,6 +1,6 @@
 // Computes the cost of a billion requests at the prices that the reader enters on the page.
 
-/** The prices of a CPU and of a GiB for an hour, and the share of its CPUs that a server uses. */
+/** The prices of an hour of a CPU and of a GiB, and the share of its CPUs that a server uses. */
 export interface Prices {
   cpu: number;
   gib: number;
@@ -8,8 +8,8 @@ export interface Prices {
 }
 
 /**
- * The cost of a billion requests. `gibHours`: `null` if the memory is not known. `null`: a price or
- * the utilisation is not valid, or memory that is not known has a price.
+ * Returns the cost of a billion requests. It is null if a price or the utilisation is not valid, or
+ * if memory has a price and `gibHours` is null (the memory is not known).
  */
 export function costOf(
   cpuHours: number,

@@ -1,3 +1,4 @@
+// Imports the parts of ECharts that the charts use. The whole library would make each page larger.
 import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";
 import type {
   BarSeriesOption,

@@ -8,13 +8,14 @@ import { barsHeight, floorEnds, labelIn, labelRoom, ratioEnds } from "./layout.t
 import type { Report, Row } from "./schema.ts";
 import { subjectColour } from "./theme.ts";
 
+/** A row of the chart: an effect of a change on a metric. */
 interface Line {
   name: string;
   row: Row;
   arm: number;
 }
 
-/** The rows of the shown workloads and subjects that have values. */
+/** Returns the rows of the shown workloads and subjects that have values. */
 function linesOf(report: Report, choice: Choice): Line[] {
   const shown = shownWorkloads(report, choice);
   const effects = report.experiment?.effects ?? [];
@@ -31,11 +32,12 @@ function linesOf(report: Report, choice: Choice): Line[] {
 }
 
 /**
- * Whether the interval holds for these few starts alone. Such an interval is only given in words: a
- * line would look like an interval that holds for other starts.
+ * Whether the interval is valid for these few starts alone. Such an interval is only given in
+ * words, because a line would look like an interval that is valid for other starts, too.
  */
 const isOfStarts = ({ row }: Line): boolean => row.over === "rounds";
 
+/** The chart of effects. */
 export const effects: Figure = {
   height: (report, choice) => barsHeight(linesOf(report, choice).length),
   option: (report, choice) => {
@@ -65,7 +67,7 @@ export const effects: Figure = {
         },
       ];
     });
-    // Effects that fewer than four of five such comparisons would distinguish from no effect.
+    // The noise floor: fewer than four of five such comparisons detect smaller effects.
     const floors = lines.flatMap((line, place) => {
       const { estimate } = line.row;
       if (estimate === null || isOfStarts(line)) return [];

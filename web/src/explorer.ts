@@ -9,8 +9,8 @@ import type { IntervalResult, ServerInterval } from "./schema.ts";
 import { subjectColour } from "./theme.ts";
 
 /**
- * The mark in the middle of an interval whose percentile lies among the unanswered requests. The
- * percentile is p99, or p50 if the interval has few requests.
+ * Returns the mark in the middle of an interval whose percentile lies among the unanswered
+ * requests. The percentile is p99, or p50 if the interval has few requests.
  */
 function unansweredInterval(i: IntervalResult): Dot | null {
   const { longest_wait } = i.response_time_us;
@@ -19,6 +19,7 @@ function unansweredInterval(i: IntervalResult): Dot | null {
   return arrow({ value: [middle(i.start_s, i.end_s), longest_wait], note: longerThan(i) });
 }
 
+/** The chart of one trial: a lane for each quantity, over the seconds of the load. */
 export const explorer: Figure = {
   option: (report, choice) => {
     const trial = report.trials[choice.trial];
@@ -65,7 +66,7 @@ export const explorer: Figure = {
         lines: [
           { name: "server CPU", data: ofServer((i) => i.cpu) },
           ...(trial.server.intervals.some((i) => i.cpu_jit !== null)
-            ? [{ name: "of that JIT compilers", data: ofServer((i) => i.cpu_jit), dash: "dashed" }]
+            ? [{ name: "JIT compilers' part", data: ofServer((i) => i.cpu_jit), dash: "dashed" }]
             : []),
         ],
       },

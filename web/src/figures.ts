@@ -1,5 +1,5 @@
-// Lists all charts by name. This file selects values and computes none: eslint.config.js forbids
-// arithmetic outside of the files that do not know the report.
+// Lists all charts by name. This file selects values and does not compute, because results are
+// computed in crates/analysis. eslint.config.js forbids arithmetic in files that know the report.
 import { split, startup } from "./bars.ts";
 import type { Choice, Quantile } from "./choice.ts";
 import { effects } from "./effects.ts";
@@ -12,7 +12,7 @@ import type { Bounds, Quantity } from "./quantity.ts";
 import { subjectsChart, subjectsHeight } from "./rows.ts";
 import { hasSinglePlace, stepsChart, stepsHeight } from "./steps.ts";
 
-/** A chart over steps, or over subjects if there is a single step. `logY` is the first scale. */
+/** Returns a chart over steps, or over subjects if there is a single step. `logY`: first scale. */
 function stepsFigure(logY: boolean, quantity: (choice: Choice) => Quantity): Figure {
   return {
     logY,
@@ -38,7 +38,7 @@ const errors = stepsFigure(false, () => ({
   ofTrial: (t) => t.error_share,
 }));
 
-/** Bounds of a percentile that lies among the unanswered requests: it exceeds the longest wait. */
+/** Returns bounds of a percentile among the unanswered requests, which exceeds the longest wait. */
 function unanswered(q: Quantile): Bounds {
   return {
     ofTrial: ({ load, duet }) =>
@@ -49,6 +49,7 @@ function unanswered(q: Quantile): Bounds {
   };
 }
 
+/** The keys of the percentiles in a summary. */
 const RESPONSE = {
   p50: "response_p50_us",
   p90: "response_p90_us",
@@ -91,6 +92,7 @@ const memoryTime = stepsFigure(true, () => ({
   ofTrial: (t) => (t.duet ? null : t.server.memory_mb_s_per_request),
 }));
 
+/** All charts, by the name in the attribute `data-chart`. */
 export const FIGURES: Readonly<Record<string, Figure>> = {
   throughput,
   "over-time": overTime,

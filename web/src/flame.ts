@@ -16,6 +16,7 @@ import {
 } from "./icicle.ts";
 import type { Flame, Report } from "./schema.ts";
 
+/** Returns the calls of a flame graph with the names of their functions. */
 export function callsOf(flame: Flame): Call[] {
   return flame.nodes.map(([functionIndex, depth, start, samples], index) => {
     const { name = "", kind = "native", module = null } = flame.functions[functionIndex] ?? {};
@@ -24,8 +25,8 @@ export function callsOf(flame: Flame): Call[] {
 }
 
 /**
- * The test of a name that a search text asks for: a part of the name in any case, or a regular
- * expression between slashes. null: the text is empty or not a regular expression.
+ * Returns a test of names for a search text: a part of the name in any case, or a regular
+ * expression between slashes. null: the text is empty, or its regular expression is not valid.
  */
 export function matcher(text: string): ((name: string) => boolean) | null {
   const expression = /^\/(.+)\/$/.exec(text);
@@ -41,6 +42,7 @@ export function matcher(text: string): ((name: string) => boolean) | null {
   return pattern === "" ? null : (name) => name.toLowerCase().includes(pattern);
 }
 
+/** A flame graph with its search, zoom and keyboard control. */
 class FlameGraph {
   private readonly calls: Call[];
   private focusedCall: Call | null = null;
@@ -71,7 +73,7 @@ class FlameGraph {
     plot.addEventListener("keydown", (event) => {
       this.handleKey(event);
     });
-    // A closed part of the page has no width yet. It gets one when it is opened.
+    // A closed part of the page has no width until it is opened.
     new ResizeObserver(() => {
       this.draw();
     }).observe(plot);
@@ -99,6 +101,7 @@ class FlameGraph {
     );
   }
 
+  /** Returns the call that an element draws; null: the element draws none. */
   private callOf(target: EventTarget | null): Call | null {
     const index =
       target instanceof HTMLElement && this.plot.contains(target)
@@ -107,6 +110,7 @@ class FlameGraph {
     return index === undefined ? null : (this.calls[Number(index)] ?? null);
   }
 
+  /** Gives a call the whole width, or shows all calls. */
   private open(call: Call | null): void {
     this.focusedCall = call;
     this.draw();
@@ -137,12 +141,13 @@ class FlameGraph {
     this.plot.querySelector<HTMLElement>(`[data-call="${to.index}"]`)?.focus();
   }
 
-  /** The calls that are wide enough to be drawn. */
+  /** Returns the calls that are wide enough to be drawn. */
   private visibleCalls(): PlacedCall[] {
     const wide = this.plot.clientWidth;
     return visible(placeCalls(this.calls, this.flame.samples, this.focusedCall), wide);
   }
 
+  /** Describes a call: name, origin, share of samples and time per response. */
   private callText({ name, module, kind, samples }: Call): string {
     const { us_per_request: us, samples: samplesOfAll } = this.flame;
     const perResponse =
@@ -188,7 +193,7 @@ class FlameGraph {
     return box;
   }
 
-  /** The colour of a call in a saved picture. */
+  /** Returns the colour of a call in a saved picture. */
   private fill({ kind, index }: Call): string {
     const level = this.flame.levels?.[index];
     return (level === undefined ? LIGHT[kind] : LEVELS[String(level)]) ?? "#dddddd";
@@ -198,10 +203,10 @@ class FlameGraph {
   private save(): void {
     const visibleCalls = visible(
       placeCalls(this.calls, this.flame.samples, this.focusedCall),
-      PICTURE,
+      PICTURE_WIDTH,
     );
     const shapes = visibleCalls.map((placedCall) => {
-      const { x, y, wide, high, textX, textY, letters } = rectOf(placedCall, PICTURE);
+      const { x, y, wide, high, textX, textY, letters } = rectOf(placedCall, PICTURE_WIDTH);
       const { name } = placedCall.call;
       const text =
         letters > 0
@@ -211,7 +216,7 @@ class FlameGraph {
       const rect = `<rect x="${x}" y="${y}" ${size} fill="${this.fill(placedCall.call)}"/>`;
       return `<g><title>${escapeXml(this.callText(placedCall.call))}</title>${rect}${text}</g>`;
     });
-    const box = `viewBox="0 0 ${PICTURE} ${heightOf(visibleCalls)}"`;
+    const box = `viewBox="0 0 ${PICTURE_WIDTH} ${heightOf(visibleCalls)}"`;
     const font = 'font-family="monospace" font-size="11"';
     const head = `<svg xmlns="http://www.w3.org/2000/svg" ${box} ${font}>`;
     const svg = `${head}${shapes.join("")}</svg>`;
@@ -220,7 +225,7 @@ class FlameGraph {
 }
 
 /** The width of a saved picture, in pixels. */
-const PICTURE = 1200;
+const PICTURE_WIDTH = 1200;
 
 /** The light colours of the kinds of calls, as in style.css. */
 const LIGHT: Record<string, string> = {

@@ -1,13 +1,14 @@
-// Folds long texts at the top of the page to their first lines. On paper and without the viewer
-// they are whole.
+// Folds long texts at the top of the page to their first lines. On paper and without the viewer the
+// whole text is shown.
 import { button } from "./button.ts";
 
-/** The most letters of a text that is not folded. */
-const AT_A_GLANCE = 600;
+/** Maximum length of a text that is not folded, in characters. */
+const MAX_UNFOLDED = 600;
 
+/** Folds the long texts, and adds a button to each. */
 export function foldLongTexts(): void {
   for (const text of document.querySelectorAll<HTMLElement>(".answer, #answer .caveats li")) {
-    if (text.textContent.length <= AT_A_GLANCE) continue;
+    if (text.textContent.length <= MAX_UNFOLDED) continue;
     const body = document.createElement("span");
     body.className = "folded";
     body.append(...text.childNodes);

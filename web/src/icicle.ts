@@ -1,12 +1,12 @@
 // Computes positions of calls in a flame graph, callers above callees: arithmetic on samples and
-// pixels. Nothing in this file knows the report.
+// pixels. This file does not know the report.
 
 /** The height of a call in pixels. */
 export const ROW = 19;
-/** The least widths, in pixels, of a box that is drawn and of a box that has a text. */
+/** Minimum width of a drawn box, and of a box with a text, in pixels. */
 const MIN_WIDTH = 0.5;
 const MIN_TEXT_WIDTH = 28;
-/** The width of a letter in a saved picture, and of the space before the first, in pixels. */
+/** The width of a letter in a saved picture, and of the space before the text, in pixels. */
 const LETTER = 6.6;
 const MARGIN = 3;
 
@@ -29,8 +29,8 @@ export interface PlacedCall {
 }
 
 /**
- * The calls to draw while `focus` takes the whole width: the focus, its callers and its callees;
- * without a focus all calls.
+ * Returns the calls to draw while `focus` takes the whole width: the focus, its callers and its
+ * callees. Without a focus, all calls are drawn.
  */
 export function placeCalls(calls: Call[], samples: number, focus: Call | null): PlacedCall[] {
   const [from, width] = focus ? [focus.start, focus.samples] : [0, samples];
@@ -45,11 +45,11 @@ export function placeCalls(calls: Call[], samples: number, focus: Call | null): 
   });
 }
 
-/** Samples in which any call that is found takes part. Nested calls count once. */
+/** Returns the number of samples with a found call. Samples with several such calls count once. */
 export function samplesFound(calls: Call[], isFound: (name: string) => boolean): number {
   let [sum, end] = [0, 0];
   for (const call of calls) {
-    // Calls are in depth-first order: those within a call that was found end before it.
+    // Calls are in depth-first order, so calls within a found call start before its end.
     if (call.start < end || !isFound(call.name)) continue;
     sum += call.samples;
     end = call.start + call.samples;
@@ -57,7 +57,7 @@ export function samplesFound(calls: Call[], isFound: (name: string) => boolean):
   return sum;
 }
 
-/** The call to which an arrow key moves the focus. */
+/** Returns the call to which an arrow key moves the focus. */
 export function neighbour(calls: Call[], from: Call, key: string): Call | undefined {
   const within = (outer: Call, inner: Call): boolean =>
     inner.start >= outer.start && inner.start < outer.start + outer.samples;
@@ -75,27 +75,27 @@ export function neighbour(calls: Call[], from: Call, key: string): Call | undefi
   }
 }
 
-/** A part as a share of the whole: 0 to 1. */
+/** Returns a part as a share of the whole: 0 to 1. */
 export function share(part: number, whole: number): number {
   return part / whole;
 }
 
-/** The share of `total` that belongs to `samples` of all `whole` samples. */
+/** Returns the part of `total` that belongs to `samples` of all `whole` samples. */
 export function proportionalAmount(total: number, samples: number, whole: number): number {
   return (total * samples) / whole;
 }
 
-/** The calls that are wide enough to be drawn. */
+/** Returns the calls that are wide enough to be drawn. */
 export function visible(calls: PlacedCall[], pixels: number): PlacedCall[] {
   return calls.filter(({ width }) => width * pixels >= MIN_WIDTH);
 }
 
-/** The height that calls take, in pixels. */
+/** Returns the height that calls take, in pixels. */
 export function heightOf(calls: PlacedCall[]): number {
   return ROW * (1 + Math.max(0, ...calls.map(({ call }) => call.depth)));
 }
 
-/** The position of a call on the page, in CSS. */
+/** Returns the position of a call on the page, in CSS. */
 export function boxOf(
   { call, left, width }: PlacedCall,
   pixels: number,
@@ -108,7 +108,7 @@ export function boxOf(
   };
 }
 
-/** The position of a call in a saved picture, in pixels, and how many letters have room. */
+/** Returns the position of a call in a saved picture, in pixels, and how many letters fit. */
 export function rectOf(
   { call, left, width }: PlacedCall,
   pixels: number,

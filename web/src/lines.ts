@@ -27,7 +27,7 @@ import { arrow, type Dot, longerThan } from "./marks.ts";
 import type { Lifetime, LifePoint, Report, SubjectResult, Summary, TrialResult } from "./schema.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
 
-/** A subject that is shown, with its colour and dash. */
+/** A shown subject, with its colour and dash. */
 interface DrawnSubject {
   subject: SubjectResult;
   colour: string;
@@ -61,6 +61,7 @@ function trialsOfStep(report: Report, choice: Choice): DrawnTrial[] {
   );
 }
 
+/** Returns the line of a trial. Trials that are not valid are pale. */
 function lineOf({ subject, trial, colour, dash }: DrawnTrial, data: [number, number][]): object {
   return {
     type: "line",
@@ -72,12 +73,13 @@ function lineOf({ subject, trial, colour, dash }: DrawnTrial, data: [number, num
   };
 }
 
-/** The workload and step before the name of a chart; empty if there is one workload. */
+/** Returns the workload and step before the name of a chart; empty if there is one workload. */
 function stepPrefix(report: Report, { at }: Choice): string {
   const summary = summaryAt(report, at);
   return summary ? workloadPrefix(report, at.workload, `, ${stepName(summary)} · `) : "";
 }
 
+/** Returns the summary of a workload and step, for one subject or the first subject. */
 function summaryAt(report: Report, at: Choice["at"], subject?: string): Summary | undefined {
   return report.summaries.find(
     (s) =>
@@ -87,12 +89,12 @@ function summaryAt(report: Report, at: Choice["at"], subject?: string): Summary 
   );
 }
 
-/** The most lines that the list beside the pointer has room for. */
+/** Maximum number of lines in the list next to the pointer. */
 const MAX_LISTED = 20;
 
 /**
- * The list of values under the pointer, the highest first. A list of all lines of a large report
- * would cover the chart, so it is limited.
+ * Returns the list of values under the pointer, the highest first. The list is limited, because all
+ * lines of a large report would cover the chart.
  */
 function listTooltip(
   headOf: (place: number) => string,
@@ -112,7 +114,9 @@ function listTooltip(
         .sort((a, b) => (a.value[1] < b.value[1] ? 1 : -1))
         .slice(0, MAX_LISTED);
       const cutNote =
-        highest.length < points.length ? [`the highest ${highest.length} of ${points.length}`] : [];
+        highest.length < points.length
+          ? [`the highest ${highest.length} of ${points.length} lines`]
+          : [];
       const head = points[0] ? [headOf(points[0].value[0])] : [];
       return [
         ...head,
@@ -126,7 +130,7 @@ function listTooltip(
   };
 }
 
-/** Response time against percentile, the axis stretched towards 100 %. */
+/** Response time by percentile. The axis is stretched towards 100 %. */
 export const spectrum: Figure = {
   logY: true,
   option: (report, choice) => {
@@ -159,7 +163,7 @@ export const spectrum: Figure = {
   },
 };
 
-/** The mark where the unanswered requests begin. Higher percentiles exceed the longest wait. */
+/** Returns the mark where unanswered requests begin. Percentiles above exceed the longest wait. */
 function spectrumEnd({ trial, colour }: DrawnTrial): Dot | null {
   const {
     response_time_us: { longest_wait },
@@ -221,7 +225,7 @@ export const overTime: Figure = {
 };
 
 /**
- * The start and rate of each interval, and the end of the load. The drain after it is left out,
+ * Returns the start and rate of each interval, and the end of the load. The drain is excluded,
  * because it has no new requests.
  */
 function rateSeries({ load }: TrialResult): [number, number][] {
@@ -231,7 +235,7 @@ function rateSeries({ load }: TrialResult): [number, number][] {
   return lastInterval ? [...starts, [lastInterval.end_s, lastInterval.throughput_rps]] : starts;
 }
 
-/** The shaded area of the warm-up. All trials of a step have the same warm-up. */
+/** Returns the shaded area of the warm-up. All trials of a step have the same warm-up. */
 function warmupShade(trials: DrawnTrial[], choice: Choice): object {
   const ends = trials.flatMap(({ trial }) =>
     trial.load.intervals.filter((i) => i.phase === "warmup").map((i) => i.end_s),
@@ -246,7 +250,7 @@ function warmupShade(trials: DrawnTrial[], choice: Choice): object {
   };
 }
 
-/** Titles and medians of the controls whose median lies above the end of the axis. */
+/** Returns titles and medians of the controls whose median lies above the end of the axis. */
 function aboveEnd(report: Report, choice: Choice, end: number | null): string[] {
   return drawnSubjects(report, choice).flatMap(({ subject }) => {
     const median = subject.control
@@ -279,7 +283,7 @@ export const lifetimes: Figure = {
             .map((p) => `${subject.title} ${axisNumber(p.requests)}`) ?? [],
       );
     const axis = yAxis(report, "requests", axisNumber, choice);
-    // Lines end at different places, so names of many would cover other lines.
+    // Lines end at different places, so the names of many lines would cover other lines.
     const names = drawn.length > MOVABLE_NAMES ? () => ({}) : namesOfLines(choice, drawn.length);
     return {
       ...chartBase("requests over CPU time"),
@@ -317,6 +321,7 @@ export const lifetimes: Figure = {
   },
 };
 
+/** Returns the note of a point: its subject, moment, requests and CPU time. */
 function lifeNote(
   report: Report,
   subject: SubjectResult,
@@ -328,7 +333,7 @@ function lifeNote(
   return `${subject.title}, repeat ${life.repeat}\n${momentName(report, point, index)}: ${totals}`;
 }
 
-/** The moment of a point of a start: ready, warm, or after a step. */
+/** Returns the moment of a point of a start: ready, warm, or after a step. */
 function momentName(report: Report, { workload, step }: LifePoint, index: number): string {
   if (workload === null) return index === 0 ? "ready" : "warm";
   const name = report.run.workloads[workload]?.name ?? "";

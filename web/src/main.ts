@@ -1,3 +1,4 @@
+// Starts the viewer: it connects charts, tables, selection bar and other parts of the page.
 import "./style.css";
 import { selectionBar } from "./bar.ts";
 import { button, labelledSelect, download, replaceOptions } from "./button.ts";
@@ -23,9 +24,9 @@ import { isDark, onThemeChange, subjectColour } from "./theme.ts";
 /** The page and the choice of the reader. Every change redraws the parts that depend on it. */
 class Page {
   private readonly charts: Chart[] = [];
-  /** Called when the selection changes, before the charts are drawn. */
+  /** Functions to call when the selection changes, before the charts are drawn. */
   private readonly followers: ((choice: Choice) => void)[] = [];
-  /** Called at every change of the choice. */
+  /** Functions to call at every change of the choice. */
   private readonly pickers: ((choice: Choice) => void)[] = [];
   private choice: Choice;
 
@@ -33,6 +34,7 @@ class Page {
     this.choice = firstChoice(report, isDark());
   }
 
+  /** Fills the page, and redraws it for themes and print. */
   start(): void {
     this.followSelection();
     for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart]"))
@@ -61,6 +63,7 @@ class Page {
     });
   }
 
+  /** Changes the choice within the selection, and redraws the charts. */
   private change(part: Partial<Choice>): void {
     this.choice = { ...this.choice, ...part };
     this.pickers.forEach((show) => {
@@ -125,9 +128,9 @@ class Page {
     );
   }
 
-  /** The select of the step that all charts of a single step show. */
+  /** Returns the select of the step that all charts of a single step show. */
   private stepSelect(): HTMLElement {
-    // Workloads may share a step, so the key has both.
+    // Workloads may share a step, so the key has the workload and the step.
     const key = (at: Choice["at"]): string => JSON.stringify([at.workload, at.step]);
     const label = labelledSelect("Step", [], "", (value) => {
       const [workload, step] = JSON.parse(value) as [string, number];
@@ -169,7 +172,7 @@ class Page {
     });
   }
 
-  /** Shows the caveats of the trial beside its picker. */
+  /** Shows the caveats of the selected trial below its picker. */
   private showCaveats(): void {
     const list = document.createElement("ul");
     list.className = "caveats";
@@ -203,7 +206,8 @@ class Page {
   }
 }
 
-// The style of the viewer applies from here on, even if an error follows.
+// The class selects the styles of the viewer. It is set first, so that an error does not prevent
+// it.
 document.documentElement.classList.add("viewed");
 const report = readReport();
 // A page of a profile has flame graphs only, and no selection.

@@ -1,9 +1,10 @@
-// Draws the marks of single values. They show the limiter, trials that are not valid, and values
-// that are only known to exceed a bound.
+// Creates the marks of single values. A mark shows the limiter, a trial that is not valid, or a
+// value that is only known to exceed a bound.
 import { longerThanWait } from "./format.ts";
 import { wrap } from "./layout.ts";
 import type { IntervalResult, Resource, TrialResult } from "./schema.ts";
 
+/** A mark at a place of a chart. `note` is the text that the pointer shows. */
 export interface Dot {
   value: [number, number];
   symbol?: string;
@@ -18,7 +19,7 @@ export interface Dot {
 const CROSS = "path://M0,0 L8,8 M8,0 L0,8";
 const DOWN = "path://M0,0 L8,0 L4,8 Z";
 
-/** The mark of a lower bound: the true value is above it. */
+/** The mark of a lower bound: the true value is above the mark. */
 const ARROW = "path://M4,0 L8,6 L5,6 L5,14 L3,14 L3,6 L0,6 Z";
 
 function limiterSymbol(resource: Resource): string {
@@ -36,6 +37,7 @@ function limiterSymbol(resource: Resource): string {
   }
 }
 
+/** Returns the mark of a trial: its limiter, or a cross with the reason if it is not valid. */
 export function dot(t: TrialResult, value: [number, number], colour: string, note: string): Dot {
   if (!t.valid) {
     const reasons = t.caveats.filter((c) => c.severity === "invalid").map((c) => c.message);
@@ -58,17 +60,17 @@ export function dot(t: TrialResult, value: [number, number], colour: string, not
   };
 }
 
-/** The mark of a value that lies above the place of the mark. */
+/** Returns the mark of a value that lies above the place of the mark. */
 export function arrow(mark: Dot): Dot {
   return { ...mark, symbol: ARROW, symbolSize: [10, 16], symbolOffset: [0, "-50%"] };
 }
 
-/** The mark of a value above the end of its axis. It hangs down from the end. */
+/** Returns the mark of a value above the end of its axis, which hangs down from the end. */
 export function hanging(mark: Dot): Dot {
   return { ...arrow(mark), symbolOffset: [0, "50%"] };
 }
 
-/** The text of a percentile that lies among the requests without a response. */
+/** Returns the text of a percentile that lies among requests without a correct response. */
 export function longerThan(
   result: Pick<IntervalResult, "response_time_us" | "response_unanswered">,
 ): string {

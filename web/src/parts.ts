@@ -1,5 +1,5 @@
 // Shows and hides rows, columns, cards and other parts of the page. Their data attributes hold the
-// indices of their subject, workload and step in the plan. The choice selects by these alone.
+// indices of their subject, workload and step in the plan, and only these attributes decide.
 import { type Choice, shownWorkloads } from "./choice.ts";
 import type { Report } from "./schema.ts";
 
@@ -11,6 +11,7 @@ export interface PageSelection {
   step: string | null;
 }
 
+/** Returns the parts of the page that a choice shows. */
 export function selectionOf(report: Report, choice: Choice): PageSelection {
   const workloads = shownWorkloads(report, choice);
   return {
@@ -24,7 +25,7 @@ function indicesOf<T>(items: T[], isShown: (item: T) => boolean): Set<string> {
   return new Set(items.flatMap((item, index) => (isShown(item) ? [String(index)] : [])));
 }
 
-/** Whether a part is shown. An index that the part does not carry does not hide it. */
+/** Whether a part is shown. A missing attribute does not hide a part. */
 export function isShown(part: HTMLElement, selection: PageSelection): boolean {
   const { subject, workload, step } = part.dataset;
   return (
@@ -35,8 +36,8 @@ export function isShown(part: HTMLElement, selection: PageSelection): boolean {
 }
 
 /**
- * A function to call at every change of the selection. It shows and hides all parts that are not
- * rows of a table.
+ * Returns a function to call at every change of the selection. The function shows and hides all
+ * parts of the page except rows of tables.
  */
 export function partsSelector(): (selection: PageSelection) => void {
   const blocks = new Map<Element | null, HTMLElement[]>();
@@ -61,8 +62,8 @@ export function partsSelector(): (selection: PageSelection) => void {
 }
 
 /**
- * Wraps `act` so that it waits while the element is in a closed block, until the block is opened.
- * Most blocks of a large report are never opened.
+ * Returns a function that calls `act` once the block around the element is open. It saves time,
+ * because most blocks of a large report are never opened.
  */
 export function whenOpen<T>(element: Element | null, act: (value: T) => void): (value: T) => void {
   const block = element?.closest("details");
@@ -80,7 +81,7 @@ export function whenOpen<T>(element: Element | null, act: (value: T) => void): (
   };
 }
 
-/** A note above the cards of how many of them are shown. The function returned updates it. */
+/** Adds a note above the cards: how many are shown. Returns a function that updates the note. */
 export function cardsNote(): () => void {
   const note = document.createElement("p");
   note.className = "note";

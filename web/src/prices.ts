@@ -2,7 +2,7 @@
 import { costOf } from "./cost.ts";
 import { number } from "./format.ts";
 
-/** Shows the form of prices. The costs in the table below follow its values. */
+/** Shows the form for prices. The table below it shows the costs at the entered prices. */
 export function addPrices(): void {
   const form = document.getElementById("prices");
   if (!(form instanceof HTMLFormElement)) return;
@@ -32,7 +32,7 @@ export function addPrices(): void {
       if (total === null) delete cell.dataset["key"];
       else cell.dataset["key"] = String(total);
     }
-    // The note shows the prices of the suite, which no longer apply.
+    // The note has the prices of the suite, which are replaced now.
     const note = document.getElementById("at-prices");
     if (note) note.hidden = true;
   };

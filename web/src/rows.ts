@@ -1,5 +1,5 @@
-// Draws a chart of a single step: a row for each subject, in the order of the overview. Charts over
-// steps become such charts if there is only one step.
+// Draws a chart of a single step: a row for each subject, in the order of the overview. It replaces
+// a chart over steps if there is only one step.
 import { chartBase } from "./axes.ts";
 import { type Choice, shownWorkloads, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
@@ -25,13 +25,13 @@ interface Panel {
   quantity: Quantity;
   workload: string;
   rows: Row[];
-  /** The end of the axis if values of controls are cut; null: it has room for all. */
+  /** The end of the axis if values of controls are cut; null: it has room for all values. */
   end: number | null;
 }
 
 /**
- * A dot for each repeat and a bar up to the median. A logarithmic axis has no zero where bars could
- * begin, so it has a mark at the median.
+ * Returns a chart with a dot for each repeat and a bar up to the median. A logarithmic axis has no
+ * zero where bars could begin, so the median is a mark instead.
  */
 export function subjectsChart(report: Report, choice: Choice, quantity: Quantity): Option {
   const panels = shownWorkloads(report, choice).map((workload) =>
@@ -61,6 +61,7 @@ export function subjectsChart(report: Report, choice: Choice, quantity: Quantity
   };
 }
 
+/** Returns the height of the chart, in pixels. */
 export function subjectsHeight(report: Report, choice: Choice): number {
   return rowPanels(
     shownWorkloads(report, choice).map((workload) => rowsOf(report, choice, workload).length),
@@ -80,7 +81,7 @@ function panelOf(report: Report, choice: Choice, quantity: Quantity, workload: s
   };
 }
 
-/** The rows of a workload, in the order of the overview. */
+/** Returns the rows of a workload, in the order of the overview. */
 function rowsOf(report: Report, choice: Choice, workload: string): Row[] {
   const overviewRows = report.overview.filter(
     (row) => row.workload === workload && !choice.hidden.has(row.subject),
@@ -98,7 +99,7 @@ function rowsOf(report: Report, choice: Choice, workload: string): Row[] {
   );
 }
 
-/** The subject, with its step if it has several (which differ in streams or pipelines). */
+/** Returns the subject, with the step if it has several steps (of other streams or pipelines). */
 function nameOf({ subject, step }: Row, rows: Row[]): string {
   return rows.filter((row) => row.subject === subject).length > 1
     ? `${subject.title}, ${stepName(step)}`
@@ -134,7 +135,7 @@ function seriesOf(panel: Panel): object[] {
   const median = (row: Row): number | null => quantity.ofStep(row.step)?.median ?? null;
   const data = rows.map((row) => ({
     value: cutAtEnd(panel, median(row) ?? valueAbove(panel, row)),
-    // Without a median there is no bar, only a label.
+    // A row without a median has no bar, only a label.
     itemStyle: { color: colour(row), opacity: median(row) === null ? 0 : 0.35 },
     label: cutLabel(panel, row),
   }));
@@ -165,8 +166,8 @@ function cutAtEnd({ end }: Panel, value: number | null): number | null {
 }
 
 /**
- * The value of a row above the end of the axis: its median, or without one the first such trial;
- * null: none lies above the end.
+ * Returns the value of a row above the end of the axis: its median, or the first such trial if
+ * there is no median. null: no value lies above the end.
  */
 function valueAbove({ quantity, end }: Panel, { step, trials }: Row): number | null {
   const median = quantity.ofStep(step)?.median ?? null;
@@ -174,7 +175,7 @@ function valueAbove({ quantity, end }: Panel, { step, trials }: Row): number | n
   return known.find((v) => v !== null && end !== null && v > end) ?? null;
 }
 
-/** The label with its value at the end of a bar that is cut. */
+/** Returns the label at the end of a cut bar, with its value. */
 function cutLabel(panel: Panel, row: Row): object {
   const value = valueAbove(panel, row);
   if (value === null) return { show: false };
@@ -182,6 +183,7 @@ function cutLabel(panel: Panel, row: Row): object {
   return { show: true, position: "right", formatter, fontSize: 11 };
 }
 
+/** Returns the mark of a trial; null: it has no value and no bound. */
 function dotOf(panel: Panel, row: Row, place: number, t: TrialResult): Dot | null {
   const { choice, quantity, end } = panel;
   const colour = subjectColour(row.index, row.subject.control, choice.dark);
@@ -198,7 +200,7 @@ function dotOf(panel: Panel, row: Row, place: number, t: TrialResult): Dot | nul
   return pointingRight(dot(t, [bound.at, place], colour, `${note}${bound.words}`), "50%");
 }
 
-/** The mark of a value that lies to the right of its place. */
+/** Returns the mark of a value that lies to the right of the mark. */
 function pointingRight(mark: Dot, offset: string): Dot {
   return { ...arrow(mark), symbolRotate: -90, symbolOffset: [offset, 0] };
 }

@@ -1,7 +1,7 @@
-// Made by types.mjs from docs/schema/report.schema.json 7cc38c4f14e289645926fa8cbe815105913d3c9c3a0dc47a19f2021b893e1e64
+// Made by types.mjs from docs/schema/report.schema.json 26921c18d5856c491a8127b4f422922f6180422d81a7eeb397aa81d6b62a0fc7
 
 /**
- * Subject of a caveat, by its name in every report.
+ * What a caveat is about, by the name in every report.
  */
 export type Code =
   | "fell_back"
@@ -99,11 +99,11 @@ export type Code =
  */
 export type Severity = "info" | "warning" | "invalid";
 /**
- * Units of an estimate of pairs.
+ * Unit of the pairs of an estimate.
  */
 export type Over = "launches" | "rounds";
 /**
- * Relation of the ratio of two servers to the true ratio, if repeats of one are excluded for
+ * Relation of the ratio of two servers to the true ratio, if repeats of one are not valid for
  * reasons outside of the server.
  */
 export type RatioBound = "exact" | "at_least" | "at_most" | "unknown";
@@ -145,7 +145,7 @@ export type Lack =
  */
 export type Verdict = "higher" | "lower" | "same" | "not_shown" | "too_few" | "missing";
 /**
- * How arms are set against each other.
+ * How the arms of an experiment are compared.
  */
 export type ExperimentKind = "ladder" | "ablation" | "toggle" | "dose" | "matrix";
 /**
@@ -184,10 +184,13 @@ export type Resource =
  * Confidence in a verdict, the highest first.
  */
 export type Confidence = "high" | "medium" | "low";
+/**
+ * Origin of a function.
+ */
 export type FunctionKind = ("kernel" | "native" | "jit" | "inlined") | "role";
 /**
- * A function in one call path. As JSON it is a list of these four, in this order, because there
- * are thousands.
+ * A function in one call path. In JSON, a node is a list of these four numbers in this order,
+ * because there are thousands of nodes.
  *
  * @minItems 4
  * @maxItems 4
@@ -202,7 +205,7 @@ export type CgroupVersion = ("v1" | "v2") | "none";
  */
 export type AcceptedCertificates = "system" | "file" | "any";
 /**
- * By which of the kernel's interfaces the generator does its work.
+ * The kernel interface for I/O that the generator uses.
  */
 export type DriverKind = "uring" | "epoll";
 /**
@@ -210,7 +213,7 @@ export type DriverKind = "uring" | "epoll";
  */
 export type Order = "random" | "fixed";
 /**
- * How the kernel is to give CPUs to the generator's workers.
+ * Scheduling priority of the generator's workers.
  */
 export type Priority = "normal" | "realtime";
 /**
@@ -218,7 +221,7 @@ export type Priority = "normal" | "realtime";
  */
 export type ProxyProtocol = "v1" | "v2";
 /**
- * When a connection that failed is followed by the next.
+ * When a failed connection is replaced by the next one.
  */
 export type Reconnect = "backoff" | "at-once";
 /**
@@ -256,11 +259,11 @@ export type Arrivals =
  */
 export type Gaps = "even" | "exponential";
 /**
- * Treatment of a server that becomes warmer within a measured window.
+ * Treatment of a server that still becomes faster within a measured window.
  */
 export type StillWarming = "refused" | "measured";
 /**
- * Bytes of a body. In JSON a string if they are text, else `{"base64": …}`.
+ * Bytes of a body. In JSON, text is a string, and other bytes are `{"base64": …}`.
  */
 export type Body =
   | string
@@ -272,15 +275,15 @@ export type Body =
  */
 export type LimitKind = ("memory" | "open files") | "CPU quota" | "CPUs" | "CPUs (affinity)";
 /**
- * A protocol, with or without TLS, and how a connection comes to speak it.
+ * A protocol, with or without TLS, and how a connection negotiates it.
  */
 export type Protocol = "h1" | "h1-tls" | "h2" | "h2c" | "h2c-upgrade" | "auto";
 /**
- * The network that the parts of a start are in.
+ * The network of the parts of a start.
  */
 export type Isolation = "none" | "netns";
 /**
- * An optional observation, because it has a cost.
+ * An observation that is optional, because it has a cost.
  */
 export type Probe = "kernel-stamps" | "syscalls" | "every-syscall" | "states" | "modes" | "profile" | "runtime";
 export type FailureKind =
@@ -302,7 +305,7 @@ export type WarmUpEnd = "steady" | "limit" | "unanswered" | "cut_short";
  */
 export type SplitBy = "kernel" | "entries";
 /**
- * How the schedule of an open loop comes about, in one word.
+ * Kind of the schedule of an open loop.
  */
 export type Arrival = "constant" | "poisson" | "trace";
 /**
@@ -310,7 +313,7 @@ export type Arrival = "constant" | "poisson" | "trace";
  */
 export type Model = "closed" | "open";
 /**
- * The part of a trial an instant belongs to.
+ * The part of a trial to which an instant belongs.
  */
 export type Phase = ("warmup" | "measured") | "drain";
 /**
@@ -337,8 +340,8 @@ export interface Report {
   caveats: Caveat[];
   comparisons: Comparison[];
   /**
-   * Arms that were loaded at the same time, compared with the baseline; empty if an experiment
-   * defines the comparisons.
+   * Comparisons with the baseline, for arms that were loaded at the same time as the baseline.
+   * Empty if an experiment defines the comparisons.
    */
   duets: Effect[];
   /**
@@ -346,7 +349,7 @@ export interface Report {
    */
   experiment: ExperimentResult | null;
   /**
-   * Definitions of the metrics in summaries, comparisons and `wire`, by key.
+   * Definitions of the metrics whose keys summaries, comparisons and `wire` use.
    */
   metrics: Metric[];
   /**
@@ -356,28 +359,28 @@ export interface Report {
     [k: string]: NoiseFloor;
   };
   /**
-   * Nuisance factors of the starts; empty with fewer than ten starts.
+   * Influence of conditions such as the time of a start on its results; empty with fewer than
+   * ten starts.
    */
   nuisance: Nuisance[];
   overview: OverviewRow[];
   /**
-   * Profiles by cell; empty unless profiles were requested.
+   * Profiles by cell; empty if no profiles were requested.
    */
   profiles: ProfileResult[];
   /**
-   * HTTP/2 compared with HTTP/1.1, server by server; empty unless a suite has the same requests
-   * over both.
+   * Comparisons of HTTP/2 with HTTP/1.1, server by server; empty if no requests use both.
    */
   protocols: ProtocolComparison[];
   run: RunFacts;
   /**
-   * Growth of throughput with the requests in flight; empty without two levels.
+   * Growth of throughput with the requests in flight; empty with fewer than two levels.
    */
   scaling: ScalingResult[];
   schema: string;
   /**
-   * Searches of each start for the highest rate that meets the objective; empty unless a suite
-   * has `rate = "find"`.
+   * Searches of each start for the highest rate that meets the objective; empty without
+   * `rate = "find"` in the suite.
    */
   searches: SearchResult[];
   /**
@@ -405,52 +408,54 @@ export interface Report {
 }
 /**
  * The rates between which an arm stops meeting the objective with a workload, over one kind of
- * connection. A rate is decided by most of its repeats, because one may be wrong by chance.
+ * connection. Most repeats of a rate decide about it, because one may be wrong by chance.
  */
 export interface Bracket {
   /**
-   * In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
-   * Without undecided repeats.
+   * For each repeat, the highest rate that it met, below all rates that it missed. 0: the repeat
+   * missed all rates. Undecided repeats are excluded.
    */
   by_repeat_rps: number[];
   connections: number;
   /**
-   * Most repeats or searches missed the objective by incorrect or missing responses, whose share
-   * is not shown to fall with the rate: no rate is known.
+   * Whether most repeats or searches missed the objective because of incorrect or missing
+   * responses that are not shown to be rarer at lower rates. If so, no rate is known.
    */
   failures_at_any_rate: boolean;
   /**
-   * 95 % interval of that over repeats; `None`: fewer than five.
+   * 95 % interval of `by_repeat_rps`. `None`: fewer than five repeats.
    *
    * @minItems 2
    * @maxItems 2
    */
   interval_rps: [number, number] | null;
   /**
-   * Highest rate that most repeats kept, below the first decided rate that they did not keep;
-   * requests per second. `None`: no such rate.
+   * Highest rate at which most repeats met the objective, below the first decided rate at which
+   * they did not; requests per second. `None`: no such rate.
    */
   kept_rps: number | null;
   /**
-   * The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
+   * Whether the generator could not offer `missed_rps`, so that the generator may be the limit
+   * instead of the server.
    */
   limited_by_generator: boolean;
   /**
-   * The lowest rate that most repeats missed; `None`: no such rate.
+   * The lowest rate at which most repeats missed the objective. `None`: no such rate.
    */
   missed_rps: number | null;
   /**
-   * Which of several alike, from 1. Rates that were planned are taken together.
+   * Number of the pass, counted from 1, which distinguishes equal steps. Planned rates of all
+   * passes are combined.
    */
   pass: number;
   pipeline: number;
   /**
-   * Empty where rates were searched.
+   * Votes at each planned rate. Empty: rates were searched.
    */
   rates: RateVotes[];
   /**
-   * The search that chose the rates: then bounds are medians over starts. `None`: rates were
-   * planned.
+   * Counts of the searches that chose the rates. If rates were searched, the bounds are medians
+   * over starts. `None`: rates were planned.
    */
   searched: Searched | null;
   streams: number;
@@ -469,7 +474,7 @@ export interface RateVotes {
   rate_rps: number;
 }
 /**
- * Loads at one rate, and how many of them agree with what is said of it.
+ * Loads at one rate, and how many of them agree with the verdict on that rate.
  */
 export interface Votes {
   agree: number;
@@ -480,21 +485,22 @@ export interface Votes {
  */
 export interface Searched {
   /**
-   * Searches whose rate was kept by a longer load, too.
+   * Searches whose rate a longer load confirmed.
    */
   confirmed: number;
   /**
-   * Starts that failed before their search. Each counts as one that kept no rate.
+   * Starts that failed before their search. In the medians, they count as starts that met the
+   * objective at no rate.
    */
   failed_starts: number;
   /**
-   * Starts whose searches found incorrect or missing responses at any rate. Each counts as one
-   * that kept no rate, unless most starts are like that.
+   * Starts whose searches found incorrect or missing responses at any rate. If these are at most
+   * half of the starts, they count in the medians as starts that met the objective at no rate.
    */
   failing_starts: number;
   /**
-   * Length of the longest load that kept the rate, the shortest of all searches, seconds.
-   * `None`: none has found a rate.
+   * Length of each search's longest load that met the objective at its rate, seconds: the
+   * minimum over the searches. `None`: no search found a rate.
    */
   holds_s: number | null;
   /**
@@ -503,7 +509,7 @@ export interface Searched {
   limited_by_generator: number;
   loads: number;
   /**
-   * Searches that ended with bounds as close as was asked.
+   * Searches that ended with bounds as close as requested.
    */
   settled: number;
   /**
@@ -524,8 +530,8 @@ export interface CanaryResult {
    */
   piece_us: number;
   /**
-   * Time of the slowest start's piece, as a multiple of the fastest one's on the same CPU: the
-   * maximum over CPUs.
+   * Time of the slowest piece of work as a multiple of the fastest on the same CPU: the maximum
+   * over the CPUs.
    */
   slowest_to_fastest: number;
   slowest_us: number;
@@ -539,15 +545,15 @@ export interface CanaryResult {
  */
 export interface CanaryStart {
   /**
-   * Counted from 1.
+   * Number of the block, counted from 1.
    */
   block: number;
   /**
-   * CPU that ran it; `None`: any.
+   * CPU that ran the piece of work. `None`: any CPU.
    */
   cpu: number | null;
   /**
-   * Median CPU time of a piece, which excludes time taken by others. Microseconds.
+   * Median CPU time of a piece, microseconds. It excludes time that other programs took.
    */
   cpu_us: number;
   /**
@@ -577,16 +583,20 @@ export interface Caveat {
   severity: Severity;
 }
 /**
- * An arm against the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired by block.
+ * Comparison of an arm with the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired
+ * by block.
  */
 export interface Comparison {
   baseline: string;
   cell: CellKey;
   connections: number;
+  /**
+   * Ratio of CPU time per request, with its interval. `None`: as for throughput.
+   */
   cpu: PairEstimate | null;
   cpu_per_request_ratio: Repeated;
   /**
-   * The ratio of every metric by its key, those above included; unknown ones are left out.
+   * The ratio of every metric by its key, including the ratios above, without unknown ratios.
    */
   metrics: {
     [k: string]: Repeated;
@@ -601,29 +611,32 @@ export interface Comparison {
   streams: number;
   subject: string;
   /**
-   * Ratio of throughput, and of CPU time per request, with their intervals. `None`: too few
-   * repeats, or one has no value.
+   * Ratio of throughput, with its interval. `None`: too few repeats, or a repeat has no value.
    */
   throughput: PairEstimate | null;
   /**
-   * Whether `throughput_ratio` is a bound, because repeats of one of the two are excluded for
-   * reasons outside of the server. If only one of the two may do more, its repeats that only the
-   * generator limited are part of the ratio.
+   * Whether `throughput_ratio` is a bound, because repeats of one arm are not valid for reasons
+   * outside of the server. If only one arm may do more, the ratio also uses its repeats that
+   * only the generator limited: their throughput is a lower bound.
    */
   throughput_bound: RatioBound;
   throughput_ratio: Repeated;
   /**
-   * Whether the throughput of the pairs does not differ significantly ([`Pairs::are_apart`]),
-   * allowing for all arms that are compared with the baseline at this step. Also true if it does
-   * differ, but the slower one may do more (`throughput_bound`), and with a fixed order of
-   * starts.
+   * Whether the throughputs are not shown to differ. This is so in three cases:
+   *
+   * - They do not differ significantly ([`Pairs::are_apart`]). The test is corrected for all
+   *   arms that are compared with the baseline at this step.
+   * - The slower arm may do more (`throughput_bound`).
+   * - The order of starts was fixed.
+   *
+   * `None`: no pair of valid repeats.
    */
-  tie: boolean;
+  tie: boolean | null;
   workload: string;
 }
 /**
- * An arm with a workload at a step, by their indices in the plan. Trials of one cell differ only
- * by block.
+ * An arm with a workload at a step, by their indices in the plan. Each block has one trial of a
+ * cell.
  */
 export interface CellKey {
   /**
@@ -640,29 +653,31 @@ export interface CellKey {
   workload: number;
 }
 /**
- * An estimate from pairs, and its scope.
+ * An estimate of a ratio from pairs, with its limits.
  */
 export interface PairEstimate {
   /**
-   * Smallest detectable ratio above 1, or a lower one: significant in four of five such
-   * comparisons. In the rows of a comparison it is corrected for all ratios judged together. The
-   * noise is an estimate, too, so it is taken at its upper bound of 80 %: four of five such
-   * figures hold. `None`: with so few pairs no ratio is detectable.
+   * Smallest detectable ratio above 1: a true ratio of this size is significant in at least four
+   * of five comparisons like this one. In the rows of a comparison, it is corrected for all
+   * ratios that are tested together. The noise is itself an estimate, so an upper bound of the
+   * noise is used: in four of five comparisons, the true noise is below this bound. `None`: with
+   * so few pairs, no ratio is detectable.
    */
   detectable: number | null;
   high: number;
   /**
-   * Interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
-   * (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it excludes 1, all pairs
-   * tested together (Holm) differ significantly. `None`: unbounded.
+   * Wider interval: in 19 of 20 runs, such intervals of all pairs of subjects at this step
+   * contain the true ratios (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it
+   * excludes 1, the pair also differs significantly in the corrected test (Holm). `None`:
+   * unbounded.
    *
    * @minItems 2
    * @maxItems 2
    */
   interval_of_all: [number, number] | null;
   /**
-   * Whether the interval is to hold at every look and the pairs are visibly skewed. It then
-   * holds less often than stated.
+   * Whether the interval is meant to be valid after every repeat, and the pairs are
+   * significantly skewed. If so, the interval is correct less often than stated.
    */
   is_skewed: boolean;
   /**
@@ -691,22 +706,22 @@ export interface Repeated {
    */
   interval: [number, number] | null;
   /**
-   * `None`: no values, or a repeat's percentile lies among the unanswered.
+   * `None`: no values, or a repeat's percentile lies among unanswered requests.
    */
   max: number | null;
   /**
-   * `None`: no values, the middle falls among repeats whose percentile lies among the
-   * unanswered, or some repeats have too few samples for the percentile.
+   * `None`: no values, the middle repeat's percentile lies among unanswered requests, or some
+   * repeats have too few samples for the percentile.
    */
   median: number | null;
   min: number | null;
   /**
-   * One value per repeat that has one, in the order of the blocks.
+   * Known values of the repeats, in the order of the blocks.
    */
   values: number[];
 }
 /**
- * Effect of one change of an arm.
+ * Effect of the change from one arm to another.
  */
 export interface Effect {
   /**
@@ -714,17 +729,17 @@ export interface Effect {
    */
   answers: Answer[];
   /**
-   * The only difference between the two, in words; `None`: no difference, several ones, or
-   * `fixed_order`.
+   * The only difference between the two arms, in words. `None`: no difference, several
+   * differences, `not_set` or `fixed_order`.
    */
   because: string | null;
   /**
-   * Planned differences between the two; empty: they are twins.
+   * Planned differences between the two arms; empty: the arms are identical (*twins*).
    */
   changed: Change[];
   /**
-   * Whether all blocks started the two in the same order. A drift of the machine then biases
-   * their difference.
+   * Whether all blocks started the two arms in the same order. If so, a drift of the machine
+   * biases their difference.
    */
   fixed_order: boolean;
   /**
@@ -732,19 +747,19 @@ export interface Effect {
    */
   from: string;
   /**
-   * Whether a limit in which the two differ could not be set in a start of one of them. They may
-   * not differ at all.
+   * Whether a limit in which the two arms differ could not be set in one of their starts. If
+   * so, the arms may be identical.
    */
   not_set: boolean;
   rows: Row[];
   to: string;
 }
 /**
- * Answer for one cell of both sides.
+ * Summary of the comparison in one cell of both sides.
  */
 export interface Answer {
   /**
-   * Statement about `b`.
+   * Sentence on how `b` differs from `a`.
    */
   sentence: string;
   step: Shape;
@@ -756,7 +771,7 @@ export interface Answer {
   workload: string;
 }
 /**
- * Numbers that distinguish one step of a workload from another.
+ * Load point of a step: the numbers that distinguish the steps of a workload.
  */
 export interface Shape {
   connections: number;
@@ -780,11 +795,11 @@ export interface Shape {
  */
 export interface RateChange {
   /**
-   * Rate at the beginning, requests per second; `None`: the instants were recorded elsewhere.
+   * Rate at the beginning, requests per second; `None`: the start times come from a recording.
    */
   from_rps: number | null;
   /**
-   * Stretches of time with one rate, or with a rate that changes evenly.
+   * Number of periods with a constant rate, or with a rate that changes evenly.
    */
   stretches: number;
   /**
@@ -797,8 +812,8 @@ export interface RateChange {
  */
 export interface Change {
   /**
-   * `None`: withheld, because values of the environment and of requests may hold secrets, or not
-   * set.
+   * `None`: not set, or withheld because values of the environment and of requests may be
+   * secret.
    */
   from: string | null;
   to: string | null;
@@ -811,16 +826,16 @@ export interface Row {
   a: Repeated;
   b: Repeated;
   /**
-   * Most repeats of `b` are excluded because its server gave incorrect responses, failed or
-   * never became ready, and in most of `a` the server did not fail.
+   * Whether most repeats of `b` are excluded because its server gave incorrect responses, failed
+   * or never became ready, while the server of `a` worked in most repeats.
    */
   b_broke: boolean;
   /**
-   * A control: what it shows is how alike the machine was.
+   * Whether the server is a control. Its row shows how much the machine changed.
    */
   control: boolean;
   /**
-   * `None`: see `lack`.
+   * Estimate of the ratio; `None`: `lack` has the reason.
    */
   estimate: Estimate | null;
   /**
@@ -836,28 +851,29 @@ export interface Row {
    */
   over: Over | null;
   /**
-   * Chance that so many more repeats of `b` than of `a` fail, or have this percentile among
-   * requests that got no response, if the two are alike (Fisher's exact test): 0 to 1, not
-   * adjusted for other tests. `None`: no repeat of either did.
+   * Chance that so many more repeats of `b` than of `a` fail if the two are alike (Fisher's
+   * exact test): 0 to 1, not adjusted for other tests. A repeat whose percentile lies among
+   * unanswered requests is also a failure here. `None`: no repeat failed.
    */
   p_lost: number | null;
   /**
-   * Chance of a difference at least as large if there is none, with all other rows allowed for
-   * (Holm).
+   * p-value, adjusted for the tests of all rows (Holm): the chance of a difference at least as
+   * large if there is none.
    */
   p_of_all: number | null;
   /**
-   * The same chance by looking at every exchange of the two sides (signs of pairs, or divisions
-   * of all values), which asks nothing of how values are distributed. `None`: too many to look
-   * at, or nothing to exchange. Five pairs cannot have less than 0.0625.
+   * p-value of a permutation test, which assumes nothing about the distribution of the values.
+   * It exchanges the two sides in every possible way. `None`: too many ways, or nothing to
+   * exchange. Five pairs cannot have a value below 0.0625.
    */
   p_permuted: number | null;
   /**
-   * Ratio `b` ÷ `a` of each pair of repeats; empty: they are no pairs, or one has no value.
+   * Ratio `b` ÷ `a` of each pair of repeats; empty: the repeats do not form pairs, or a repeat
+   * has no value.
    */
   pairs: number[];
   /**
-   * Ratio `b` ÷ `a` of the medians; `None`: one is not known, or 0.
+   * Ratio `b` ÷ `a` of the medians; `None`: one median is unknown or 0.
    */
   ratio_of_medians: number | null;
   /**
@@ -875,14 +891,15 @@ export interface Row {
   workload: string;
 }
 /**
- * A ratio of two sides. It exists from [`REPEATS_FOR_INTERVAL`] repeats of each on.
+ * A ratio of two sides, which both have at least [`REPEATS_FOR_INTERVAL`] repeats.
  */
 export interface Estimate {
   /**
-   * Smallest detectable ratio above 1, or a lower one: significant in four of five such
-   * comparisons. In the rows of a comparison it is corrected for all ratios judged together. The
-   * noise is an estimate, too, so it is taken at its upper bound of 80 %: four of five such
-   * figures hold. `None`: with so few pairs no ratio is detectable.
+   * Smallest detectable ratio above 1: a true ratio of this size is significant in at least four
+   * of five comparisons like this one. In the rows of a comparison, it is corrected for all
+   * ratios that are tested together. The noise is itself an estimate, so an upper bound of the
+   * noise is used: in four of five comparisons, the true noise is below this bound. `None`: with
+   * so few pairs, no ratio is detectable.
    */
   detectable: number | null;
   high: number;
@@ -904,7 +921,7 @@ export interface Estimate {
  */
 export interface ExperimentResult {
   /**
-   * Effect of the level, over all levels; empty unless the experiment is a dose.
+   * Effect of the level, over all levels; empty if the arms have no levels.
    */
   doses: Dose[];
   effects: Effect[];
@@ -915,26 +932,28 @@ export interface ExperimentResult {
   kind: ExperimentKind;
 }
 /**
- * Effect of the level of a dose on a metric at one step.
+ * Effect of the level of a dose on a metric at one step. A dose is a condition that the arms set
+ * to different numbers (levels), such as a number of CPUs.
  */
 export interface Dose {
   /**
-   * Blocks in which the metric counts at every level.
+   * Blocks in which the metric has a valid repeat at every level.
    */
   counted_blocks: number;
   /**
-   * Factor of the metric when the level doubles, over blocks; `None`: too few blocks, some do
-   * not count, one has no value, or the order of starts was fixed.
+   * Factor by which the metric changes when the level doubles, over blocks. `None`: too few
+   * blocks, an excluded block, a block without a value, or a fixed order of starts.
    */
   doubling: Estimate | null;
   /**
-   * The same from the median slope; `None`: a block does not count or has no value.
+   * Median over blocks of the factor of `doubling`. `None`: an excluded block, or a block
+   * without a value.
    */
   doubling_median: number | null;
   /**
-   * Blocks in which any level was loaded. If more than the counted ones, the counted ones may be
-   * a biased selection: the fast blocks if the server failed in the others, or the slow ones if
-   * the generator was the limit.
+   * Blocks in which any level was loaded. If there are more than `counted_blocks`, the counted
+   * blocks may be a biased selection: the fast blocks if the server failed in the others, or the
+   * slow blocks if the generator was the limit.
    */
   loaded_blocks: number;
   metric: string;
@@ -952,34 +971,34 @@ export interface Metric {
    */
   key: string;
   /**
-   * Name for people.
+   * Name in reports.
    */
   title: string;
   unit: Unit;
 }
 /**
- * Spread between repeats of the same step.
+ * Noise of one metric.
  */
 export interface NoiseFloor {
   /**
-   * Smallest difference from the baseline that four of five such runs would detect, judged
-   * alone; the median over steps: 0.05 is 5 %. `None`: fewer than five repeats, or no other
-   * subject to compare with.
+   * Smallest difference from the baseline that four of five runs like this one would detect in a
+   * single comparison, as the median over steps. 0.05 is 5 %. `None`: fewer than five repeats,
+   * or no subject to compare with the baseline.
    */
   detectable: number | null;
   /**
-   * Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5
-   * %.
+   * Spread between repeats: the standard deviation of the logarithms of a step's repeats, as the
+   * median over steps. 0.05 is 5 %.
    */
   scatter: number;
   /**
-   * Steps in the median: those with three repeats or more, of all subjects. For start-up: starts
-   * of subjects.
+   * Number of steps in the median: all subjects' steps with three or more repeats. For the
+   * start-up time, it is the number of subjects.
    */
   steps: number;
 }
 /**
- * Spread between the starts of a run in one metric.
+ * Spread of one metric between the starts of a run, and the factors that explain it.
  */
 export interface Nuisance {
   factors: Share[];
@@ -992,7 +1011,7 @@ export interface Nuisance {
    */
   spread: number;
   /**
-   * Starts with a known value.
+   * Number of starts with a known value.
    */
   starts: number;
   title: string;
@@ -1006,8 +1025,8 @@ export interface Share {
    */
   factor: string;
   /**
-   * Chance of this share or a larger one if the factor has no effect, allowing for all factors
-   * of all metrics (Holm).
+   * p-value: the chance of this share or a larger one if the factor has no effect. It is
+   * adjusted for all factors of all metrics (Holm).
    */
   p: number;
   /**
@@ -1016,16 +1035,16 @@ export interface Share {
   share: number;
 }
 /**
- * One subject with one workload in the overview. Throughput is of the peak's step; response times,
- * CPU and cost are of the reference step.
+ * One subject with one workload in the overview. Throughput is from the step with the peak.
+ * Response times, CPU and cost are from the reference step.
  */
 export interface OverviewRow {
   /**
-   * Why there are no numbers, or not all; `None`: nothing is known to be missing.
+   * Why all or some numbers are missing; `None`: no failure is known.
    */
   absent: string | null;
   /**
-   * The services behind the subject.
+   * The subject's back ends.
    */
   backends: BackendRow[];
   baseline: boolean;
@@ -1051,17 +1070,18 @@ export interface OverviewRow {
   cost_per_billion_requests: number | null;
   cpu_us_per_request: number | null;
   /**
-   * Due requests without a correct response, over all its trials; `None`: no trial ran.
+   * Requests without a correct response, over all trials of the row; `None`: no trial ran.
    */
   errors: number | null;
   /**
-   * Medians of invalid repeats, for the figures above that no valid repeat has. No verdict rests
-   * on them. `None`: there are none.
+   * Medians of invalid repeats, for the figures above that no valid repeat has. They decide no
+   * verdict. `None`: no such figures.
    */
   invalid?: InvalidFigures | null;
   language: string;
   /**
-   * Bottleneck at the step of the peak or of `peak_at_least_rps`, or else at the reference step.
+   * Bottleneck at the first of these steps that is known: the step of `peak_at_least_rps`, the
+   * step of the peak, the reference step.
    */
   limiter: Resource | null;
   limiter_confidence: Confidence | null;
@@ -1073,12 +1093,12 @@ export interface OverviewRow {
   memory_peak_bytes: number | null;
   /**
    * Resources that 10⁹ requests use at the reference step, without a price; `None`: the CPU time
-   * is not known.
+   * is unknown.
    */
   paid: Paid | null;
   /**
-   * The same at both ends of the interval, or range, of the CPU time per request. `None`: not
-   * known, or one repeat only.
+   * `paid` at both ends of the interval of the CPU time per request. With too few repeats for an
+   * interval, at the lowest and the highest repeat. `None`: unknown, or only one repeat.
    *
    * @minItems 2
    * @maxItems 2
@@ -1093,9 +1113,9 @@ export interface OverviewRow {
    */
   peak_at_least_at: Shape | null;
   /**
-   * Throughput that the server reached at least, where that is above `peak_rps`. It includes
-   * repeats that are excluded only because of the generator. `None`: `peak_rps` is the most that
-   * is known.
+   * Lower bound of the server's throughput, if it is above `peak_rps`. It includes repeats that
+   * are invalid only because of the generator. `None`: no higher throughput than `peak_rps` is
+   * known.
    */
   peak_at_least_rps: Repeated | null;
   /**
@@ -1104,8 +1124,7 @@ export interface OverviewRow {
   peak_cell: CellKey | null;
   peak_connections: number | null;
   /**
-   * Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` do not rule
-   * it out.
+   * Whether the server may do more than `peak_rps`, because `peak_open_steps` is not empty.
    */
   peak_is_lower_bound: boolean;
   /**
@@ -1114,28 +1133,28 @@ export interface OverviewRow {
    */
   peak_is_offered: boolean;
   /**
-   * Levels of throughput of which the peak, or `peak_at_least_rps`, is a mean that the server
-   * did not sustain. `None`: throughput stayed on one level.
+   * Levels of throughput whose mean is the peak or `peak_at_least_rps`. The server changed
+   * between these levels and never sustained the mean. `None`: throughput stayed on one level.
    */
   peak_mixture: Mixture | null;
   /**
-   * Steps at which the server may have done more; empty: the peak is exact.
+   * Steps at which the server may have done more than `peak_rps`; empty: the peak is exact.
    */
   peak_open_steps: OpenStep[];
   /**
-   * Throughput at the step with the highest median. Steps with too few valid repeats to
-   * distinguish subjects count only if all have too few.
+   * Throughput at the step with the highest median. A step with too few valid repeats to
+   * distinguish subjects is used only if all steps have too few.
    */
   peak_rps: Repeated | null;
   peak_streams: number | null;
   /**
-   * Range of ranks in the workload, by tests of all pairs at once. `None`: a control, too few
+   * Possible ranks in the workload, by tests of all pairs together. `None`: a control, too few
    * valid repeats, or a fixed order of starts.
    */
   places: Places | null;
   reference_at: Shape;
   /**
-   * The cell at the reference step.
+   * The cell (arm, workload and step) at the reference step.
    */
   reference_cell: CellKey;
   reference_connections: number;
@@ -1144,8 +1163,8 @@ export interface OverviewRow {
    */
   reference_in_flight: number;
   /**
-   * The step of the response times, CPU and cost: of the workload's steps, the one nearest to 64
-   * requests in flight.
+   * The step of the response times, CPU and cost: the workload's step nearest to 64 requests in
+   * flight.
    */
   reference_step: number;
   response_p50_us: number | null;
@@ -1156,23 +1175,24 @@ export interface OverviewRow {
   startup_ms: number | null;
   subject: string;
   /**
-   * Number of the tie group, counted from 1: pairs of repeats do not show a member to be below
-   * the group's best. `None`: a control, too few valid repeats, or a fixed order of starts.
+   * Number of the tie group, counted from 1. No member is significantly below the best member.
+   * `None`: a control, too few valid repeats, or a fixed order of starts.
    */
   tie_group: number | null;
   /**
-   * The subject's title, with the workload's name where there are several.
+   * The subject's title, with the workload's name if there are several workloads.
    */
   title: string;
   /**
-   * The figures above divided by those of the baseline's row of the same workload. `None`: this
-   * is the baseline, only one of the two was loaded alone, or the suite names no baseline.
+   * The figures above divided by the figures of the baseline's row for the same workload.
+   * `None`: this row is the baseline's, only one of the two was loaded alone, or the suite names
+   * no baseline.
    */
   to_baseline: RowRatios | null;
   workload: string;
 }
 /**
- * A service behind a subject, in the subject's row.
+ * A back end of a subject, in the subject's row.
  */
 export interface BackendRow {
   /**
@@ -1180,7 +1200,7 @@ export interface BackendRow {
    */
   cpu_share: number | null;
   /**
-   * Per answer of the subject, at the reference step.
+   * CPU time per response of the subject, at the reference step.
    */
   cpu_us_per_request: number | null;
   /**
@@ -1189,7 +1209,7 @@ export interface BackendRow {
   memory_peak_bytes: number | null;
   name: string;
   /**
-   * Time until it was ready.
+   * Time until the back end was ready.
    */
   startup_ms: number | null;
 }
@@ -1209,12 +1229,12 @@ export interface StepCaveat {
   severity: Severity;
 }
 /**
- * The price of 10⁹ requests and its parts.
+ * The price of 10⁹ requests, and its part for memory.
  */
 export interface CostResult {
   /**
-   * The same at both ends of the interval, or range, of the CPU time per request; `None`: one
-   * repeat only.
+   * `per_billion` at both ends of the interval of the CPU time per request. With too few repeats
+   * for an interval, at the lowest and the highest repeat. `None`: one repeat only.
    *
    * @minItems 2
    * @maxItems 2
@@ -1230,8 +1250,8 @@ export interface CostResult {
   per_billion: number;
 }
 /**
- * Medians over invalid repeats. A figure is `None` if a valid repeat has it, or an invalid one
- * does not. A percentile is also `None` if the median lies among the unanswered.
+ * Medians over invalid repeats. A figure is `None` if a valid repeat has the figure, or an invalid
+ * repeat lacks it. A percentile is also `None` if the median lies among unanswered requests.
  */
 export interface InvalidFigures {
   cpu_us_per_request: number | null;
@@ -1244,14 +1264,14 @@ export interface InvalidFigures {
    */
   peak_rps: number | null;
   /**
-   * Median at the reference step, as are the fields below.
+   * Median at the reference step, like the fields below.
    */
   response_p50_us: number | null;
   response_p99_us: number | null;
 }
 /**
- * Use of 10⁹ requests on a server that uses all its CPUs fully. A server that uses the share u of
- * them is paid for 1 / u times as long.
+ * Resources for 10⁹ requests on a server that fully uses all its CPUs. If the server uses only the
+ * share u of them, it is paid for 1 / u times as long.
  */
 export interface Paid {
   /**
@@ -1259,48 +1279,52 @@ export interface Paid {
    */
   cpu_hours: number;
   /**
-   * Hours of a GiB of memory, which is held for as long as the CPUs. `None`: the memory is not
-   * known, because no repeat of the step is valid or it was not measured.
+   * Hours of a GiB of memory, which is paid for as long as the CPUs. `None`: the memory is
+   * unknown, because no repeat of the step is valid or the memory was not measured.
    */
   gib_hours: number | null;
 }
 /**
- * Levels between which throughput changed within the measured windows of a step. The server did
- * not sustain their mean.
+ * Levels of throughput within the measured windows of a step. The server did not sustain their
+ * mean.
  */
 export interface Mixture {
   /**
-   * Repeats in which throughput changed its level.
+   * Number of repeats in which throughput changed its level.
    */
   changed: number;
+  /**
+   * Median of the highest level, over the same repeats.
+   */
   highest_rps: number;
   /**
-   * Median of the lowest level, over the repeats in which throughput changed its level, and
-   * median of the highest.
+   * Median of the lowest level, over the repeats in which throughput changed its level.
    */
   lowest_rps: number;
   /**
-   * Repeats that count; if none does, those that the generator limited.
+   * Number of valid repeats. If no repeat is valid, the number of repeats that only the
+   * generator limited.
    */
   repeats: number;
 }
 /**
- * A step at which a server may have done more than its peak, because repeats are excluded for
- * reasons outside of the server.
+ * A step at which a server may have reached more than its peak, because repeats are not valid for
+ * reasons outside of the server. *Open* means undecided, and has no relation to open loops.
  */
 export interface OpenStep {
   at: Shape;
   /**
-   * `contaminated` if other programs used the CPUs in most of the refused repeats. Otherwise the
-   * reason of the first one, a generator's reason before others. `None`: no repeat ran.
+   * `contaminated` if other programs used the CPUs in most of the excluded repeats. Otherwise
+   * the reason of the first of them; a limit of the generator comes before other reasons.
+   * `None`: no repeat ran.
    */
   reason: Code | null;
   /**
-   * Repeats that are excluded for reasons outside of the server.
+   * Repeats that are not valid for reasons outside of the server.
    */
   refused: number;
   /**
-   * Repeats that were to run; 0: none of them ran.
+   * Planned repeats. 0: none of them ran.
    */
   repeats: number;
   /**
@@ -1309,15 +1333,15 @@ export interface OpenStep {
   step: number;
 }
 /**
- * Range of places of a series by its tests: counted from 1, the best first.
+ * Places that a series may have by its tests. Place 1 is the best.
  */
 export interface Places {
   best: number;
   worst: number;
 }
 /**
- * A row's figures divided by those of another row. `None`: one of the two has no figure, or the
- * divisor is 0.
+ * A row's figures divided by another row's figures. `None`: one of the two rows lacks the figure,
+ * or the divisor is 0.
  */
 export interface RowRatios {
   cpu_per_request: number | null;
@@ -1327,8 +1351,8 @@ export interface RowRatios {
    */
   peak_rps: number | null;
   /**
-   * Lower bound of the ratio of the peaks, if this row's peak is a lower bound and the other's
-   * is exact.
+   * Lower bound of the ratio of the peaks, if this row's peak is a lower bound and the other
+   * row's peak is exact.
    */
   peak_rps_at_least: number | null;
   response_p50: number | null;
@@ -1345,7 +1369,7 @@ export interface ProfileResult {
    */
   cpu_us_per_request: number | null;
   /**
-   * Reasons why other trials of the cell have none, as sentences.
+   * Reasons why other trials of the cell have no profile, as sentences.
    */
   failures: string[];
   /**
@@ -1357,8 +1381,8 @@ export interface ProfileResult {
    */
   running: Flame | null;
   /**
-   * Share of the server's CPU time that the samples cover. Processes that ended early, or were
-   * not yet known, used the rest. `None`: unknown.
+   * Share of the server's CPU time that the samples cover. The rest was used by processes that
+   * ended early or were not yet monitored. `None`: unknown.
    */
   sampled_share: number | null;
   /**
@@ -1366,7 +1390,7 @@ export interface ProfileResult {
    */
   throughput_rps: number | null;
   /**
-   * Trials whose profiles are combined, by their places in the run.
+   * Numbers of the trials whose profiles are combined, counted from 1 in the order of the plan.
    */
   trials: number[];
   /**
@@ -1383,18 +1407,18 @@ export interface ProfileResult {
  */
 export interface Flame {
   /**
-   * Shares of the samples by the origin of the innermost function: the kernel, a file, code
-   * compiled just in time.
+   * Shares of the samples by the origin of the innermost function: the kernel, a file, or code
+   * that was compiled just in time.
    */
   by_origin: Share2[];
   functions: Function[];
   /**
-   * Functions by own samples, the most first.
+   * Functions with the most own samples, in descending order.
    */
   hottest: Hot[];
   /**
-   * Difference of each node in time per response from another profile: −3 (much less) to 3 (much
-   * more). 0: no difference that the samples could show. `None`: no other profile.
+   * For each node, how its time per response differs from another profile: −3 (much less) to 3
+   * (much more). 0: no significant difference. `None`: no other profile.
    */
   levels: number[] | null;
   /**
@@ -1402,11 +1426,12 @@ export interface Flame {
    */
   lost: number;
   /**
-   * Share of the samples in which all functions have names; an address in a file is not a name.
+   * Share of the samples in which all functions have names: 0 to 1. An address in a file is not
+   * a name.
    */
   named_share: number;
   /**
-   * Nodes depth first, each before its callees; invisibly small ones are left out.
+   * Nodes in depth-first order, each before its callees. Invisibly small nodes are omitted.
    */
   nodes: Node[];
   samples: number;
@@ -1423,17 +1448,20 @@ export interface Flame {
    */
   whole_share: number;
 }
+/**
+ * Share of the samples with one origin of the innermost function: 0 to 1.
+ */
 export interface Share2 {
   name: string;
   share: number;
 }
 /**
- * A function in a flame graph, or the role of the threads that ran it.
+ * A function in a flame graph, or a role of threads.
  */
 export interface Function {
   kind: FunctionKind;
   /**
-   * The file that it was loaded from; `None`: no file.
+   * The file with the function's code; `None`: no file.
    */
   module: string | null;
   name: string;
@@ -1444,7 +1472,7 @@ export interface Function {
 export interface Hot {
   function: number;
   /**
-   * Share of the samples in which it was the innermost: 0 to 1.
+   * Share of the samples in which the function is the innermost one: 0 to 1.
    */
   own_share: number;
   /**
@@ -1457,8 +1485,8 @@ export interface Hot {
   share: number;
 }
 /**
- * One server with the same requests over HTTP/2 and HTTP/1.1, both with TLS or both without.
- * Ratios are HTTP/2 ÷ HTTP/1.1, of repeats paired by block.
+ * Comparison of HTTP/2 with HTTP/1.1 for one server and the same requests, both with TLS or both
+ * without. Ratios are HTTP/2 ÷ HTTP/1.1, of repeats paired by block.
  */
 export interface ProtocolComparison {
   /**
@@ -1474,8 +1502,8 @@ export interface ProtocolComparison {
    */
   baseline_pipeline: number;
   /**
-   * Arm over HTTP/1.1: the same arm, or, if it has no numbers there, another variant of its
-   * server.
+   * Arm over HTTP/1.1: the same arm, or another variant of its server if this arm has no numbers
+   * over HTTP/1.1.
    */
   baseline_subject: string;
   /**
@@ -1506,12 +1534,14 @@ export interface ProtocolComparison {
    */
   subject: string;
   /**
-   * Whether `throughput_ratio` is a bound, because repeats of one side are excluded for reasons
-   * outside of the server. Repeats that only the generator limited are then part of the ratio.
+   * Whether `throughput_ratio` is a bound, because repeats of one protocol are not valid for
+   * reasons outside of the server. Repeats that only the generator limited are not valid, but
+   * this ratio uses their throughput as a lower bound.
    */
   throughput_bound: RatioBound;
   /**
-   * Unknown if repeats of both sides are excluded for reasons outside of the server.
+   * Ratio of throughput. It has no values if repeats of both protocols are not valid for reasons
+   * outside of the server.
    */
   throughput_ratio: Repeated;
   /**
@@ -1529,17 +1559,17 @@ export interface RunFacts {
    */
   answered_after: number | null;
   /**
-   * Whether the run could end as soon as its question was answered: intervals of ratios hold at
-   * every look.
+   * Whether the run could end as soon as its question was answered. If so, intervals of ratios
+   * are valid after every repeat.
    */
   at_every_look: boolean;
   /**
-   * Names of the arms that were planned to be loaded at the same time; empty: each ran alone on
-   * its CPUs, or took turns.
+   * Names of the arms that were planned to be loaded at the same time; empty: arms ran one at a
+   * time, or took turns.
    */
   at_once: string[];
   /**
-   * Name of the arm that others are compared with; `None`: the suite names none.
+   * Name of the arm with which the others are compared; `None`: the suite names no baseline.
    */
   baseline: string | null;
   command: string[];
@@ -1551,7 +1581,7 @@ export interface RunFacts {
   markers: Marker[];
   /**
    * Measurement from which the load's rates are derived; `None`: the rates are absolute, or
-   * there are none.
+   * there are no rates.
    */
   measured_first: MeasuredFirst | null;
   /**
@@ -1559,8 +1589,8 @@ export interface RunFacts {
    */
   objective: string | null;
   /**
-   * Share of the measured time that was spent on reading counters, on the generator's CPUs: the
-   * median over the trials. `None`: no trial has it.
+   * Share of the measured time in which dyno read counters on the generator's CPUs: the median
+   * over the trials. `None`: unknown in all trials.
    */
   observing_share: number | null;
   /**
@@ -1568,17 +1598,16 @@ export interface RunFacts {
    */
   order: string[][];
   /**
-   * Trials that are invalid because of other programs. `None`: there are none.
+   * Trials that are invalid because of other programs; `None`: no such trials.
    */
   other_programs?: DisturbedSteps | null;
   /**
-   * Names of the suite's profiles that were applied; later ones override earlier ones.
+   * Names of the applied profiles of the suite. Later profiles override earlier ones.
    */
   profiles: string[];
   repeats: number;
   /**
-   * Searches for a rate (`rate = "find"`) that were not completed after a trial: the run was
-   * interrupted.
+   * Searches for a rate (`rate = "find"`) that are missing because the run was interrupted.
    */
   searches_missing: number;
   seed: number;
@@ -1595,7 +1624,7 @@ export interface RunFacts {
   swaps_cpus: boolean;
   trials_done: number;
   /**
-   * Number of invalid trials, without those of a control that was expected to refuse, and did.
+   * Number of invalid trials, except trials of a control that refused connections as expected.
    */
   trials_invalid: number;
   trials_planned: number;
@@ -1610,7 +1639,7 @@ export interface RunFacts {
  */
 export interface Cost {
   /**
-   * Hours after which a server is started anew; `None`: it never is.
+   * Hours after which a server is restarted; `None`: the server is never restarted.
    */
   lifetime_hours: number | null;
   /**
@@ -1618,37 +1647,39 @@ export interface Cost {
    */
   per_gib_hour: number | null;
   /**
-   * Price of a CPU for an hour, used or not.
+   * Price of a CPU for an hour, whether it is used or idle.
    */
   per_vcpu_hour: number;
   /**
-   * Share of its CPUs that a server may use on average: above 0, up to 1. `None`: all of them.
+   * Share of its CPUs that a server may use on average: above 0, up to 1. `None`: all its CPUs.
    */
   utilisation: number | null;
 }
 /**
- * Facts about the machine and about this dyno, read when the run began.
+ * Facts about the machine and this version of dyno, read when the run began.
  */
 export interface Facts {
   cgroup: CgroupVersion;
   clock_source: string | null;
   cpu_model: string | null;
   /**
-   * CPUs that dyno may use. A quota of less makes it fewer than its servers may run on.
+   * Number of CPUs that dyno may use. With a CPU quota it may be below the number of CPUs on
+   * which servers may run.
    */
   cpus: number;
   /**
-   * The commit dyno was built from, if known.
+   * The commit from which dyno was built; `None`: unknown.
    */
   dyno_commit: string | null;
   dyno_version: string;
   /**
-   * For instance `performance`; `None` where the machine does not report it.
+   * Such as `performance`; `None`: the machine does not report it.
    */
   governor: string | null;
   /**
-   * Whether the kernel bills the time of interrupts to no program
-   * (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown, or not recorded by earlier versions.
+   * Whether the CPU time of a program excludes the interrupts that the kernel handled while the
+   * program ran (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown, or not recorded by earlier
+   * versions.
    */
   irq_time_accounting?: boolean | null;
   kernel: string | null;
@@ -1672,7 +1703,7 @@ export interface Facts {
    */
   privileged: boolean;
   /**
-   * Settings of the kernel that change what servers do, by name.
+   * Kernel settings that affect servers, by name.
    */
   sysctls: [string, string][];
   /**
@@ -1680,17 +1711,17 @@ export interface Facts {
    */
   tick_accounting: boolean | null;
   /**
-   * Connections that the kernel tracks at most, where it tracks loopback; `None`: not
-   * tracked, or unknown.
+   * Maximum number of connections that the kernel tracks; `None`: it does not track connections
+   * over loopback, or unknown.
    */
   tracking_most?: number | null;
   /**
-   * For instance `kvm`; `none` on bare metal as far as can be seen.
+   * Such as `kvm`; `none`: no virtualisation was detected.
    */
   virtualisation: string | null;
 }
 /**
- * Something that could not be measured or done.
+ * A measurement or an action that failed.
  */
 export interface Missing {
   mend: string;
@@ -1699,23 +1730,25 @@ export interface Missing {
 }
 export interface Load {
   /**
-   * Interval of full checks: one in this many responses; 1: every one, 0: none.
+   * Interval of full checks: one in this many responses is checked in full. 1: every response;
+   * 0: none.
    */
   check_one_in: number;
   connect_timeout_ns: number;
   connection?: ConnectionSettings;
   /**
-   * How long what is in flight may go on after the measured window.
+   * Maximum time after the measured window in which requests in flight may end.
    */
   drain_ns: number;
   driver: DriverKind;
   /**
-   * 0: no set time; a load without a suite may end after so many requests, or when the user ends
-   * it.
+   * Planned length of the measured window; 0: no planned length. A load without a suite may end
+   * after a number of requests, or when the user ends it.
    */
   duration_ns: number;
   /**
-   * From sent to the first byte; `None`: only the whole response has a limit.
+   * Maximum time from sending a request to the first byte of its response; `None`: only the
+   * complete response has a limit.
    */
   first_byte_timeout_ns: number | null;
   /**
@@ -1743,25 +1776,25 @@ export interface Load {
   ramp_connections_ns: number | null;
   reconnect: Reconnect;
   /**
-   * Requests in all; `None`: as many as the window allows, which is what suites ask for.
+   * Total number of requests; `None`: no limit, as in all suites.
    */
   requests: number | null;
   /**
-   * `None`: as long as the server likes.
+   * `None`: no limit, so that only the server ends connections.
    */
   requests_per_connection: number | null;
   spin: Spin;
   /**
-   * Distinct steps. The trials hold which of them a workload has: protocols have streams or
-   * pipelines.
+   * Distinct steps. A workload has only some of these steps, because a protocol has either
+   * streams or pipelines. The list of trials shows which.
    */
   steps: Step[];
   still_warming: StillWarming;
   threads: number;
   timeout_ns: number;
   /**
-   * Each start is warmed before its first step until it is steady; `None`: not beyond what the
-   * steps do themselves.
+   * Warm-up of each start before its first step, until the server is steady; `None`: only the
+   * steps' own warm-ups.
    */
   until_steady: UntilSteady | null;
   /**
@@ -1805,17 +1838,18 @@ export interface TlsSettings {
  */
 export interface Http2 {
   /**
-   * The same for a connection's streams together.
+   * The window of all streams of a connection together is 2^`connection_window_bits` − 1 bytes.
+   * 10 to 30.
    */
   connection_window_bits: number;
   /**
-   * Bytes of the table in which a server may keep headers of its responses
+   * Bytes of the table in which a server may store headers of its responses
    * (SETTINGS_HEADER_TABLE_SIZE).
    */
   header_table_size: number;
   /**
-   * Each stream's window is 2^this − 1 bytes: how much of a response a server may send before it
-   * needs a window update. 10 to 30.
+   * Each stream's window is 2^`window_bits` − 1 bytes. A server can send this many bytes of a
+   * response before it needs a window update. 10 to 30.
    */
   window_bits: number;
 }
@@ -1830,7 +1864,7 @@ export interface Step {
    */
   pass: number;
   /**
-   * Requests in flight per connection without waiting for responses.
+   * Requests in flight per connection of HTTP/1.1 (pipelining).
    */
   pipeline: number;
   /**
@@ -1839,7 +1873,7 @@ export interface Step {
   streams: number;
 }
 /**
- * A stretch of time over which the rate goes evenly from one value to another, requests per
+ * A stretch of time over which the rate changes linearly from one value to another, requests per
  * second.
  */
 export interface Segment {
@@ -1848,7 +1882,7 @@ export interface Segment {
   to_rate: number;
 }
 /**
- * How long a start is warmed at most that does not become steady.
+ * Limit of a warm-up that runs until the server is steady.
  */
 export interface UntilSteady {
   limit_ns: number;
@@ -1861,16 +1895,16 @@ export interface Marker {
   label: string;
 }
 /**
- * A run from whose results the rates of another run were computed.
+ * An earlier run. Its results determined the rates of this run.
  */
 export interface MeasuredFirst {
   capacities: Capacity[];
   /**
-   * Subjects that failed in some of its repeats. Older archives do not have them.
+   * Subjects that failed in some repeats of the earlier run. Older archives do not have them.
    */
   failures?: CapacityFailures[];
   /**
-   * Its id.
+   * The id of the earlier run.
    */
   run: string;
   /**
@@ -1879,7 +1913,7 @@ export interface MeasuredFirst {
   shares: number[];
 }
 /**
- * Capacity of the slowest subject of a suite with a workload.
+ * Throughput of a suite's slowest subject with a workload, from which rates are computed.
  */
 export interface Capacity {
   /**
@@ -1893,7 +1927,8 @@ export interface Capacity {
   workload: string;
 }
 /**
- * Failures of a subject in the run that measured capacities. Its capacity is of the other repeats.
+ * Failures of a subject in the run that measured capacities. The subject's capacity comes from the
+ * other repeats.
  */
 export interface CapacityFailures {
   /**
@@ -1919,7 +1954,7 @@ export interface DisturbedSteps {
    */
   cpu_share: number | null;
   /**
-   * Names of the programs, by CPU time; empty: no program is visible from here.
+   * Names of the programs that used most CPU time. Empty: the names are not visible from here.
    */
   names: string[];
   trials_invalid: number;
@@ -1930,8 +1965,8 @@ export interface DisturbedSteps {
 export interface Workload {
   name: string;
   /**
-   * The requests are a page: the first is its document, and the others, which it refers to,
-   * follow once it is there.
+   * The requests are a page: the first request is its document. The other requests are its
+   * resources, and start when the document is complete.
    */
   page?: Page | null;
   /**
@@ -1939,7 +1974,7 @@ export interface Workload {
    */
   protocol: string;
   /**
-   * At least one.
+   * Requests, at least one.
    */
   requests: Request[];
   /**
@@ -1962,7 +1997,7 @@ export interface Page {
   connections: number;
 }
 /**
- * A request and the answer it should get. Path, header values and body may hold placeholders
+ * A request and its expected response. Path, header values and body may contain placeholders
  * (docs/reference/suite-keys.md).
  */
 export interface Request {
@@ -1973,13 +2008,13 @@ export interface Request {
   name: string;
   path: string;
   /**
-   * How often it is chosen, in proportion to the weights of the others.
+   * How often the request is chosen, in proportion to the weights of the other requests.
    */
   weight: number;
 }
 /**
- * Expectations of a correct response. Other parts are not checked. Without a status any from 200
- * to 399 is correct.
+ * Expectations of a correct response. Fields that are `None` or empty are not checked, except for
+ * the status: if `status` is `None`, every status from 200 to 399 is correct.
  */
 export interface Expect {
   /**
@@ -1999,11 +2034,12 @@ export interface Expect {
    */
   body_sha256: string | null;
   /**
-   * Headers that must be there, with this value if one is given.
+   * Headers that the response must have, with this value if there is one.
    */
   headers: [string, string | null][];
   /**
-   * Headers that must be there, with an expression that must match in the value of one of them.
+   * Headers that the response must have, with an expression that must match the value of one
+   * header of that name.
    */
   headers_match: [string, string][];
   /**
@@ -2011,7 +2047,7 @@ export interface Expect {
    */
   json: [string, unknown][];
   /**
-   * JSON pointers, with an expression that must match the text or number there.
+   * JSON pointers, with an expression that must match the text or number at the pointer.
    */
   json_match: [string, string][];
   status: number | null;
@@ -2023,18 +2059,18 @@ export interface Expect {
 export interface ScalingResult {
   arm: number;
   /**
-   * Requests in flight above which more of them add little throughput (Satopää et al. 2011).
-   * `None`: fewer than four levels, no bend beyond the noise, one repeat, or a level at or above
-   * the bend is among `open_levels`.
+   * Requests in flight above which more requests add little throughput (Satopää et al. 2011).
+   * `None`: fewer than four levels, no bend beyond the noise, a single repeat, or a level at or
+   * above the bend in `open_levels`.
    */
   knee: number | null;
   /**
-   * `None`: fewer than six levels.
+   * Fit of the Universal Scalability Law; `None`: fewer than six levels.
    */
   law: LawResult | null;
   levels: ScalingLevel[];
   /**
-   * Levels at which the server may have done more, because repeats are excluded for reasons
+   * Levels at which the server may have done more, because repeats are not valid for reasons
    * outside of the server.
    */
   open_levels: number[];
@@ -2049,21 +2085,21 @@ export interface ScalingResult {
  */
 export interface LawResult {
   /**
-   * Cost of each request in flight to each other.
+   * Coherency: cost of each pair of requests in flight.
    */
   kappa: Coefficient;
   /**
-   * Requests per second with one in flight.
+   * Requests per second with one request in flight.
    */
   lambda: Coefficient;
   /**
-   * Highest throughput by the law, or its limit; `None`: it grows without limit, or is not
-   * known, as for `peak_at`.
+   * Highest throughput by the law, or its limit. `None`: throughput grows without limit, or is
+   * unknown at the highest levels.
    */
   most_rps: number | null;
   /**
    * Requests in flight with the highest throughput by the law. `None`: throughput never falls,
-   * or is not known at the highest levels (`open_levels`).
+   * or is unknown at the highest levels (`open_levels`).
    */
   peak_at: number | null;
   /**
@@ -2071,17 +2107,20 @@ export interface LawResult {
    */
   sigma: Coefficient;
   /**
-   * The largest residual, as a share. Far above the noise, the law does not fit this server.
+   * Largest absolute residual, as a share. If it is far above the noise, the law does not fit
+   * this server.
    */
   worst_residual: number;
 }
 /**
- * A coefficient, with its 95 % interval over launches (the jackknife's error and Student's t,
- * Tukey 1958). `None`: fewer than five launches, or the fit holds it at 0 with all launches or
- * without one of them. Its uncertainty is then unknown.
+ * A coefficient of the law.
  */
 export interface Coefficient {
   /**
+   * 95 % interval over launches (the jackknife's error and Student's t, Tukey 1958). `None`:
+   * fewer than five launches, or a coefficient of 0 in the fit with all launches or without one
+   * of them.
+   *
    * @minItems 2
    * @maxItems 2
    */
@@ -2098,7 +2137,7 @@ export interface ScalingLevel {
   fitted_rps: number | null;
   in_flight: number;
   /**
-   * Measured throughput above the law, as a share of it.
+   * Difference of the measured throughput from the law, as a share of the law's throughput.
    */
   residual: number | null;
   /**
@@ -2115,7 +2154,7 @@ export interface SearchResult {
   pass: number;
   pipeline: number;
   /**
-   * Counted from 1.
+   * Number of the repeat, counted from 1.
    */
   repeat: number;
   result: CapacityResult;
@@ -2131,22 +2170,27 @@ export interface SearchResult {
  */
 export interface CapacityResult {
   /**
+   * Address of the connections of all loads. A name is resolved once per search. Absent: not
+   * recorded.
+   */
+  address?: string | null;
+  /**
    * Whether a longer load met the objective at `kept_rps`, too.
    */
   confirmed: boolean;
   /**
-   * At `missed_rps` at least half of the places for requests were taken on average, so requests
-   * may have waited in the generator for a free connection.
+   * Whether at `missed_rps` at least half of the possible requests were in flight on average. If
+   * so, requests may have waited in the generator for a free connection.
    */
   connections_taken: boolean;
   /**
-   * Why the search ended before its end; `None`: it did not.
+   * Why the search ended early. `None`: the search was complete.
    */
   ended: string | null;
   /**
-   * Incorrect or missing responses missed the objective, and their share is not shown to fall
-   * with the rate. Then no rate is known, and `kept_rps` and `missed_rps` are `None`. `None`:
-   * something else missed it, or they are rarer at lower rates.
+   * Shares of incorrect or missing responses, if the objective was missed because of them and
+   * they are not shown to be rarer at lower rates. In this case no rate is known, so `kept_rps`
+   * and `missed_rps` are `None`. `None`: not this case.
    */
   failures_at_any_rate: FailureShares | null;
   /**
@@ -2159,12 +2203,13 @@ export interface CapacityResult {
    */
   import_changes?: ImportChange[];
   /**
-   * Number of loads at each of the two rates that agree with it; zeros: there is none.
+   * Number of loads at each of the two rates that agree with the verdict on the rate. Zeros:
+   * there is no such rate.
    */
   kept_by: Votes;
   /**
-   * The highest rate at which all requests together met the objective, below all at which they
-   * did not; requests per second. `None`: none did.
+   * The highest rate at which all requests together met the objective, below all rates at which
+   * they missed it; requests per second. `None`: no such rate.
    */
   kept_rps: number | null;
   /**
@@ -2177,13 +2222,13 @@ export interface CapacityResult {
    */
   least_rps: number | null;
   /**
-   * The generator or the machine, not the server, was the limit at `missed_rps`: the server may
-   * do more.
+   * Whether the generator or the machine, and not the server, was the limit at `missed_rps`. The
+   * server may reach more.
    */
   limited_by_generator: boolean;
   missed_by: Votes;
   /**
-   * The lowest rate at which they missed it. `None`: none did.
+   * The lowest rate at which all requests together missed the objective. `None`: no such rate.
    */
   missed_rps: number | null;
   missed_together: CapacityTrial | null;
@@ -2197,8 +2242,8 @@ export interface CapacityResult {
   percentile_unknown: number;
   schema: string;
   /**
-   * Whether the two lie as close to each other as was asked, and no longer load has contradicted
-   * the first.
+   * Whether the two rates are as close as requested, and no confirming load (a longer load at
+   * `kept_rps`) missed the objective.
    */
   settled: boolean;
   /**
@@ -2216,11 +2261,11 @@ export interface FailureShares {
   requests_below: number;
 }
 /**
- * The changes of one kind that an import made to what another tool sent or recorded.
+ * The changes of one kind that an import made to the requests of another tool.
  */
 export interface ImportChange {
   /**
-   * Occurrences.
+   * Number of changes.
    */
   count: number;
   /**
@@ -2241,27 +2286,27 @@ export interface ImportChange {
  */
 export interface CapacityTrial {
   /**
-   * Incorrect or missing responses missed it.
+   * Whether incorrect or missing responses missed the objective.
    */
   by_failures: boolean;
   /**
-   * A longer load, to confirm the result of shorter ones.
+   * Whether this is a longer load, which confirms the result of shorter loads.
    */
   confirms: boolean;
   /**
-   * Length of its window, seconds.
+   * Length of the load's window, seconds.
    */
   duration_s: number;
   /**
-   * Share of the requests that were due without a correct response: 0 to 1.
+   * Share of the window's requests without a correct response: 0 to 1.
    */
   error_share: number;
   /**
-   * Half of the places for requests or more were taken on average.
+   * Whether at least half of the possible requests were in flight on average.
    */
   full: boolean;
   /**
-   * The generator, and not the server, missed it.
+   * Whether the objective was missed because of the generator, and not because of the server.
    */
   generator: boolean;
   kept: boolean;
@@ -2274,33 +2319,33 @@ export interface CapacityTrial {
    */
   rate_rps: number;
   /**
-   * Requests that were due.
+   * Requests of the window: scheduled in it, or carried into it.
    */
   requests: number;
   response_p50_us: number | null;
   response_p99_us: number | null;
   throughput_rps: number;
   /**
-   * The load was too short for a percentile of the objective: it is neither kept nor missed.
+   * Whether the load was too short for a percentile of the objective. If so, the objective is
+   * neither kept nor missed.
    */
   too_short: boolean;
 }
 /**
- * One arm of the run: a subject under one set of conditions. A subject with a single arm has one
- * entry.
+ * Result of one arm of the run: a subject under one set of conditions.
  */
 export interface SubjectResult {
   /**
-   * The services that the subject needs, in the order of their starts.
+   * The subject's back ends, in the order of their starts.
    */
   backends: BackendResult[];
   /**
-   * The program that the subject's busiest process runs; `None`: not read, or not readable.
+   * Program of the subject's busiest process; `None`: not read, or not readable.
    */
   binary: Binary | null;
   build: BuildResult | null;
   /**
-   * Every check, summarised over all starts and moments.
+   * Every check, summarized over all starts, before, during and after the load.
    */
   checks: CheckSummary[];
   conditions: ConditionsResult;
@@ -2320,11 +2365,11 @@ export interface SubjectResult {
   idle: Idle | null;
   language: string;
   /**
-   * Answers and CPU time of its starts over their whole lives.
+   * Responses and CPU time of each start over its whole life.
    */
   lifetimes: Lifetimes;
   /**
-   * Limits as read back in its first start.
+   * Limits as read back in the arm's first start.
    */
   limits: LimitReadBack[];
   /**
@@ -2345,7 +2390,7 @@ export interface SubjectResult {
    */
   startup_ms: Startup;
   /**
-   * Starts whose processes had to be killed.
+   * Number of starts whose processes had to be killed.
    */
   stop_killed: number;
   /**
@@ -2360,22 +2405,23 @@ export interface SubjectResult {
    */
   warm_up_s: Repeated;
   /**
-   * Warm-up of each start before its first trial; empty unless the plan has warm-ups.
+   * Warm-up of each start before its first trial; empty if the plan has no warm-ups
+   * of starts.
    */
   warm_ups: WarmUpResult[];
 }
 /**
- * A service that the subject needs, over all of its starts.
+ * A back end of a subject, over all of its starts.
  */
 export interface BackendResult {
   build: BuildResult | null;
   /**
-   * Limits as read back in its first start.
+   * Limits as read back in the back end's first start.
    */
   limits: LimitReadBack[];
   name: string;
   /**
-   * Time to load its data.
+   * Time to load the back end's data.
    */
   seeded_ms: Repeated;
   startup_ms: Startup;
@@ -2384,7 +2430,7 @@ export interface BackendResult {
   version: string | null;
 }
 /**
- * Cost of the build that made the artefact, including an earlier build (`cached`).
+ * Cost of the build that made the artefact. It may be an earlier build (`cached`).
  */
 export interface BuildResult {
   artefact_bytes: number;
@@ -2393,13 +2439,14 @@ export interface BuildResult {
   wall_s: number;
 }
 /**
- * A limit that was asked for, and what the kernel says it is.
+ * A requested limit, and its value as the kernel reports it.
  */
 export interface LimitReadBack {
   asked: string;
   name: LimitKind;
   /**
-   * `None`: it could not be set here; `reason` explains it.
+   * Value as the kernel reports it. `None`: the limit could not be set, for the reason in
+   * `reason`.
    */
   read_back: string | null;
   reason: string | null;
@@ -2409,12 +2456,12 @@ export interface LimitReadBack {
  */
 export interface Startup {
   /**
-   * CPU time used until it was ready, in milliseconds.
+   * CPU time that the subject used until it was ready, in milliseconds.
    */
   cpu: Repeated;
   /**
-   * Until the first response with the correct status was complete; empty if readiness has
-   * another sign.
+   * Until the first response with the correct status was complete; empty if the subject defines
+   * readiness in another way.
    */
   first_answer: Repeated;
   /**
@@ -2422,7 +2469,7 @@ export interface Startup {
    */
   listening: Repeated;
   /**
-   * Until it was ready, by any sign.
+   * Until the subject was ready, however it defines readiness.
    */
   ready: Repeated;
 }
@@ -2436,16 +2483,13 @@ export interface Binary {
    */
   allocator: string | null;
   bytes: number;
-  /**
-   * Whether it has debug information and names of its functions.
-   */
   debug_info: boolean;
   extensions: {
     [k: string]: number;
   };
   /**
    * Number of instructions in its code, in all and per extension of x86-64 (SSE3 and later).
-   * Code that is selected at run time counts as well. `None`: not an x86-64 program.
+   * Code that is selected at run time is included. `None`: not an x86-64 program.
    */
   instructions: number | null;
   /**
@@ -2456,10 +2500,14 @@ export interface Binary {
    * Name of its file.
    */
   name: string;
+  /**
+   * Whether the file has the names of its functions.
+   */
   symbols: boolean;
 }
 /**
- * One contract check over one of a subject's protocols, over all starts and moments.
+ * Result of one contract check over one protocol of a subject, over all starts, before, during and
+ * after the load.
  */
 export interface CheckSummary {
   /**
@@ -2467,8 +2515,8 @@ export interface CheckSummary {
    */
   asked: string | null;
   /**
-   * Detail of its first failure, or of its first result if it never failed. It has the response,
-   * and for a failure also the request and the expectation.
+   * Detail of the first failure, or of the first result if the check never failed. It has the
+   * response, and for a failure also the request and the expectation.
    */
   detail: string;
   /**
@@ -2477,27 +2525,27 @@ export interface CheckSummary {
   expected: string | null;
   failed: number;
   /**
-   * Whether it failed only because its response came late, or not at all while the server was
-   * full.
+   * Whether the check failed only because its response came late, or because an overloaded
+   * server sent no response.
    */
   late: boolean;
   /**
-   * Name with the protocol unless it is plain HTTP/1.1: `json`, `json over h2`.
+   * Name, followed by the protocol if it is not plain HTTP/1.1: `json`, `json over h2`.
    */
   name: string;
   /**
-   * Whether it never failed.
+   * Whether the check never failed.
    */
   ok: boolean;
   passed: number;
   protocol: Protocol;
   /**
-   * Whether it failed, and the subject's file allows that.
+   * Whether the check failed, and the subject's file allows this failure.
    */
   waived: boolean;
 }
 /**
- * The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
+ * Planned conditions of an arm. The environment is omitted, because it may contain secrets.
  */
 export interface ConditionsResult {
   isolation: Isolation;
@@ -2511,7 +2559,7 @@ export interface ConditionsResult {
    */
   load: LoadChanges;
   /**
-   * Probes in addition to those that always run.
+   * Probes in addition to the probes that always run.
    */
   observe: Probe[];
   placement: Placement;
@@ -2541,7 +2589,7 @@ export interface LoadChanges {
   driver: DriverKind | null;
   http2: Http2 | null;
   /**
-   * Connections are replaced after so many requests.
+   * Number of requests after which a connection is replaced.
    */
   requests_per_connection: number | null;
   spin: Spin | null;
@@ -2560,20 +2608,21 @@ export interface Placement {
 export interface SubjectFailure {
   kind: FailureKind;
   /**
-   * Part with the log: the subject's arm, or a back end; `null`: none was kept.
+   * Name of the program that wrote `log_tail`: the subject's arm, or a back end; `null`: no log
+   * was stored.
    */
   log_of: string | null;
   /**
-   * Last lines that the server, or else a back end, wrote; `None`: none were kept.
+   * Last lines that the server or a back end wrote; `None`: no log was stored.
    */
   log_tail: string | null;
   message: string;
   /**
-   * The only protocol that the failure concerns; `null`: the start as a whole.
+   * The only protocol that the failure affects; `null`: the failure affects the whole start.
    */
   protocol: Protocol | null;
   /**
-   * Counted from 1; 0: the build.
+   * Repeat, counted from 1; 0: the build failed.
    */
   repeat: number;
 }
@@ -2587,23 +2636,23 @@ export interface Idle {
   cpus: number | null;
   length_s: number;
   /**
-   * Times per second that its threads were woken up.
+   * Wake-ups of the server's threads per second.
    */
   wakeups_per_s: number | null;
 }
 /**
- * Lifetimes of an arm's starts. Empty without a control group, which alone includes the CPU time
- * of ended processes.
+ * Lifetimes of an arm's starts. Empty without a cgroup (the kernel's group of processes), because
+ * only a cgroup includes the CPU time of ended processes.
  */
 export interface Lifetimes {
   /**
-   * Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of
+   * Price of the CPU time of 10⁹ requests of a life with the median cost, in the currency of
    * `[cost] per_vcpu_hour`; `null`: the suite names no price.
    */
   cost_per_billion_requests: number | null;
   /**
-   * CPU time ÷ correct responses at the end of each whole life, in microseconds: start-up and
-   * warm-up included.
+   * CPU time ÷ correct responses at the end of each whole life, in microseconds. Start-up and
+   * warm-up are included.
    */
   cpu_us_per_request: Repeated;
   starts: Lifetime[];
@@ -2613,23 +2662,23 @@ export interface Lifetimes {
  */
 export interface Lifetime {
   /**
-   * Points in order of time: ready, warm if it was warmed, and the end of each trial. They end
-   * at the first load whose responses are not recorded.
+   * Points in order of time: the server was ready, the server was warm, and the end of each
+   * trial. The last point is before the first load whose responses are not recorded.
    */
   points: LifePoint[];
   /**
-   * Counted from 1.
+   * Number of the repeat, counted from 1.
    */
   repeat: number;
   /**
-   * Whether it includes all trials of its launch. A life that was cut off or resumed is not
-   * comparable. Neither is one with a load whose responses are not recorded (of a profile, a
-   * search or the price of probes) before its last trial.
+   * Whether the life includes all trials of its launch, so that it is comparable with others. It
+   * does not if the launch was interrupted or resumed, or if responses before its last trial are
+   * not recorded (in loads for a profile, a search or the price of probes).
    */
   whole: boolean;
 }
 /**
- * Running totals of a start.
+ * Totals of a start up to one instant.
  */
 export interface LifePoint {
   /**
@@ -2637,8 +2686,7 @@ export interface LifePoint {
    */
   cpu_s: number;
   /**
-   * Correct responses to loads since exec, including those in warm-ups, up to the reading of the
-   * CPU time.
+   * Correct responses since exec, including responses in warm-ups, until the CPU time was read.
    */
   requests: number;
   /**
@@ -2646,33 +2694,34 @@ export interface LifePoint {
    */
   step: number | null;
   /**
-   * Index of the ended trial's workload in the plan; `null`: no trial had ended.
+   * Index of the ended trial's workload in the plan; `null`: before the end of the first trial.
    */
   workload: number | null;
 }
 /**
- * Slopes of a server's memory over the steps of a start, one per start: bytes per additional
- * connection or request. Servers seldom release memory, so the order of the steps affects them.
+ * Slopes of a server's memory over the steps of a repeat, one slope per repeat: bytes per
+ * additional connection or request. A repeat is one start of the server. Servers seldom release
+ * memory, so the order of the steps affects the slopes.
  */
 export interface MemorySlopes {
   per_connection: Repeated;
   per_request_in_flight: Repeated;
 }
 /**
- * Cost of probes to a server. Ratios are of a pair of neighbouring slices, with probes ÷ without.
+ * Cost of probes to a server. Ratios are with probes ÷ without probes, of two neighbouring slices.
  */
 export interface PriceResult {
   /**
-   * The server's CPU time per complete response.
+   * Ratio of the server's CPU time per complete response.
    */
   cpu_per_request: Repeated;
   /**
-   * Reason why the price is unknown; `None`: known.
+   * Reason why the cost is unknown; `None`: known.
    */
   failure: string | null;
   probes: Probe[];
   /**
-   * Complete responses per second.
+   * Ratio of complete responses per second.
    */
   throughput: Repeated;
 }
@@ -2682,16 +2731,16 @@ export interface PriceResult {
 export interface WarmUpResult {
   ended: WarmUpEnd;
   /**
-   * Requests without a correct response, over all workloads. They are in no number of a step.
+   * Requests without a correct response, over all workloads. The steps' numbers exclude them.
    */
   failed: number;
   /**
-   * Whether it was judged by throughput and CPU time per request, rather than by throughput
-   * alone.
+   * Whether both throughput and CPU time per request decided when the server was warm. If not,
+   * throughput alone decided.
    */
   judged_by_cpu: boolean;
   /**
-   * Counted from 1.
+   * Number of the repeat, counted from 1.
    */
   repeat: number;
   slices: WarmUpPoint[];
@@ -2709,7 +2758,7 @@ export interface WarmUpPoint {
    */
   jit_share: number | null;
   /**
-   * Since the warm-up began, in seconds.
+   * Seconds since the warm-up began.
    */
   start_s: number;
   /**
@@ -2723,16 +2772,16 @@ export interface WarmUpPoint {
   workload: number;
 }
 /**
- * One cell over all its repeats. Invalid trials are counted in `invalid`, and left out of all
- * metrics except `error_share`.
+ * One cell over all its repeats. Invalid trials are excluded from all metrics except
+ * `error_share`.
  */
 export interface Summary {
   /**
-   * The services behind the subject.
+   * The subject's back ends.
    */
   backends: BackendSummary[];
   /**
-   * Caveats of any repeat, of severity `warning` or `invalid`.
+   * Caveats of severity `warning` or `invalid` that any repeat has.
    */
   caveats: StepCaveat[];
   cell: CellKey;
@@ -2740,7 +2789,7 @@ export interface Summary {
   context_switches_per_request: Repeated;
   cpu_us_per_request: Repeated;
   /**
-   * Share of due requests without a correct response: 0 to 1. Over all repeats, valid or not.
+   * Share of requests without a correct response: 0 to 1. Invalid repeats are included.
    */
   error_share: Repeated;
   /**
@@ -2750,13 +2799,13 @@ export interface Summary {
   inside: Inside;
   invalid: number;
   /**
-   * Bottleneck of most of the repeats; without a majority, a guess.
+   * Bottleneck of most repeats; without a majority, the most frequent one with low confidence.
    */
   limiter: Resource;
   limiter_confidence: Confidence;
   limiter_sentence: string;
   /**
-   * Activity of the machine in the same repeat.
+   * Activity of the machine in the repeat of `use_table`.
    */
   machine: MachineResult;
   /**
@@ -2770,7 +2819,7 @@ export interface Summary {
   memory_kernel_bytes: Repeated;
   memory_mb_s_per_request: Repeated;
   /**
-   * Every metric by its key, those above included; unknown ones are left out.
+   * Every known metric by its key, including the metrics above.
    */
   metrics: {
     [k: string]: OverStep;
@@ -2788,8 +2837,8 @@ export interface Summary {
   response_p90_us: Repeated;
   response_p99_us: Repeated;
   /**
-   * The unanswered requests. A percentile of the response time that falls among them is longer
-   * than their `longest_wait`.
+   * Unanswered requests. A percentile of the response time that lies among them is longer than
+   * their `longest_wait`.
    */
   response_unanswered: StepUnanswered;
   /**
@@ -2805,13 +2854,14 @@ export interface Summary {
   throughput_rps: Repeated;
   trials: number;
   /**
-   * USE table of the valid repeat with the median throughput, or of the first repeat.
+   * USE table (utilisation, saturation, errors) of the valid repeat with the median throughput,
+   * or of the first repeat.
    */
   use_table: UseRow[];
   workload: string;
 }
 /**
- * Use of a service over the repeats of a cell.
+ * Resources that a back end used, over the valid repeats of a cell.
  */
 export interface BackendSummary {
   cpu_share: Repeated;
@@ -2867,7 +2917,7 @@ export interface RuntimeSummary {
    */
   name: string;
   /**
-   * Unit; lengths of time are shares of the window.
+   * Unit. Periods of time are shares of the window.
    */
   unit: Unit;
   value: Repeated;
@@ -2878,7 +2928,7 @@ export interface RuntimeSummary {
 export interface CallSummary {
   per_response: Repeated;
   /**
-   * Mean result of the calls that did not fail: bytes, events, threads woken.
+   * Mean return value of the calls that did not fail, such as bytes, events or woken threads.
    */
   returned_mean: Repeated;
 }
@@ -2909,13 +2959,13 @@ export interface MachineResult {
   frequency_mhz: number | null;
   interrupts_per_s: number | null;
   /**
-   * All network devices but loopback.
+   * Over all network devices except loopback.
    */
   network_in_bytes_per_s: number | null;
   network_out_bytes_per_s: number | null;
   /**
    * Processes outside of the run that used a fiftieth of a CPU or more, from before the load to
-   * after it, the most first.
+   * after it. The process with the most CPU time is first.
    */
   others: OtherCpu[] | null;
   /**
@@ -2929,9 +2979,9 @@ export interface MachineResult {
    */
   runnable_mean: number | null;
   /**
-   * Longest time that a CPU (or package) was throttled for heat, as a share of the time from
-   * before the load to after it: at most 1. The kernel counts such a time when it ends, so it
-   * may have begun earlier.
+   * Longest time for which a CPU (or package) was throttled for heat, as a share of the time
+   * from before the load to after it: at most 1. The kernel adds a throttled time when it ends,
+   * so the throttling may have begun before the load.
    */
   throttled_for_heat: number | null;
 }
@@ -2977,11 +3027,11 @@ export interface MachineDrops {
    */
   tracking: number | null;
   /**
-   * Highest number of entries seen in its table, and the limit.
+   * Highest number of entries in the tracking table over the samples, and the limit.
    */
   tracking_entries: number | null;
   /**
-   * Entries of unanswered connections that were evicted from its table to make room.
+   * Entries of connections without a reply that were evicted from the tracking table.
    */
   tracking_evictions: number | null;
   tracking_most: number | null;
@@ -2998,12 +3048,12 @@ export interface OtherCpu {
   pid: number;
 }
 /**
- * A metric over the trials of one step.
+ * A metric over the repeats of one cell.
  */
 export interface OverStep {
   /**
-   * Number of repeats in which the percentile lies among the unanswered, above every known
-   * value.
+   * Number of repeats in which the percentile lies among the unanswered requests, which rank
+   * above every known value.
    */
   beyond: number;
   /**
@@ -3014,17 +3064,17 @@ export interface OverStep {
    */
   interval: [number, number] | null;
   /**
-   * `None`: no values, or a repeat's percentile lies among the unanswered.
+   * `None`: no values, or a repeat's percentile lies among unanswered requests.
    */
   max: number | null;
   /**
-   * `None`: no values, the middle falls among repeats whose percentile lies among the
-   * unanswered, or some repeats have too few samples for the percentile.
+   * `None`: no values, the middle repeat's percentile lies among unanswered requests, or some
+   * repeats have too few samples for the percentile.
    */
   median: number | null;
   min: number | null;
   /**
-   * One value per repeat that has one, in the order of the blocks.
+   * Known values of the repeats, in the order of the blocks.
    */
   values: number[];
 }
@@ -3034,7 +3084,7 @@ export interface OverStep {
  */
 export interface StepUnanswered {
   /**
-   * The longest wait known, of unanswered requests and correct responses, in microseconds.
+   * The longest known wait over unanswered requests and correct responses, in microseconds.
    */
   longest_wait: number | null;
   /**
@@ -3044,12 +3094,12 @@ export interface StepUnanswered {
   p90: number;
   p99: number;
   /**
-   * Share of all requests that were due in those repeats: 0 to 1.
+   * Share of all requests of those repeats: 0 to 1.
    */
   share: number;
 }
 /**
- * A resource.
+ * A row of the table: one resource.
  */
 export interface UseRow {
   errors: UseCell;
@@ -3062,7 +3112,7 @@ export interface UseRow {
  */
 export interface UseCell {
   /**
-   * Meaning of the value; without a value, the reason why there is none.
+   * Meaning of the value. Without a value: the reason why it is unknown.
    */
   note: string;
   unit: Unit;
@@ -3083,11 +3133,11 @@ export interface Table {
  */
 export interface Tie {
   /**
-   * The group's best.
+   * The best subject of the group.
    */
   best: string;
   /**
-   * Subjects of the tie, the best included, whose peak is a lower bound: they may be above the
+   * Subjects of the tie, including the best, whose peak is a lower bound. They may be above the
    * others.
    */
   lower_bounds: string[];
@@ -3101,13 +3151,17 @@ export interface Tie {
   with: string[];
   workload: string;
 }
+/**
+ * The result of one trial: one repeat of an arm, workload and step.
+ */
 export interface TrialResult {
   /**
-   * Use of the services behind the subject; `per_request` is per response of the subject.
+   * Resources that the subject's back ends used. `per_request` is per response of the subject.
    */
   backends: BackendUse[];
   /**
-   * Counted from 1.
+   * Number of the block, counted from 1. A block has one repeat of each arm, so the number is
+   * equal to `repeat`.
    */
   block: number;
   caveats: Caveat[];
@@ -3117,7 +3171,7 @@ export interface TrialResult {
    */
   duet: DuetResult | null;
   /**
-   * Share of due requests without a correct response: 0 to 1.
+   * Share of the window's requests without a correct response: 0 to 1.
    */
   error_share: number;
   limiter: Limiter;
@@ -3128,16 +3182,16 @@ export interface TrialResult {
    */
   place: number;
   /**
-   * Whether every connection was refused by a control that is expected to refuse. The trial then
-   * shows nothing about responses, and nothing is wrong.
+   * Whether every connection was refused by a control that is expected to refuse. If so, the
+   * trial has no responses, as intended.
    */
   refused: boolean;
   /**
-   * Counted from 1.
+   * Number of the repeat, counted from 1.
    */
   repeat: number;
   /**
-   * Resources that the subject used; empty if it was not watched.
+   * Resources that the subject used. Empty: the subject was not monitored.
    */
   server: ServerUse;
   /**
@@ -3160,28 +3214,28 @@ export interface TrialResult {
   workload: string;
 }
 /**
- * Use of a service that the subject needs, in one trial.
+ * Resources that a back end used in one trial.
  */
 export interface BackendUse {
   /**
    * Share of the CPU time that a request cost the subject and its back ends together: 0 to 1.
-   * `null`: not all of them are known.
+   * `null`: the CPU time of the subject or a back end is unknown.
    */
   cpu_share: number | null;
   name: string;
   server: ServerUse;
   /**
-   * Whether it may use exactly the CPUs of the subject, and neither has a quota of CPU time.
+   * Whether the back end has the same CPUs as the subject, and neither has a quota of CPU time.
    */
   shares_cpus: boolean;
 }
 /**
- * The server's use of resources. `None`: it could not be measured; a caveat of the trial gives the
- * reason.
+ * The server's use of resources. `None`: the value could not be measured. A caveat of the trial
+ * gives the reason.
  */
 export interface ServerUse {
   /**
-   * Share of one CPU that its busiest thread used.
+   * Share of one CPU that the server's busiest thread used.
    */
   busiest_thread_utilisation: number | null;
   /**
@@ -3192,13 +3246,13 @@ export interface ServerUse {
     [k: string]: RoleUse;
   };
   /**
-   * `None`: they were not counted.
+   * `None`: system calls were not counted.
    */
   calls: Calls | null;
   context_switches_involuntary: number | null;
   context_switches_voluntary: number | null;
   /**
-   * CPU time that the quota and the CPUs allowed in that window.
+   * CPU time that the quota and the CPUs allow in the window.
    */
   cpu_allowed_s: number | null;
   /**
@@ -3214,8 +3268,8 @@ export interface ServerUse {
    */
   cpu_us_per_request: number | null;
   /**
-   * `None` also if only the sum of both is known (`cpus`), because threads or processes ended
-   * whose split was not read.
+   * `None` also if a thread or process ended before its user and system time were read. In this
+   * case, only their sum is known (`cpus`).
    */
   cpu_user_s: number | null;
   /**
@@ -3233,17 +3287,17 @@ export interface ServerUse {
    */
   memory_anon_bytes: number | null;
   /**
-   * Page cache, shared memory included: the highest sample of the window.
+   * Page cache, including shared memory: the highest sample of the window.
    */
   memory_file_bytes: number | null;
   /**
-   * Memory that the server itself holds: anonymous and shared memory, or resident memory if only
-   * that is known.
+   * Memory of the server itself: anonymous and shared memory, or resident memory if only that is
+   * known.
    */
   memory_held_bytes: number | null;
   /**
-   * Memory that the kernel holds for the server (stacks, page tables, its own objects, buffers
-   * of sockets): the highest sample of the window.
+   * Memory that the kernel uses for the server (stacks, page tables, kernel objects, socket
+   * buffers): the highest sample of the window.
    */
   memory_kernel_bytes: number | null;
   /**
@@ -3251,12 +3305,12 @@ export interface ServerUse {
    */
   memory_mb_s_per_request: number | null;
   /**
-   * Highest memory of its control group in the window, page cache included.
+   * Highest memory of the server's control group in the window, including page cache.
    */
   memory_peak_bytes: number | null;
   /**
-   * Shared memory, memfd, and files of a tmpfs, part of `memory_file_bytes`; resident shared
-   * memory where there is no control group. The highest sample of the window.
+   * Shared memory, memfd, and files of a tmpfs: part of `memory_file_bytes`. Without a control
+   * group: resident shared memory. It is the highest sample of the window.
    */
   memory_shmem_bytes?: number | null;
   migrations: number | null;
@@ -3270,18 +3324,18 @@ export interface ServerUse {
    */
   oom_kills: number | null;
   /**
-   * CPU time of the whole machine that neither the server nor dyno used, without the kernel's
-   * own threads where they are visible, and without interrupts where the kernel bills them to no
+   * CPU time of the whole machine that neither the server nor dyno used. The kernel's own
+   * threads are excluded if they are visible, and interrupts if the kernel bills them to no
    * program.
    */
   others_cpu_s: number | null;
   /**
-   * At most so much of `others_cpu_s` was used on the CPUs on which the server may run.
+   * Upper bound of the part of `others_cpu_s` that was used on the server's CPUs.
    */
   others_on_its_cpus_s: number | null;
   page_faults_major: number | null;
   /**
-   * Page faults that were served without, and with, reading from a disk; of threads that lived
+   * Page faults without (minor) and with (major) reading from a disk, of threads that lived
    * through the window.
    */
   page_faults_minor: number | null;
@@ -3328,12 +3382,12 @@ export interface ServerUse {
    */
   throttling: Throttling | null;
   /**
-   * Threads and processes that ended before their counters were read; `None`: no counter is
-   * unknown because of it.
+   * Threads and processes that ended before their counters were read. `None`: no counter is
+   * unknown for this reason.
    */
   unread_counters?: UnreadCounters | null;
   /**
-   * Times that its threads were woken up, and moved to another CPU.
+   * Number of times that the server's threads were woken up, and moved to another CPU.
    */
   wakeups: number | null;
   /**
@@ -3346,7 +3400,7 @@ export interface ServerUse {
   working: Working | null;
 }
 /**
- * Use of the window by all threads of one role.
+ * Resources that all threads of one role used in the window.
  */
 export interface RoleUse {
   /**
@@ -3375,7 +3429,7 @@ export interface RoleUse {
    */
   threads: number;
   /**
-   * Times that its threads were woken up.
+   * Number of times that threads of the role were woken up.
    */
   wakeups: number | null;
 }
@@ -3384,17 +3438,17 @@ export interface RoleUse {
  */
 export interface Calls {
   /**
-   * Complete responses that came in that time, the divisor of all values per response.
+   * Complete responses in the counted time: the divisor of all values per response.
    */
   answers: number;
   /**
-   * By name; futex calls by their purpose. The most frequent ones matter most.
+   * Calls by name. Futex calls are listed by purpose, such as `futex(wait)`.
    */
   by_name: {
     [k: string]: Call;
   };
   /**
-   * Time in which they were counted: all of the window, or slices of it.
+   * Time in which calls were counted: the whole window, or slices of it.
    */
   counted_s: number;
   /**
@@ -3407,12 +3461,12 @@ export interface Calls {
    */
   per_response: number;
   /**
-   * All calls per second in which they were counted.
+   * All calls, per second of counted time.
    */
   per_s: number;
   /**
-   * `None`: it made no such calls, or too many calls have no name (`other`) and may be such
-   * calls.
+   * `None`: the server made no reads (or no writes), or too many calls have no name (`other`),
+   * and may be reads (or writes).
    */
   reads: Transfers | null;
   slices: number;
@@ -3423,7 +3477,7 @@ export interface Calls {
  */
 export interface Call {
   /**
-   * Part of the errors that had to be tried again later (EAGAIN).
+   * Part of the errors that were EAGAIN: there was nothing to read or no space to write.
    */
   again: number | null;
   count: number;
@@ -3439,7 +3493,7 @@ export interface Call {
   returned_mean: number | null;
 }
 /**
- * Reads, or writes, of all names together.
+ * All reads, or all writes, regardless of their names.
  */
 export interface Transfers {
   /**
@@ -3450,7 +3504,7 @@ export interface Transfers {
   per_response: number;
 }
 /**
- * The server between two samples, for showing it over time.
+ * The server's use between two samples, for charts over time.
  */
 export interface ServerInterval {
   context_switches_per_s: number | null;
@@ -3459,15 +3513,15 @@ export interface ServerInterval {
    */
   cpu: number | null;
   /**
-   * CPU use of the just-in-time compiler's threads, in CPUs; `None`: no thread has a known name
-   * of one.
+   * CPU use of the JIT compiler's threads, in CPUs. `None`: no thread has the name of a known
+   * compiler.
    */
   cpu_jit: number | null;
   cpu_sys: number | null;
   cpu_user: number | null;
   end_s: number;
   /**
-   * All of dyno's own threads, in CPUs.
+   * CPU use of all of dyno's threads, in CPUs.
    */
   generator_cpu: number | null;
   /**
@@ -3540,14 +3594,14 @@ export interface Runtime {
    */
   between_s: number;
   /**
-   * The highest of all other values.
+   * Maximum of each of the other values over the readings.
    */
   highest: {
     [k: string]: number;
   };
   /**
-   * Growth per second of counters (`NAME_total`). For lengths of time (`NAME_seconds_total`) it
-   * is the share of the time, which exceeds 1 if several threads take part.
+   * Growth per second of counters (`NAME_total`). For times (`NAME_seconds_total`) the growth is
+   * a share of the time. It exceeds 1 if several threads add to the counter.
    */
   per_second: {
     [k: string]: number;
@@ -3558,8 +3612,8 @@ export interface Runtime {
   processes: number;
   readings: number;
   /**
-   * Busy share, by name, of values that are reported as active and idle time or work
-   * (`NAME_active_…_total`, `NAME_idle_…_total`): 0 to 1.
+   * Busy share (0 to 1), by name, of values that are reported as active and idle amounts
+   * (`NAME_active_…_total`, `NAME_idle_…_total`).
    */
   utilisation: {
     [k: string]: number;
@@ -3583,19 +3637,19 @@ export interface Sockets {
    */
   retransmitted: number;
   /**
-   * Shares of the time with data to send in which the client's window, and the server's own send
-   * buffer, held it up: 0 to 1. `None`: the server had nothing to send.
+   * Shares of the time with data to send in which the client's receive window, or the server's
+   * own send buffer, delayed sending: 0 to 1. `None`: the server had nothing to send.
    */
   window_limited: number | null;
 }
 /**
- * A socket that takes connections.
+ * A listening socket and its queue.
  */
 export interface Listener {
   backlog: number;
   port: number;
   /**
-   * Connections that wait to be accepted, and the most that may.
+   * Connections that wait to be accepted, and the maximum (`backlog`).
    */
   queued: number;
 }
@@ -3608,7 +3662,7 @@ export interface Throttling {
 }
 /**
  * Threads and processes that ended before their counters were read, and the counters that are
- * unknown because of it.
+ * unknown for this reason.
  */
 export interface UnreadCounters {
   /**
@@ -3629,8 +3683,9 @@ export interface UnreadCounters {
   unknown: string[];
 }
 /**
- * The threads that serve and lived through the window. Threads of compilers, garbage collectors
- * and virtual machines are left out, and threads that slept through the window.
+ * The serving threads (`working` in JSON): the threads of roles that serve, if they lived through
+ * the window and did not sleep through it. Threads of compilers, garbage collectors and virtual
+ * machines are excluded.
  */
 export interface Working {
   /**
@@ -3642,26 +3697,26 @@ export interface Working {
   threads: number;
 }
 /**
- * A trial whose load ran at the same time as those of other subjects.
+ * A trial whose load ran at the same time as the loads of other subjects.
  */
 export interface DuetResult {
   /**
-   * When the load began, on the machine's monotonic clock: loads that began at the same instant
-   * ran together.
+   * Start of the load, on the machine's monotonic clock. Loads with the same start ran at the
+   * same time.
    */
   began_ns: number;
   /**
-   * Names of the others, as far as their trials are known.
+   * Names of the other subjects, as far as their trials are known.
    */
   beside: string[];
   /**
-   * Mean number of CPUs that the servers of the duet used together; `None`: that of one server
-   * is unknown.
+   * Mean number of CPUs that the servers of the duet used together; `None`: the number of a
+   * server is unknown.
    */
   cpus: number | null;
   /**
-   * Whether these co-runners are the most frequent set of this step. The cost of a request
-   * depends on the co-runners, so a repeat with another set is not comparable.
+   * Whether most repeats of this step had the same set of subjects. The cost of a request
+   * depends on the other subjects, so a repeat with a different set is not comparable.
    */
   is_usual: boolean;
   /**
@@ -3679,16 +3734,16 @@ export interface DuetResult {
   rounds: RoundResult[];
 }
 /**
- * A round of turns: two of each subject, in mirrored order.
+ * A round of turns: two of each subject, in mirrored order (such as A, B, B, A).
  */
 export interface RoundResult {
   /**
-   * The subject's CPU time between the samples nearest to the round's edges, per response;
-   * microseconds.
+   * The subject's CPU time per response, between the samples nearest to the ends of the round.
    */
   cpu_us_per_request: number | null;
   /**
-   * Correct responses per second of the own turns, without the first quarter of each.
+   * Correct responses per second of the subject's own turns, without the first quarter of each
+   * turn.
    */
   throughput_rps: number | null;
 }
@@ -3699,12 +3754,12 @@ export interface Limiter {
   confidence: Confidence;
   evidence: unknown;
   /**
-   * The observation that would refute it, as a sentence. Empty: it names nothing.
+   * The observation that would refute the limiter, as a sentence. Empty: the limiter is unknown.
    */
   refutation: string;
   resource: Resource;
   /**
-   * The claim, with the confidence as its first word unless that is high.
+   * The claim. If the confidence is not high, its first word is the confidence.
    */
   sentence: string;
 }
@@ -3756,14 +3811,14 @@ export interface LoadResult {
    */
   gaps: GapsResult | null;
   /**
-   * `null` unless HTTP/2 was requested or spoken.
+   * `null`: HTTP/2 was neither requested nor used.
    */
   http2: Http2Result | null;
   in_flight: InFlight;
   intervals: IntervalResult[];
   /**
-   * Response time by the kernel's receive stamps. A response without a stamp counts as
-   * unanswered. `None`: no stamps were requested, or none came.
+   * Response time by the kernel's receive stamps. A response without a stamp is included as
+   * unanswered. `None`: stamps were not requested, or no response had one.
    */
   kernel_response_time_us: Percentiles | null;
   /**
@@ -3773,7 +3828,7 @@ export interface LoadResult {
     [k: string]: number;
   };
   /**
-   * `null` unless pages were loaded.
+   * `null`: no pages were loaded.
    */
   pages: Pages | null;
   /**
@@ -3796,7 +3851,8 @@ export interface LoadResult {
   send_lag_us: Percentiles;
   service_time_us: Percentiles;
   /**
-   * Response time by quantile, for drawing: `[quantile, µs]`, cut where samples end.
+   * Response time by quantile, for charts: `[quantile, µs]`. It ends where too few samples are
+   * left.
    */
   spectrum_us: [number, number][];
   tcp: Tcp;
@@ -3839,18 +3895,18 @@ export interface Bytes {
   body_received: number;
   received: number;
   /**
-   * Complete responses, correct or incorrect, that arrived within the window, whenever their
-   * requests were intended: the divisor for bytes per response.
+   * Complete responses, correct or incorrect, that arrived within the window, including
+   * responses to earlier requests. It is the divisor for bytes per response.
    */
   responses: number;
   sent: number;
 }
 /**
- * The most that the generator reached on this machine, as `dyno calibrate` measured it.
+ * Highest throughput of the generator on this machine, as `dyno calibrate` measured it.
  */
 export interface Ceiling {
   /**
-   * When it was measured, as a date.
+   * Date of the measurement.
    */
   measured: string;
   throughput_rps: number;
@@ -3860,16 +3916,16 @@ export interface Ceiling {
  */
 export interface Client {
   /**
-   * Share of one CPU that the busiest thread used, polling left out.
+   * Share of one CPU that the busiest thread used, without polling.
    */
   busiest_thread_utilisation: number;
   /**
-   * CPU time spent polling instead of sleeping; it is part of `cpu_user_s` and `cpu_sys_s`.
+   * CPU time spent polling instead of sleeping. It is a part of `cpu_user_s` and `cpu_sys_s`.
    */
   cpu_spun_s: number;
   cpu_sys_s: number;
   /**
-   * CPU time per complete response, polling included; `None` without responses.
+   * CPU time per complete response, including polling. `None`: no responses.
    */
   cpu_us_per_exchange: number | null;
   cpu_user_s: number;
@@ -3886,21 +3942,22 @@ export interface Client {
    */
   run_delay_s: number | null;
   /**
-   * `cpu_spun_s` ÷ length of the window: in CPUs. `None`: the window has no length.
+   * Mean number of CPUs used for polling: `cpu_spun_s` ÷ length of the window. `None`: the
+   * window has no length.
    */
   spun_share: number | null;
   /**
-   * Share of one CPU that each thread used, polling left out, in the order of threads.
+   * Share of one CPU that each thread used, without polling, in the order of threads.
    */
   thread_utilisation: number[];
   threads: number;
   wake_lag_us: Percentiles;
 }
 /**
- * A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of
- * correct responses. Percentiles are of all that was due: the unanswered rank above every correct
- * response. A percentile is `None` if it falls among them, or if fewer than 20 samples lie beyond
- * it.
+ * A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` cover correct
+ * responses. Percentiles cover all requests of the window: unanswered requests rank above every
+ * correct response. A percentile is `None` if it falls among them, or if fewer than 20 samples lie
+ * beyond it.
  */
 export interface Percentiles {
   /**
@@ -3913,8 +3970,8 @@ export interface Percentiles {
   };
   count: number;
   /**
-   * The longest wait known, of correct responses and unanswered; microseconds. Percentiles that
-   * fall among the unanswered are longer.
+   * The longest known wait over correct responses and unanswered requests, microseconds.
+   * Percentiles that fall among the unanswered are longer.
    */
   longest_wait: number | null;
   max: number | null;
@@ -3929,8 +3986,8 @@ export interface Percentiles {
   p99_99: number | null;
   stdev: number | null;
   /**
-   * Exchanges that were due and got no correct response; 0 where the distribution is of
-   * something that cannot fail.
+   * Requests of the window that got no correct response. 0: the distribution covers events that
+   * cannot fail.
    */
   unanswered: number;
 }
@@ -3947,19 +4004,21 @@ export interface Bounds {
  */
 export interface Room {
   /**
-   * Share of those CPUs' time that any program used or the hypervisor took, without polling.
+   * Share of the time of `cpus` that any program used or the hypervisor took, without polling.
    * `None`: the kernel does not report it, or the window is too short.
    */
   busy: number | null;
   /**
-   * CPUs on which the generator's threads might run; `None`: not recorded.
+   * CPUs on which the generator's threads were allowed to run. `None`: not recorded.
    */
   cpus: number[] | null;
   /**
-   * Share of a CPU that was needed at the tightest place, without polling. It is the maximum of
-   * the work and waiting of one thread, and of the work of all threads of one CPU. Near 1,
-   * nothing is left. If the kernel bills the time of interrupts to no program, it includes the
-   * interrupts of these CPUs.
+   * Largest share of a CPU that the generator needed, without polling. With a value near 1,
+   * there is no headroom. If the kernel bills the time of interrupts to no program, interrupts
+   * are included. It is the maximum of:
+   *
+   * - the work and the waiting of each thread
+   * - the work of all threads of each CPU
    */
   need: number;
   /**
@@ -3972,11 +4031,11 @@ export interface Room {
    */
   need_work: number;
   /**
-   * Share of those CPUs' time that other programs used; `None` as for `busy`.
+   * Share of the time of `cpus` that other programs used; `None` as for `busy`.
    */
   others: number | null;
   /**
-   * Other processes that used those CPUs, by CPU time, most first.
+   * Other processes that used `cpus`, the process with the most CPU time first.
    */
   others_named: OtherProcess[];
   /**
@@ -3984,7 +4043,7 @@ export interface Room {
    */
   quota_cpus: number | null;
   /**
-   * Share of those CPUs' time that the hypervisor took (steal); `None` as for `busy`.
+   * Share of the time of `cpus` that the hypervisor took (steal); `None` as for `busy`.
    */
   stolen: number | null;
   /**
@@ -3993,7 +4052,7 @@ export interface Room {
    */
   throttled: number | null;
   /**
-   * Largest share of the window that a thread waited for a CPU; `None`: the kernel does not
+   * Largest share of the window for which a thread waited for a CPU. `None`: the kernel does not
    * report it.
    */
   waiting: number | null;
@@ -4018,15 +4077,15 @@ export interface Config {
    */
   arrival: Arrival | null;
   /**
-   * Fraction of responses that are checked in full, as 1 in N: 1 is every one, 0 none. `None`:
-   * no expectation needs a full check.
+   * N, if one in N responses is checked in full. 1: every response is, 0: none is. `None`: no
+   * expectation needs a full check.
    */
   check_one_in: number | null;
   connect_timeout_s: number;
   connections: number;
   driver: DriverKind;
   /**
-   * Length of the measured window; `None`: no set end.
+   * Length of the measured window. `None`: the load ends after a number of requests.
    */
   duration_s: number | null;
   /**
@@ -4039,7 +4098,7 @@ export interface Config {
   expect_status: number | null;
   first_byte_timeout_s: number | null;
   /**
-   * Parts that an import left out of the requests or changed in them; absent if there are none.
+   * Parts that an import omitted from the requests or changed in them. Absent: there are none.
    */
   import_changes?: ImportChange[];
   interval_s: number;
@@ -4051,7 +4110,7 @@ export interface Config {
    */
   page_connections: number | null;
   /**
-   * Requests in flight per connection without waiting for responses.
+   * Pipeline depth: requests that are sent on a connection without waiting for responses.
    */
   pipeline: number;
   /**
@@ -4067,7 +4126,7 @@ export interface Config {
    */
   ramp_connections_s: number | null;
   /**
-   * Requests per second offered; `None` in a closed loop, and where the rate is not one number.
+   * Requests per second offered. `None`: a closed loop, or a rate that changes.
    */
   rate: number | null;
   /**
@@ -4076,7 +4135,7 @@ export interface Config {
   rate_over_time: Segment[] | null;
   reconnect: Reconnect;
   /**
-   * Requests in all; `None`: as many as the duration allows.
+   * Total number of requests. `None`: as many as the duration allows.
    */
   requests: number | null;
   /**
@@ -4090,7 +4149,7 @@ export interface Config {
   seed: number;
   spin: Spin;
   /**
-   * Treatment of a server that gets warmer within the window.
+   * Treatment of a server that is still warming up within the window.
    */
   still_warming: StillWarming;
   /**
@@ -4104,7 +4163,7 @@ export interface Config {
    */
   tls: boolean;
   /**
-   * Address of the request, or of a page's document; empty for a mix.
+   * Address of the request, or of a page's document. Empty: a mix of requests.
    */
   url: string;
   warmup_s: number;
@@ -4124,13 +4183,13 @@ export interface MixedRequest {
 export interface Connections {
   asked: number;
   /**
-   * Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in
-   * good order before them.
+   * Requests of HTTP/1.1 that were sent again, because the server properly ended the pipeline
+   * before it responded to them.
    */
   asked_again: number;
   /**
-   * Connections that the server closed, or whose end it announced (`Connection: close`). dyno
-   * closes the latter without waiting for the server.
+   * Connections that the server closed, or announced to close (`Connection: close`). dyno closes
+   * an announced connection without waiting for the server.
    */
   closed_by_server: number;
   closed_by_us: number;
@@ -4140,12 +4199,12 @@ export interface Connections {
   established: number;
   opened: number;
   /**
-   * Connections with received bytes that answer no request. Each was closed immediately.
+   * Connections that were closed because they received bytes that belong to no request.
    */
   unsolicited: number;
   /**
-   * Complete responses that had been counted on those connections before. Their requests are
-   * unknown. `None`: no such connection, or an older archive.
+   * Complete responses that had arrived earlier on the connections of `unsolicited`. It is
+   * unknown which requests they belong to. `None`: no such connection, or an older archive.
    */
   unsolicited_after?: number | null;
 }
@@ -4163,7 +4222,7 @@ export interface ContinuesResult {
    */
   continued: number;
   /**
-   * Final responses among these with status 417.
+   * Final responses of `answered_instead` with status 417.
    */
   refused: number;
   /**
@@ -4190,8 +4249,8 @@ export interface Exchanges {
    */
   completed: number;
   /**
-   * Those that the early end of the load cut off before they had waited longer than the slowest
-   * correct response. They count as neither failed nor lost.
+   * Requests in flight at an early end of the load that had waited at most as long as the
+   * slowest correct response. They are counted neither as failed nor as lost.
    */
   cut_off: number;
   dropped: number;
@@ -4206,18 +4265,19 @@ export interface Exchanges {
    */
   started: number;
   /**
-   * Answered but not measured: intended before the window.
+   * Complete responses to requests of the warm-up, which are not measured.
    */
   warmup_completed: number;
   /**
-   * Requests of the warm-up without a correct response. They are in no other number.
+   * Requests of the warm-up without a correct response. No other number includes them.
    */
   warmup_failed: number;
 }
 /**
  * Evenness of the sent requests. A coefficient of variation (standard deviation over mean) is 0
- * for even gaps and 1 for those of a Poisson process. Gaps are between requests of the same
- * generator thread.
+ * for even gaps and 1 for the gaps of a Poisson process. Gaps are between requests of the same
+ * generator thread. With n threads, each thread sends every nth request of the schedule: its gaps
+ * are n times as long, and vary by 1/√n in a Poisson process.
  */
 export interface GapsResult {
   achieved_cv: number | null;
@@ -4240,7 +4300,7 @@ export interface Http2Result {
    */
   fallen_back: number;
   /**
-   * Frames received, by type; types that did not occur are left out.
+   * Frames received, by type. Types that did not occur are omitted.
    */
   frames_in: {
     [k: string]: number;
@@ -4268,8 +4328,7 @@ export interface Http2Result {
     [k: string]: number;
   };
   /**
-   * GOAWAY frames sent, by code: when we close a connection, or because the server broke
-   * a rule.
+   * GOAWAY frames sent, by code: dyno closed a connection, or the server broke a rule.
    */
   goaways_out: {
     [k: string]: number;
@@ -4290,7 +4349,7 @@ export interface Http2Result {
     [k: string]: number;
   };
   /**
-   * Complete responses per receive: how far responses arrive together.
+   * Complete responses per receive. Above 1, several responses arrive together.
    */
   responses_per_receive: number | null;
   /**
@@ -4341,7 +4400,7 @@ export interface HeaderBytes {
  */
 export interface Streams {
   /**
-   * Streams that the load wants open at once.
+   * Streams per connection that the load asks for.
    */
   asked: number;
   /**
@@ -4358,10 +4417,10 @@ export interface Streams {
  */
 export interface InFlight {
   /**
-   * λ·W: the sum of all times in the distributions (of correct responses; ages of all others),
-   * as far as they lie within the window, ÷ its length. A request that is missing from the
-   * distributions is missing here. `null` in older archives, and where only the last level of a
-   * window counts.
+   * λ·W: the sum of all times within the window ÷ its length. The times are those of correct
+   * responses and the ages of all others, from the distributions. A request that is missing in
+   * the distributions is also missing in this product. `null` in older archives, and if only the
+   * last level of a window is used.
    */
   by_littles_law: number | null;
   /**
@@ -4370,19 +4429,18 @@ export interface InFlight {
    */
   mean: number;
   /**
-   * Largest error of `by_littles_law` from the three digits that histograms keep of each time.
+   * Largest error of `by_littles_law`, because histograms store three digits of each time.
    */
   resolution: number;
 }
 export interface IntervalResult {
   /**
-   * Share of one CPU that the busiest generator thread used, polling left out; `None`: not
-   * known.
+   * Share of one CPU that the busiest generator thread used, without polling. `None`: unknown.
    */
   busiest_thread_utilisation: number | null;
   connections_open: number;
   /**
-   * Arrivals that were dropped because too many were waiting.
+   * Requests that were dropped because too many were waiting for a connection.
    */
   dropped: number;
   end_s: number;
@@ -4404,7 +4462,7 @@ export interface IntervalResult {
    */
   start_s: number;
   /**
-   * Requests taken on in this interval: sent, or waiting for a connection.
+   * Requests started in this interval: sent, or waiting for a connection.
    */
   started: number;
   throughput_rps: number;
@@ -4415,20 +4473,20 @@ export interface IntervalResult {
  */
 export interface LoadUnanswered {
   /**
-   * Whether the percentile lies among the unanswered: then it is longer than the longest wait
-   * known.
+   * Whether the percentile lies among the unanswered. If so, it is longer than the longest known
+   * wait.
    */
   p50: boolean;
   p90: boolean;
   p99: boolean;
   /**
-   * Share of all requests that were due: 0 to 1.
+   * Share of the window's requests: 0 to 1.
    */
   share: number;
 }
 /**
- * Documents with their resources, over the measured window and its drain. A page is measured if
- * its document was intended in the window.
+ * Pages (documents with their resources) over the measured window and its drain. A page is
+ * measured if its document was intended in the window.
  */
 export interface Pages {
   /**
@@ -4477,7 +4535,7 @@ export interface RequestResult {
   weight: number;
 }
 /**
- * Segments over the measured window, `None` where the kernel does not count them for us.
+ * TCP segments over the measured window. `None`: the kernel does not count them.
  */
 export interface Tcp {
   data_segments_in: number | null;
@@ -4488,23 +4546,24 @@ export interface Tcp {
   segments_out: number | null;
 }
 /**
- * How far responses had come when their requests timed out: requests of each class.
+ * Number of requests that timed out, by how much of the response had arrived.
  */
 export interface Timeouts {
   /**
-   * A part of a body without an announced length had come.
+   * A part of a body without an announced length had arrived.
    */
   body_without_length: number;
   /**
-   * Bytes of body that had come in one of the two classes before, as an example.
+   * Bytes of the body that had arrived for one request of `part_of_body` or
+   * `body_without_length`.
    */
   example_bytes: number | null;
   /**
-   * Announced length of that example; `None`: without one.
+   * Announced length of the body of `example_bytes`; `None`: no length was announced.
    */
   example_length: number | null;
   /**
-   * The whole head had come, and no byte of the body.
+   * The whole head had arrived, and no byte of the body.
    */
   head: number;
   /**
@@ -4516,20 +4575,21 @@ export interface Timeouts {
    */
   part_of_body: number;
   /**
-   * A part of the head had come, or interim responses only.
+   * A part of the head had arrived, or only interim responses.
    */
   part_of_head: number;
   /**
-   * The request had not left: the server had not read what was sent before it.
+   * The request had not been sent, because the server had not read the bytes before it.
    */
   unsent: number;
 }
 /**
- * Negotiated TLS parameters, over the whole trial. If connections differ, the first value is kept.
+ * Negotiated TLS parameters, over the whole trial. If connections differ, the first value is
+ * stored.
  */
 export interface TlsUse {
   /**
-   * The protocol that ALPN chose; `None` if the server chose none.
+   * The protocol that ALPN chose; `None`: the server chose none.
    */
   alpn: string | null;
   cipher_suite: string | null;
@@ -4551,12 +4611,12 @@ export interface TlsUse {
  */
 export interface Steadiness {
   /**
-   * Levels of the CPU time per response; `None`: unknown for every interval.
+   * Levels of the CPU time per response; `None`: unknown in some interval.
    */
   cost: CostSteadiness | null;
   /**
-   * Instant from which the window counts, since the load began: if a server got faster, only its
-   * last level is used. `None`: all of it counts.
+   * Instant from which the window is used, in seconds since the load began: if a server got
+   * faster, only its last level is used. `None`: the whole window is used.
    */
   counts_from_s: number | null;
   /**
@@ -4570,7 +4630,8 @@ export interface Steadiness {
   pieces: Piece[];
 }
 /**
- * Levels of the CPU time per response within the measured window. A fall counts as warm-up.
+ * Levels of the CPU time per response within the measured window. A fall of the cost has the
+ * pattern [`Pattern::WarmUp`].
  */
 export interface CostSteadiness {
   pattern: Pattern;
@@ -4607,6 +4668,9 @@ export interface Piece {
    */
   throughput_rps: number;
 }
+/**
+ * The step that a trial measured.
+ */
 export interface StepResult {
   connections: number;
   /**
@@ -4627,7 +4691,7 @@ export interface StepResult {
   pass: number;
   pipeline: number;
   /**
-   * Requests per second offered; `None` in a closed loop, and where the rate changes.
+   * Requests per second offered. `None`: a closed loop, or a rate that changes.
    */
   rate: number | null;
   /**
@@ -4637,26 +4701,26 @@ export interface StepResult {
   streams: number;
 }
 /**
- * A trial whose load took turns with those of other subjects that ran at the same time.
+ * A trial whose load took turns with the loads of other subjects.
  */
 export interface TurnsResult {
   /**
-   * When the load began, on the machine's monotonic clock: loads that began at the same instant
-   * took turns with each other.
+   * Start of the load, on the machine's monotonic clock. Loads with the same start took turns
+   * with each other.
    */
   began_ns: number;
   /**
-   * CPU time used in all of others' turns, as a share of that in its own turns. CPU time per
-   * request is higher by this share.
+   * CPU time used in all turns of other subjects, as a share of the CPU time in its own turns.
+   * CPU time per request is higher by this share.
    */
   carried_share: number | null;
   /**
-   * CPUs that the subject used in others' turns, without the first quarter of a turn after each
-   * own one. `None`: its CPU time could not be read, or it had no rest that long.
+   * CPUs that the subject used in other subjects' turns. A quarter of a turn after each of its
+   * own turns is excluded. `None`: the CPU time could not be read, or no pause was that long.
    */
   idle_cpus: number | null;
   /**
-   * `idle_cpus` as a share of the CPUs that it used in its own turns.
+   * `idle_cpus` as a share of the CPUs that the subject used in its own turns.
    */
   idle_share: number | null;
   /**
@@ -4668,13 +4732,13 @@ export interface TurnsResult {
    */
   slice_s: number;
   /**
-   * Correct responses per second of the own turns, without the first quarter of each.
+   * Correct responses per second of its own turns, without the first quarter of each turn.
    */
   throughput_rps: number | null;
 }
 /**
- * One arm with one protocol, over all its trials, valid or not, because the bytes that a server
- * sends do not depend on the quality of the load.
+ * Traffic of one arm with one protocol. Invalid trials are included, because the bytes that a
+ * server sends do not depend on the quality of the load.
  */
 export interface WireResult {
   /**
@@ -4696,7 +4760,7 @@ export interface WireResult {
    */
   tls: boolean;
   /**
-   * Number of its trials with this protocol.
+   * Number of the arm's trials with this protocol.
    */
   trials: number;
 }

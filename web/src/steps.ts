@@ -1,5 +1,5 @@
-// Draws charts over steps: a panel for each workload that is shown. Each panel has its own y axis,
-// and all share the x axis.
+// Draws charts over steps: a panel for each shown workload. Each panel has its own y axis, and all
+// panels share the x axis.
 import {
   SINGLE_PANEL,
   chartBase,
@@ -28,6 +28,7 @@ import { axisEnd, isDrawable, NO_BOUNDS, type Quantity } from "./quantity.ts";
 import type { Report, SubjectResult, Summary, TrialResult } from "./schema.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
 
+/** A step, from a summary or from a trial. */
 type StepOf = Summary | TrialResult["step"];
 
 /** The axis over steps. */
@@ -51,11 +52,11 @@ interface Panel {
   trials: TrialResult[];
   /** The last place that has a value. */
   last: number;
-  /** The end of the y axis if values of controls are cut; null: it has room for all. */
+  /** The end of the y axis if values of controls are cut; null: it has room for all values. */
   end: number | null;
 }
 
-/** A line through medians, a dot per repeat, a cross per step that is not valid. */
+/** Returns a chart with a line through medians, and a dot per repeat (a cross if not valid). */
 export function stepsChart(report: Report, choice: Choice, quantity: Quantity): Option {
   const x = stepAxis(report);
   const panels = shownWorkloads(report, choice).map((workload) =>
@@ -71,18 +72,18 @@ export function stepsChart(report: Report, choice: Choice, quantity: Quantity): 
   return { ...chartBase(quantity.name), ...axes(panels), series };
 }
 
-/** Whether all steps would stand at the same place of the x axis. */
+/** Whether all steps are at the same place of the x axis. */
 export function hasSinglePlace(report: Report): boolean {
   return new Set(report.summaries.map(stepAxis(report).placeOf)).size === 1;
 }
 
-/** The height for the panels of several workloads, in pixels; null: the height of the style. */
+/** Returns the height for several panels, in pixels; null: the height of the style sheet. */
 export function stepsHeight(report: Report, choice: Choice): number | null {
   const panels = shownWorkloads(report, choice).length;
   return panels > 1 ? panelsHeight(panels) : null;
 }
 
-/** The x axis: the quantity that varies over the steps, or their order if steps repeat. */
+/** Returns the x axis: the quantity that varies over the steps, or their order if steps repeat. */
 function stepAxis(report: Report): StepAxis {
   const quantity = quantityOf(report);
   // A step with a closed loop has no rate, so it has no place on an axis of rates.
@@ -95,8 +96,9 @@ function stepAxis(report: Report): StepAxis {
 const RATE = "offered requests/s";
 
 /**
- * Connections, or the rate if only that varies. If steps with different connections have the same
- * number of requests in flight, that number. Markers have places only on an axis of connections.
+ * Returns an axis of the quantity that varies: usually connections, or the rate if only the rate
+ * varies. It is requests in flight if steps with different connections have equally many. Markers
+ * have places only on an axis of connections.
  */
 function quantityOf(report: Report): StepAxis {
   const countDistinct = (pick: (s: Summary) => number | null): number =>
@@ -116,7 +118,7 @@ function quantityOf(report: Report): StepAxis {
   return { ...axisOver("connections", (s) => s.connections), markerPlaces: (at) => [at] };
 }
 
-/** An axis with a place for each step. On an axis of connections, equal steps would overlap. */
+/** Returns an axis with a place for each step. On other axes, equal steps would overlap. */
 function suiteOrderAxis(report: Report, quantity: StepAxis): StepAxis {
   const nameOf = (s: StepOf): string => {
     if (quantity.name !== RATE || s.rate !== null) return axisNumber(quantity.placeOf(s));
@@ -162,7 +164,7 @@ function panelOf(
   };
 }
 
-/** A column of grids, one for each panel, that zoom together. */
+/** Returns a column of grids, one for each panel, that zoom together. */
 function axes(panels: Panel[]): Option {
   const [from, to] = ends(panels.flatMap((p) => p.summaries.map(p.x.placeOf)));
   const shared = panels.length > 1 && from < to ? { min: from, max: to } : {};
@@ -187,7 +189,7 @@ const LOG = {
   axisLabel: { formatter: (v: number) => axisNumber(v), hideOverlap: true },
 };
 
-/** Names at whole numbers. A category axis could not hold a marker between two names. */
+/** Returns an axis with names at whole numbers, and room for markers between the names. */
 function axisOfStops(names: string[]): object {
   const customValues = [...names.keys()];
   const formatter = (place: number): string => names[place] ?? "";
@@ -219,7 +221,7 @@ function yAxisOf(panel: Panel): object {
   return end === null ? axis : { ...axis, max: end, ...roomAbove.axis };
 }
 
-/** All values that are drawn: medians, their intervals, trials, and bounds. */
+/** Returns all drawn values: medians, their intervals, trials, and bounds. */
 function valuesOfPanel({ quantity, summaries, trials }: Panel): number[] {
   const bound = (t: TrialResult): number | undefined =>
     (quantity.bounds ?? NO_BOUNDS).ofTrial(t)?.at;
@@ -243,7 +245,7 @@ function seriesOf(panel: Panel): object[] {
   ];
 }
 
-/** The bands and lines of a subject. */
+/** Returns the bands and lines of a subject. */
 function linesOf(panel: Panel, subject: SubjectResult, index: number): object[] {
   const colour = subjectColour(index, subject.control, panel.choice.dark);
   const summaries = panel.summaries.filter((s) => s.subject === subject.id);
@@ -257,7 +259,7 @@ function linesOf(panel: Panel, subject: SubjectResult, index: number): object[] 
   ];
 }
 
-/** The dots of all subjects in one series: one series each would take several times as long. */
+/** Returns the dots of all subjects in one series. A series per subject would be much slower. */
 function dotsOf(panel: Panel, subjects: { subject: SubjectResult; index: number }[]): object[] {
   const data = subjects.flatMap(({ subject, index }) =>
     dots(panel, subject, subjectColour(index, subject.control, panel.choice.dark)),
@@ -278,8 +280,8 @@ function dotsOf(panel: Panel, subjects: { subject: SubjectResult; index: number 
 export const DOTS = "repeats";
 
 /**
- * The key of the line that a step belongs to. A line joins steps that differ in connections alone,
- * or, if connections do not vary, in the rate alone.
+ * Returns a function from a step to the key of its line. A line joins steps that differ only in
+ * connections, or only in the rate if connections do not vary.
  */
 function seriesKey(summaries: Summary[]): (s: Summary) => string {
   const isOfRates = new Set(summaries.map((s) => s.connections)).size === 1;
@@ -287,6 +289,7 @@ function seriesKey(summaries: Summary[]): (s: Summary) => string {
   return (s) => `${s.streams}·${s.pipeline}·${isOfRates ? "" : rate(s)}`;
 }
 
+/** Returns the number of lines of all subjects. */
 function lineCount(summaries: Summary[]): number {
   const key = seriesKey(summaries);
   return new Set(summaries.map((s) => `${s.subject}·${key(s)}`)).size;
@@ -297,7 +300,7 @@ function isAboveEnd(panel: Panel, v: number | null): boolean {
   return panel.end !== null && v !== null && v > panel.end;
 }
 
-/** A line through the medians. A line of a single step would be invisible, so it is omitted. */
+/** Returns a line through the medians; none for a single step, which would be invisible. */
 function line(
   panel: Panel,
   subject: SubjectResult,
@@ -312,8 +315,8 @@ function line(
   const last = drawable.at(-1);
   if (drawable.length < 2 || !last) return [];
   const lines = lineCount(panel.summaries);
-  // Names of lines on zero would cover the axis. Names of lines that end before the others would
-  // cover these.
+  // The name of a line at zero would cover the axis. The name of a line that ends early would cover
+  // other lines.
   const isNamed =
     drawable.some((s) => (median(s) ?? 0) > 0) &&
     !isAboveEnd(panel, median(last)) &&
@@ -333,7 +336,7 @@ function line(
   ];
 }
 
-/** The band of the confidence interval over the steps that have one. */
+/** Returns the band of the confidence interval, over the steps that have an interval. */
 function band({ quantity, x }: Panel, colour: string, steps: Summary[]): object[] {
   const withInterval = steps.filter((s) => (quantity.ofStep(s)?.interval ?? null) !== null);
   if (withInterval.length < 2) return [];
@@ -362,6 +365,7 @@ function dots(panel: Panel, subject: SubjectResult, colour: string): Dot[] {
   return trials.flatMap((t) => dotOf(panel, subject, colour, t) ?? []);
 }
 
+/** Returns the mark of a trial; null: it has no value and no bound. */
 function dotOf(panel: Panel, subject: SubjectResult, colour: string, t: TrialResult): Dot | null {
   const { report, choice, quantity, x, end } = panel;
   const y = quantity.ofTrial(t);
@@ -392,7 +396,7 @@ interface CutValue {
   value: string;
 }
 
-/** Labels at the end of the axis for the values above it. The last label names the subjects. */
+/** Returns labels for the values above the end of the axis. The last label names the subjects. */
 function cutValues(panel: Panel): object[] {
   const { choice, x, end } = panel;
   if (end === null) return [];
@@ -435,8 +439,8 @@ function cutValueOf(panel: Panel, s: Summary): CutValue | null {
 }
 
 /**
- * The value of a step above the end of the axis: its median, or else the first such trial; null:
- * none lies above the end.
+ * Returns the value of a step above the end of the axis: its median, or else the first such trial.
+ * null: no value lies above the end.
  */
 function valueAbove(panel: Panel, s: Summary): number | null {
   const trialValues = panel.trials
@@ -448,7 +452,7 @@ function valueAbove(panel: Panel, s: Summary): number | null {
   );
 }
 
-/** The series with the vertical lines of the markers from the suite. */
+/** Returns the series, with vertical lines for the markers of the suite added to the first. */
 function withMarkers(report: Report, choice: Choice, x: StepAxis, series: object[]): object[] {
   const [first, ...others] = series;
   const data = report.run.markers.flatMap((m) =>

@@ -1,13 +1,14 @@
-// Shows and hides subjects: a toggle for each, in a row if they are few, or else in a panel with a
-// search.
+// Creates the toggles that show and hide subjects. A few toggles are in a row, and many are in a
+// panel with a search.
 import type { Change, Control } from "./bar.ts";
 import { button } from "./button.ts";
 import type { Choice } from "./choice.ts";
 import type { Report, SubjectResult } from "./schema.ts";
 
-/** The most toggles that have room in the bar. */
+/** Maximum number of toggles in the bar. */
 const IN_A_ROW = 12;
 
+/** Returns the control that selects subjects. */
 export function subjectsControl(report: Report, change: Change): Control {
   const toggles = new Toggles(report, change);
   if (report.subjects.length <= IN_A_ROW) {
@@ -24,6 +25,7 @@ export function subjectsControl(report: Report, change: Change): Control {
   return new SubjectsPanel(toggles, change);
 }
 
+/** The button that shows and hides a subject. */
 interface Toggle {
   subject: SubjectResult;
   control: HTMLButtonElement;
@@ -50,11 +52,11 @@ class Toggles {
       control.setAttribute("aria-pressed", String(!hidden.has(subject.id)));
   }
 
-  /** Hides all subjects but those for which `isKept` holds. */
-  showOnly(isKept: (subject: SubjectResult) => boolean): void {
+  /** Shows the subjects for which `isShown` returns true, and hides all others. */
+  showOnly(isShown: (subject: SubjectResult) => boolean): void {
     this.change({
       hidden: new Set(
-        this.all.filter(({ subject }) => !isKept(subject)).map(({ subject }) => subject.id),
+        this.all.filter(({ subject }) => !isShown(subject)).map(({ subject }) => subject.id),
       ),
     });
   }
@@ -163,12 +165,14 @@ class SubjectsPanel implements Control {
     if (isOpen) this.search.focus();
   }
 
+  /** Hides the items that the search does not find. */
   private find(): void {
     for (const { subject, element } of this.items) element.hidden = !this.isFound(subject);
     this.onlyFound.disabled =
       this.search.value === "" || this.items.every(({ element }) => element.hidden);
   }
 
+  /** Whether the subject contains every word of the search. */
   private isFound({ title, id, language }: SubjectResult): boolean {
     const words = this.search.value.toLowerCase().split(" ");
     const text = `${title} ${id} ${language}`.toLowerCase();

@@ -5,7 +5,7 @@ import { amount } from "./format.ts";
 import { barEnd, barLength, pageOf, type PageOf } from "./layout.ts";
 import { isShown, type PageSelection, whenOpen } from "./parts.ts";
 
-/** A function to call at every change of the selection. It selects the rows of all tables. */
+/** Returns a function that selects rows in all tables. Call it at every change of the selection. */
 export function tablesSelector(): (selection: PageSelection) => void {
   const selectors = [
     ...document.querySelectorAll<HTMLTableElement>("table:is(.sortable, .checks, .facts)"),
@@ -23,18 +23,20 @@ export function tablesSelector(): (selection: PageSelection) => void {
   };
 }
 
+/** A table of the page: its selected rows, its order and its current page. */
 export class Table {
-  /** All rows, in the order in which they are sorted. */
+  /** All rows, in their current order. */
   private rows: HTMLTableRowElement[];
   private selected: HTMLTableRowElement[];
   private page = 0;
+  /** Whether all pages are shown at once. */
   private isWhole = false;
   private readonly pager = new Pager(
     (page) => {
       this.turnTo(page);
     },
     () => {
-      this.showWhole();
+      this.toggleWhole();
     },
   );
 
@@ -57,7 +59,7 @@ export class Table {
     const visibleRows = new Set(
       this.isWhole ? this.selected : this.selected.slice(range.from, range.to),
     );
-    // Not `hidden`: paper shows all selected rows, on whichever page they are.
+    // Not `hidden`, because paper shows the selected rows of all pages.
     for (const row of this.rows) row.classList.toggle("elsewhere", !visibleRows.has(row));
     this.pager.draw(range, this.selected.length, this.isWhole);
     this.showRowCount();
@@ -67,17 +69,18 @@ export class Table {
   private turnTo(page: number): void {
     this.page = page;
     this.draw();
-    // The pager stands below the table, and the next page is read from its top.
+    // The pager is below the table, so the top of the new page is scrolled into view.
     if (this.table.getBoundingClientRect().top < 0) this.table.scrollIntoView();
   }
 
-  private showWhole(): void {
+  /** Switches between all rows and pages. */
+  private toggleWhole(): void {
     this.isWhole = !this.isWhole;
     this.page = 0;
     this.draw();
   }
 
-  /** Shows how many rows are selected, unless all are. */
+  /** Shows how many rows are selected. Nothing is shown if all rows are selected. */
   private showRowCount(): void {
     this.table.deleteCaption();
     const [selectedCount, rowCount] = [this.selected.length, this.rows.length];
@@ -116,7 +119,7 @@ class Pager {
   private readonly turns: { control: HTMLButtonElement; to: "before" | "after" }[];
   private current: PageOf = pageOf(0, 0);
 
-  constructor(turnTo: (page: number) => void, showWhole: () => void) {
+  constructor(turnTo: (page: number) => void, toggleWhole: () => void) {
     const turn = (
       label: string,
       to: "before" | "after",
@@ -127,7 +130,7 @@ class Pager {
       }),
     });
     this.turns = [turn("‹ Previous", "before"), turn("Next ›", "after")];
-    this.whole = button("Show all", showWhole);
+    this.whole = button("Show all", toggleWhole);
     this.status.setAttribute("role", "status");
     this.element.className = "pager";
     this.element.append(...this.turns.map(({ control }) => control), this.status, this.whole);
@@ -173,7 +176,7 @@ function scale(cells: HTMLTableCellElement[]): void {
   }
 }
 
-/** The sort key of a cell: its number, or else its text. */
+/** Returns the sort key of a cell: its number, or else its text. */
 function keyOf(cell: HTMLTableCellElement | undefined): number | string {
   const key = cell?.dataset["key"];
   return key === undefined ? (cell?.textContent ?? "") : Number(key);

@@ -1,5 +1,5 @@
 // Chooses colours and dashes. A subject has the same colour everywhere. Colour-blind people can
-// distinguish them (Okabe and Ito, "Color Universal Design").
+// distinguish the colours (Okabe and Ito, "Color Universal Design").
 
 const LIGHT = [
   "#0072B2",
@@ -23,11 +23,12 @@ const DARK = [
 ];
 const DASHES = ["solid", "dashed", "dotted"] as const;
 
-// Without double quotes: the SVG renderer writes it unescaped into an attribute.
+// Without double quotes, because the SVG renderer writes the font into an attribute unescaped.
 export const FONT = "system-ui, DejaVu Sans, sans-serif";
 
 const media = matchMedia("(prefers-color-scheme: dark)");
 
+/** Whether the page is dark: by the reader's choice, or else by the system's setting. */
 export function isDark(): boolean {
   const chosenTheme = document.documentElement.dataset["theme"];
   return chosenTheme ? chosenTheme === "dark" : media.matches;
@@ -41,19 +42,20 @@ export function onThemeChange(callback: () => void): void {
   });
 }
 
+/** Returns the colour of a subject, by its index in the report. Controls are grey. */
 export function subjectColour(index: number, control: boolean, dark: boolean): string {
   if (control) return dark ? "#8b949e" : "#8a9099";
   const palette = dark ? DARK : LIGHT;
   return palette[index % palette.length] ?? "#888";
 }
 
-/** Beyond one round of colours, lines differ by their dashes. */
+/** Returns the dash of a subject's line. Subjects with the same colour have different dashes. */
 export function subjectDash(index: number, control: boolean): (typeof DASHES)[number] {
   if (control) return "dashed";
   return DASHES[Math.floor(index / LIGHT.length) % DASHES.length] ?? "solid";
 }
 
-/** The ECharts theme: colours of texts and lines. Series have their own colours. */
+/** Returns the ECharts theme: colours of texts and lines. Series have their own colours. */
 export function chartTheme(dark: boolean): object {
   const ink = dark ? "#c9d1d9" : "#24292f";
   const rule = dark ? "#30363d" : "#e1e4e8";

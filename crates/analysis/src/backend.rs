@@ -1,4 +1,5 @@
-//! Computes the resources that the back ends of a subject use, and their share of a request's cost.
+//! Computes the resources that the back ends of a subject use, and their share of a request's CPU
+//! time. A back end is a service that the subject needs, such as a database.
 
 use dyno_archive::StartRecord;
 use dyno_archive::cpus::AllowedCpus;
@@ -14,19 +15,19 @@ use crate::stats::Repeated;
 use crate::subject::{BuildResult, StartupSummary, build_result, summarize_startup};
 use crate::trial::TrialResult;
 
-/// Use of a service that the subject needs, in one trial.
+/// Resources that a back end used in one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackendUse {
     pub name: String,
     /// Share of the CPU time that a request cost the subject and its back ends together: 0 to 1.
-    /// `null`: not all of them are known.
+    /// `null`: the CPU time of the subject or a back end is unknown.
     pub cpu_share: Option<f64>,
-    /// Whether it may use exactly the CPUs of the subject, and neither has a quota of CPU time.
+    /// Whether the back end has the same CPUs as the subject, and neither has a quota of CPU time.
     pub shares_cpus: bool,
     pub server: ServerUse,
 }
 
-/// Use of a service over the repeats of a cell.
+/// Resources that a back end used, over the valid repeats of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackendSummary {
     pub name: String,
@@ -38,7 +39,7 @@ pub struct BackendSummary {
     pub memory_bytes: Repeated,
 }
 
-/// A service that the subject needs, over all of its starts.
+/// A back end of a subject, over all of its starts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackendResult {
     pub name: String,
@@ -46,14 +47,14 @@ pub struct BackendResult {
     pub version: Option<String>,
     pub build: Option<BuildResult>,
     pub startup_ms: StartupSummary,
-    /// Time to load its data.
+    /// Time to load the back end's data.
     pub seeded_ms: Repeated,
     pub stop_ms: Repeated,
-    /// Limits as read back in its first start.
+    /// Limits as read back in the back end's first start.
     pub limits: Vec<LimitReadBack>,
 }
 
-/// Returns the use of the back ends in a trial. `subject`: the subject's own use.
+/// Returns the resources that each back end used in a trial. `subject`: the subject's use.
 pub(crate) fn trial_backends(
     plan: &Plan,
     start: Option<&StartRecord>,
@@ -94,13 +95,14 @@ fn cpus_of(planned: &Backend, part: &PartStart) -> AllowedCpus {
     AllowedCpus::new(&part.limits, &placement, &planned.limits)
 }
 
-/// Returns the back ends of a cell's trials, over the valid ones.
+/// Summarizes the back ends of a cell over its valid trials.
 pub(crate) fn cell_backends(cell: &Cell<'_>) -> Vec<BackendSummary> {
     let Some(first) = cell.trials().first() else { return Vec::new() };
     let summary_of = |backend: &BackendUse| summary(cell, &backend.name);
     first.backends.iter().map(summary_of).collect()
 }
 
+/// Summarizes one back end over the valid trials of a cell.
 fn summary(cell: &Cell<'_>, name: &str) -> BackendSummary {
     let repeated = |pick: fn(&BackendUse) -> Option<f64>| {
         let trial_value =

@@ -1,4 +1,5 @@
-//! Compares arms with the baseline, cell by cell.
+//! Compares arms with the baseline, cell by cell. A cell is an arm (a server under one set of
+//! conditions) with a workload at a step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use crate::report::Report;
 use crate::series::Series;
 use crate::stats::{Estimate, Looks, PairUnit, Pairs, Repeated, are_skewed, holm, median};
 
-/// Share of an offered rate that the valid trials of a cell served.
+/// Offered rate of a cell, and the share of it that the valid trials served.
 #[derive(Clone, Debug)]
 pub struct Offered {
     /// Offered requests per second, the median of the trials; `None`: a closed loop, or no valid
@@ -26,6 +27,7 @@ pub struct Offered {
 }
 
 impl Offered {
+    /// Computes the offered rate and the served shares of a cell.
     #[must_use]
     pub fn new(report: &Report, cell: CellKey) -> Offered {
         let trials = report.trials.iter().filter(|trial| trial.cell == cell && trial.valid);
@@ -37,7 +39,8 @@ impl Offered {
     }
 }
 
-/// An arm against the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired by block.
+/// Comparison of an arm with the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired
+/// by block.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     pub cell: CellKey,
@@ -53,40 +56,47 @@ pub struct Comparison {
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
-    /// The ratio of every metric by its key, those above included; unknown ones are left out.
+    /// The ratio of every metric by its key, including the ratios above, without unknown ratios.
     pub metrics: Ratios,
-    /// Ratio of throughput, and of CPU time per request, with their intervals. `None`: too few
-    /// repeats, or one has no value.
+    /// Ratio of throughput, with its interval. `None`: too few repeats, or a repeat has no value.
     pub throughput: Option<PairEstimate>,
+    /// Ratio of CPU time per request, with its interval. `None`: as for throughput.
     pub cpu: Option<PairEstimate>,
-    /// Whether the throughput of the pairs does not differ significantly ([`Pairs::are_apart`]),
-    /// allowing for all arms that are compared with the baseline at this step. Also true if it does
-    /// differ, but the slower one may do more (`throughput_bound`), and with a fixed order of
-    /// starts.
-    pub tie: bool,
-    /// Whether `throughput_ratio` is a bound, because repeats of one of the two are excluded for
-    /// reasons outside of the server. If only one of the two may do more, its repeats that only the
-    /// generator limited are part of the ratio.
+    /// Whether the throughputs are not shown to differ. This is so in three cases:
+    ///
+    /// - They do not differ significantly ([`Pairs::are_apart`]). The test is corrected for all
+    ///   arms that are compared with the baseline at this step.
+    /// - The slower arm may do more (`throughput_bound`).
+    /// - The order of starts was fixed.
+    ///
+    /// `None`: no pair of valid repeats.
+    pub tie: Option<bool>,
+    /// Whether `throughput_ratio` is a bound, because repeats of one arm are not valid for reasons
+    /// outside of the server. If only one arm may do more, the ratio also uses its repeats that
+    /// only the generator limited: their throughput is a lower bound.
     pub throughput_bound: RatioBound,
 }
 
-/// An estimate from pairs, and its scope.
+/// An estimate of a ratio from pairs, with its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PairEstimate {
     #[serde(flatten)]
     pub estimate: Estimate,
     #[serde(rename = "over")]
     pub unit: PairUnit,
-    /// Interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
-    /// (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it excludes 1, all pairs
-    /// tested together (Holm) differ significantly. `None`: unbounded.
+    /// Wider interval: in 19 of 20 runs, such intervals of all pairs of subjects at this step
+    /// contain the true ratios (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it
+    /// excludes 1, the pair also differs significantly in the corrected test (Holm). `None`:
+    /// unbounded.
     pub interval_of_all: Option<(f64, f64)>,
-    /// Whether the interval is to hold at every look and the pairs are visibly skewed. It then
-    /// holds less often than stated.
+    /// Whether the interval is meant to be valid after every repeat, and the pairs are
+    /// significantly skewed. If so, the interval is correct less often than stated.
     pub is_skewed: bool,
 }
 
 impl PairEstimate {
+    /// Estimates the ratio of pairs; `None`: too few pairs. `tests`: number of pairs of subjects at
+    /// the step.
     fn from_pairs(pairs: &Pairs, looks: Looks, tests: usize) -> Option<PairEstimate> {
         let (estimate, unit) = pairs.estimate(looks)?;
         let is_skewed = looks == Looks::AfterEach && are_skewed(&pairs.launches);
@@ -99,7 +109,7 @@ impl PairEstimate {
     }
 }
 
-/// Returns the number of pairs of subjects at a step; controls are not counted.
+/// Returns the number of pairs of subjects at a step, without controls, but at least 1.
 fn pair_count(plan: &Plan, grid: &Grid<'_>, key: CellKey) -> usize {
     let is_compared =
         |arm: &usize| !plan.subject_of(*arm).control && grid.get(key.with_arm(*arm)).is_some();
@@ -107,8 +117,9 @@ fn pair_count(plan: &Plan, grid: &Grid<'_>, key: CellKey) -> usize {
     (arms * arms.saturating_sub(1) / 2).max(1)
 }
 
-/// Returns the arm that all others are compared with, among the arms with trials: the one that the
-/// suite names, or the first that is not a control, or the first. `None`: no arm has trials.
+/// Returns the arm with which all others are compared: the arm that the suite names, otherwise the
+/// first arm that is not a control, otherwise the first arm. Only arms with trials are considered.
+/// `None`: no arm has trials.
 #[must_use]
 pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
     let measured: Vec<usize> = (0..plan.arms.len()).filter(|arm| grid.has_arm(*arm)).collect();
@@ -120,8 +131,8 @@ pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
         .or_else(|| find(&|_| true))
 }
 
-/// Compares the cells of every other arm with the cells of the baseline. Arms are left out if one
-/// of the two was loaded alone and the other with others.
+/// Compares the cells of every other arm with the cells of the baseline. An arm is omitted if only
+/// the arm or only the baseline was loaded at the same time as others.
 #[must_use]
 pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(baseline) = baseline(plan, grid) else { return Vec::new() };
@@ -149,23 +160,26 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
         let chances: BTreeMap<usize, f64> = tested.into_iter().zip(holm(&ps)).collect();
         for i in indices {
             let decides = comparisons[i].throughput_bound.decides(pairs[i].mean_log().exp());
-            comparisons[i].tie = !decides
+            let is_tie = !decides
                 || Design::new(plan).is_fixed()
                 || !pairs[i].are_apart(chances.get(&i).copied());
+            comparisons[i].tie = (!pairs[i].launches.is_empty()).then_some(is_tie);
         }
     }
     comparisons
 }
 
+/// Compares a cell with the baseline's cell. `tests`: number of pairs of subjects at the step.
+/// `tie` is set later, after all pairs of the step are tested.
 fn comparison(
     plan: &Plan,
     key: CellKey,
     cell: &Cell<'_>,
-    base: (usize, &Cell<'_>),
+    (baseline, base): (usize, &Cell<'_>),
     tests: usize,
 ) -> Comparison {
-    let mut metrics = cell.ratios_to(base.1);
-    let (throughput, base_throughput) = peak::throughputs(cell, base.1);
+    let mut metrics = cell.ratios_to(base);
+    let (throughput, base_throughput) = peak::throughputs(cell, base);
     let throughput_ratio = throughput.ratios_to(&base_throughput);
     if !throughput_ratio.values.is_empty() {
         metrics.insert(metric::THROUGHPUT.key, throughput_ratio.clone());
@@ -178,7 +192,7 @@ fn comparison(
     Comparison {
         cell: key,
         subject: plan.arms[key.arm].name.clone(),
-        baseline: plan.arms[base.0].name.clone(),
+        baseline: plan.arms[baseline].name.clone(),
         workload: plan.workloads[key.workload].name.clone(),
         step: key.step,
         connections: step.connections,
@@ -186,9 +200,9 @@ fn comparison(
         pipeline: step.pipeline,
         pass: step.pass,
         throughput: estimate(&throughput, &base_throughput),
-        cpu: estimate(&cell.series(&metric::CPU), &base.1.series(&metric::CPU)),
-        tie: true,
-        throughput_bound: RatioBound::from_cells(cell, base.1),
+        cpu: estimate(&cell.series(&metric::CPU), &base.series(&metric::CPU)),
+        tie: None,
+        throughput_bound: RatioBound::from_cells(cell, base),
         throughput_ratio,
         response_p99_ratio: ratio(&metric::RESPONSE_P99),
         cpu_per_request_ratio: ratio(&metric::CPU),
@@ -208,7 +222,11 @@ mod tests {
     #[test]
     fn comparison_ratios_are_paired_by_block() {
         let comparisons = five_block_report().comparisons;
-        assert!(comparisons.iter().all(|c| c.baseline == "slow" && c.subject != "slow" && !c.tie));
+        assert!(
+            comparisons
+                .iter()
+                .all(|c| c.baseline == "slow" && c.subject != "slow" && c.tie == Some(false))
+        );
         assert_eq!(comparisons.len(), 2 * 2 * 2);
         for comparison in &comparisons {
             let base = if comparison.subject == "fast" { 400 } else { 900 };
@@ -227,6 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn comparison_without_pair_is_no_tie() {
+        let mut run = fixture::five_blocks();
+        let planned = &run.header.plan.trials;
+        for trial in run.trials.iter_mut().filter(|trial| planned[trial.trial].arm == 0) {
+            trial.load.server_failure = Some("it left".into());
+        }
+        let comparisons = crate::report::report(&run).comparisons;
+        assert!(!comparisons.is_empty());
+        assert!(comparisons.iter().all(|c| c.tie.is_none() && c.throughput.is_none()));
+    }
+
+    #[test]
     fn baseline_is_named_arm_or_first_subject() {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let control = |name: &str| Subject { control: true, ..named(name) };
@@ -240,7 +270,7 @@ mod tests {
         };
         let subjects = || [control("null"), named("a"), named("b")];
         assert_eq!(baseline_of(subjects(), Some("b"), &[0, 1, 2]), Some(2));
-        assert_eq!(baseline_of(subjects(), Some("b"), &[0, 1]), Some(1), "it has no trials");
+        assert_eq!(baseline_of(subjects(), Some("b"), &[0, 1]), Some(1), "subject without trials");
         assert_eq!(baseline_of(subjects(), Some("null"), &[0, 1]), Some(0));
         assert_eq!(baseline_of(subjects(), None, &[0, 1, 2]), Some(1));
         assert_eq!(baseline_of([control("x"), control("y"), named("a")], None, &[1, 0]), Some(0));

@@ -1,8 +1,7 @@
-//! Plans the number of starts and the length of the load that give the most precise result within a
-//! given time.
+//! Plans how many starts and how long a load give the most precise result within a given time.
 //!
-//! Both follow from the variances in a pilot run (Kalibera and Jones, "Rigorous benchmarking in
-//! reasonable time", ISMM 2013, §6).
+//! Both numbers follow from the variances in a pilot run (Kalibera and Jones, "Rigorous
+//! benchmarking in reasonable time", ISMM 2013, §6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +22,10 @@ pub const SCHEMA: &str = "dyno.budget/1";
 /// Minimum number of repeats of a pilot. Two are too few for an estimate of variance.
 pub const MIN_PILOT_REPEATS: usize = 3;
 
-/// Considered lengths of the load, as multiples of the pilot's.
+/// Lengths of the load to choose from, as multiples of the pilot's length.
 const LENGTH_FACTORS: [f64; 9] = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0];
 
-/// Returns whether the suite can have a load of this length, in seconds.
+/// Function that returns whether the suite can have a load of this length in seconds.
 pub type FitsLength<'a> = dyn Fn(f64) -> bool + 'a;
 
 /// Shortest recommended load, seconds. Edge effects would dominate a shorter window.
@@ -39,23 +38,25 @@ pub struct Budget {
     /// Id of the pilot run.
     pub pilot: String,
     pub pilot_repeats: usize,
-    /// Seconds of a block outside of its measured windows (starts, checks, warm-ups, stops), and
-    /// seconds of these windows.
+    /// Time of a block outside of its measured windows: starts, checks, warm-ups and stops.
     pub overhead_s: f64,
+    /// Time of the measured windows of a block.
     pub windows_s: f64,
+    /// Recommended number of repeats.
     pub repeats: u32,
-    /// Length of the load of each step.
+    /// Recommended length of the load of each step.
     pub duration_s: f64,
-    /// Turns of each subject in such a load, which has whole rounds of two; `None`: no turns.
+    /// Turns (slices of time) of each subject in a load of `duration_s`, always an even number;
+    /// `None`: subjects do not take turns.
     pub slices: Option<u32>,
-    /// Expected time of the measurement before the run, from which rates are derived. 0: rates are
-    /// not derived.
+    /// Expected duration of the measurement before the run, from which the suite derives its rates.
+    /// 0: the suite derives no rates.
     pub before_s: f64,
     /// Duration of the whole run, without builds.
     pub takes_s: f64,
     pub rows: Vec<Expected>,
-    /// Comparisons of the pilot's plan without a row, because the pilot has too few valid repeats
-    /// of both arms. The plan does not consider their precision.
+    /// Planned comparisons without a row, because the pilot has too few valid repeats of both arms.
+    /// Their precision is not considered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownPrecision>,
 }
@@ -78,53 +79,62 @@ pub struct Expected {
     pub step: Shape,
     pub metric: &'static str,
     pub title: &'static str,
-    /// Standard deviation of the logarithm of a pair's ratio, between starts, regardless of the
-    /// length of the load, and of the load at the pilot's length. The latter is `None` without
-    /// turns, which alone separate the two: all variance is then attributed to the starts.
+    /// Standard deviation of the logarithm of a pair's ratio that is caused by differences between
+    /// starts. A longer load does not reduce it.
     pub between_starts: f64,
+    /// Standard deviation that is caused by differences within a load of the pilot's length.
+    /// `None`: subjects did not take turns, so all variance is attributed to the starts.
     pub within_starts: Option<f64>,
-    /// Half of the expected 95 % interval of the ratio: 0.01 for ± 1 %.
+    /// Half the width of the expected 95 % interval of the ratio: 0.01 for ± 1 %.
     pub half_width: f64,
-    /// Change that four of five such runs would detect: 0.015 for 1.5 % more.
+    /// Smallest change that four of five runs of this plan would detect: 0.015 for 1.5 %.
     pub detectable: f64,
 }
 
-/// Variances of the logarithm of a ratio.
+/// Variances of the logarithm of a ratio, by their source.
 #[derive(Clone, Copy, Debug)]
 struct Noise {
+    /// Variance between starts.
     between: f64,
-    /// Variance of the mean of a launch's load, at the pilot's length.
+    /// Variance of the mean over one load of the pilot's length; `None`: included in `between`.
     within: Option<f64>,
 }
 
 impl Noise {
-    /// Computes the variances from the ratios of launches, and from the rounds of each.
-    fn from_ratios(launches: &[f64], rounds: &[Vec<(f64, f64)>]) -> Option<Noise> {
-        let logs: Vec<f64> = launches.iter().map(|ratio| ratio.ln()).collect();
+    /// Computes the variances. `launch_ratios`: the ratio of the two arms for each pair of
+    /// starts. `rounds_by_launch`: for each pair, the values of both arms in each round of turns.
+    /// `None`: fewer than two pairs, or a ratio is not a positive number.
+    fn from_ratios(launch_ratios: &[f64], rounds_by_launch: &[Vec<(f64, f64)>]) -> Option<Noise> {
+        let logs: Vec<f64> = launch_ratios.iter().map(|ratio| ratio.ln()).collect();
         let total = variance(&logs)?;
-        let within: Option<Vec<f64>> = rounds.iter().map(|rounds| round_variance(rounds)).collect();
-        let within = within.filter(|all| all.len() == launches.len());
-        let within = within.map(|all| all.iter().sum::<f64>() / all.len() as f64);
+        let within: Option<Vec<f64>> =
+            rounds_by_launch.iter().map(|rounds| round_variance(rounds)).collect();
+        let within = within.filter(|variances| variances.len() == launch_ratios.len());
+        let within = within.map(|variances| variances.iter().sum::<f64>() / variances.len() as f64);
         Some(Noise { between: (total - within.unwrap_or(0.0)).max(0.0), within })
     }
 
-    /// Returns the standard error of the mean of this many launches. `length`: length of the load,
-    /// as a multiple of the pilot's.
+    /// Returns the standard error of the mean over this many launches. `length`: length of the
+    /// load, as a multiple of the pilot's length.
     fn error(self, launches: f64, length: f64) -> f64 {
         ((self.between + self.within.unwrap_or(0.0) / length) / launches).sqrt()
     }
 }
 
-/// Returns the variance of a launch's ratio that is caused by its rounds. `rounds`: the values of
-/// both arms. `None`: fewer than four rounds.
+/// Returns the part of the variance of a launch's ratio that its rounds cause. `rounds`: the values
+/// of both arms in each round. `None`: fewer than four rounds.
 ///
-/// It compares the sum of the even rounds with the sum of the odd rounds. A stall therefore has the
-/// weight of its duration, as in the ratio of the launch.
+/// The sum of the even rounds is compared with the sum of the odd rounds. In a sum, the weight of a
+/// stall is its duration, as in the ratio of the launch. If two values differ by d, the variance of
+/// their mean is d²/4.
 fn round_variance(rounds: &[(f64, f64)]) -> Option<f64> {
     let half_ratio = |first: usize| {
         let half_rounds = || rounds.iter().skip(first).step_by(2);
-        let sums = half_rounds().fold((0.0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
-        (half_rounds().count() >= 2).then(|| (sums.0 / sums.1).ln())
+        let (sum_a, sum_b) = half_rounds()
+            .fold((0.0f64, 0.0f64), |(sum_a, sum_b), (value_a, value_b)| {
+                (sum_a + value_a, sum_b + value_b)
+            });
+        (half_rounds().count() >= 2).then(|| (sum_a / sum_b).ln())
     };
     Some((half_ratio(0)? - half_ratio(1)?).powi(2) / 4.0).filter(|variance| variance.is_finite())
 }
@@ -140,20 +150,49 @@ fn variance(values: &[f64]) -> Option<f64> {
     Some(sum / (n - 1.0)).filter(|variance| variance.is_finite())
 }
 
-/// Returns half the width of an interval, and the difference that four of five runs detect, as
-/// logarithms.
-fn widths(noise: Noise, looks: Looks, launches: u32, length: f64) -> (f64, f64) {
-    let error = noise.error(f64::from(launches), length);
-    let (half_width, detectable) = standard_errors(looks, launches);
-    (half_width * error, detectable * error)
+/// Expected precision of a comparison, in logarithms of ratios.
+struct Precision {
+    /// Half the width of the 95 % interval.
+    half_width: f64,
+    /// Smallest difference that four of five runs detect.
+    detectable: f64,
 }
 
-/// Plans a run like `pilot` that takes at most `budget_s` seconds, including a measurement of
-/// `before_s` seconds before it. `fits`: which lengths of the load are possible.
+/// Returns the precision of this many launches. `length`: length of the load, as a multiple of the
+/// pilot's length.
+fn precision(noise: Noise, looks: Looks, launches: u32, length: f64) -> Precision {
+    let error = noise.error(f64::from(launches), length);
+    let (half_width, detectable) = standard_errors(looks, launches);
+    Precision { half_width: half_width * error, detectable: detectable * error }
+}
+
+/// Returns half the width of the interval of the least precise comparison.
+fn worst_half_width(
+    variances: &[(Expected, Noise)],
+    looks: Looks,
+    launches: u32,
+    length: f64,
+) -> f64 {
+    let half_widths =
+        variances.iter().map(|(_, noise)| precision(*noise, looks, launches, length).half_width);
+    half_widths.fold(0.0, f64::max)
+}
+
+/// Returns the error of a budget that is shorter than `min_s` seconds.
+fn too_short(budget_s: f64, min_s: f64) -> String {
+    format!(
+        "--budget {budget_s:.0}s: too short. A verdict needs {REPEATS_FOR_INTERVAL} repeats, \
+         which take at least {min_s} s\nhint: use --budget {min_s}s or more, or remove \
+         subjects, workloads or steps from the suite"
+    )
+}
+
+/// Plans a run like `pilot` that takes at most `budget_s` seconds. This time includes `before_s`
+/// seconds for a measurement before the run. `fits`: which lengths of the load are possible.
 ///
 /// # Errors
-/// A message: the pilot is too short, has nothing to compare, or the time is too short for a
-/// verdict.
+/// A message if the pilot has too few repeats or nothing to compare, or if the time is too short
+/// for a verdict.
 pub fn budget(
     pilot: &Run,
     report: &Report,
@@ -165,47 +204,44 @@ pub fn budget(
     let variances = variances(pilot, report);
     if variances.is_empty() {
         return Err(format!(
-            "{}: variance unknown: no two subjects have {MIN_PILOT_REPEATS} valid repeats of the \
-             same step (controls are excluded)\nhint: make a pilot run of two servers or more. \
-             Its report names the repeats that are not valid",
+            "{}: the variance between repeats is unknown, because no step has \
+             {MIN_PILOT_REPEATS} valid repeats of each of two servers (not counting controls)\n\
+             hint: make a pilot run of two servers or more. If this run has two, its report shows \
+             why repeats are not valid",
             pilot.header.id
         ));
     }
     let pilot_s = pilot.header.plan.load.duration_ns as f64 / 1e9;
-    let launches =
+    let launch_count =
         |length: f64| ((budget_s - before_s) / (overhead_s + windows_s * length)).floor();
     let has_within = variances.iter().all(|(_, noise)| noise.within.is_some());
     let durations_s = LENGTH_FACTORS.map(|factor| duration_s(pilot_s, factor));
+    // Without the variance within starts, the effect of another length is unknown.
     let is_possible = |duration_s: &f64| {
         *duration_s == pilot_s || has_within && *duration_s >= MIN_DURATION_S && fits(*duration_s)
     };
-    let lengths = durations_s.into_iter().filter(is_possible).map(|seconds| seconds / pilot_s);
-    let possible = lengths.filter(|length| launches(*length) >= REPEATS_FOR_INTERVAL as f64);
+    let lengths = || durations_s.into_iter().filter(is_possible).map(|seconds| seconds / pilot_s);
+    let possible = lengths().filter(|length| launch_count(*length) >= REPEATS_FOR_INTERVAL as f64);
     // The least precise comparison decides.
-    let worst = |length: &f64| {
-        let half_widths = variances
-            .iter()
-            .map(|(_, noise)| widths(*noise, looks, launches(*length) as u32, *length).0);
-        half_widths.fold(0.0, f64::max)
-    };
-    let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
-        let min_s = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
-        format!(
-            "--budget {budget_s:.0}s: too short for {REPEATS_FOR_INTERVAL} repeats, which take \
-             {min_s:.0} s\nhint: use a budget of at least {min_s:.0} s, or shorten the suite"
-        )
+    let half_width =
+        |length: &f64| worst_half_width(&variances, looks, launch_count(*length) as u32, *length);
+    let best = possible.min_by(|a, b| half_width(a).total_cmp(&half_width(b)));
+    let length = best.ok_or_else(|| {
+        let block_s = overhead_s + windows_s * lengths().fold(1.0, f64::min);
+        // Rounded up, because a shorter budget would fail again.
+        too_short(budget_s, (before_s + REPEATS_FOR_INTERVAL as f64 * block_s).ceil())
     })?;
-    let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
+    let repeats = launch_count(length).min(f64::from(u32::MAX)) as u32;
     let duration_s = duration_s(pilot_s, length);
     let unknown = unknown_pairs(&pilot.header.plan, &variances);
     let rows = variances.into_iter().map(|(row, noise)| {
-        let (half, detectable) = widths(noise, looks, repeats, length);
-        Expected { half_width: half.exp_m1(), detectable: detectable.exp_m1(), ..row }
+        let Precision { half_width, detectable } = precision(noise, looks, repeats, length);
+        Expected { half_width: half_width.exp_m1(), detectable: detectable.exp_m1(), ..row }
     });
     Ok(Budget {
         schema: SCHEMA,
         pilot: pilot.header.id.clone(),
-        pilot_repeats: blocks(pilot).len(),
+        pilot_repeats: first_load_times(pilot).len(),
         overhead_s,
         windows_s,
         repeats,
@@ -222,13 +258,13 @@ pub fn budget(
     })
 }
 
-/// Returns a length of the load as a multiple of the pilot's, in tenths of a second. The pilot's
-/// own length is kept as it is: it is the only one that is possible for each pilot.
+/// Returns the length of the load for a multiple of the pilot's length, rounded to a tenth of a
+/// second. The pilot's own length is not rounded, because it is possible for every pilot.
 fn duration_s(pilot_s: f64, factor: f64) -> f64 {
     if factor == 1.0 { pilot_s } else { (pilot_s * factor * 10.0).round() / 10.0 }
 }
 
-/// Returns the planned comparisons that have no variance.
+/// Returns the planned comparisons whose variance is unknown.
 fn unknown_pairs(plan: &Plan, known: &[(Expected, Noise)]) -> Vec<UnknownPrecision> {
     let planned = &CellKey::planned(plan);
     let pair = |(a, b): (usize, usize), key: &CellKey| UnknownPrecision {
@@ -252,23 +288,24 @@ fn unknown_pairs(plan: &Plan, known: &[(Expected, Noise)]) -> Vec<UnknownPrecisi
     pairs.filter(|pair| !is_known(pair)).collect()
 }
 
-/// Returns the smallest change that four of five runs with this many starts detect, judged alone.
-/// It is the median over the comparisons of the run, by key of the metric. 0.05 is 5 %.
+/// Returns the smallest change that four of five runs with this many starts detect in a single
+/// comparison: 0.05 is 5 %. For each metric key, it is the median over the comparisons of the run.
 #[must_use]
 pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static str, f64)> {
     let looks = Looks::from_plan(&pilot.header.plan);
     let variances = variances(pilot, report);
     let metric_change = |metric: &Metric| {
         let rows = variances.iter().filter(|(row, _)| row.metric == metric.key);
-        let changes: Vec<f64> =
-            rows.map(|(_, noise)| widths(*noise, looks, repeats, 1.0).1.exp_m1()).collect();
+        let changes: Vec<f64> = rows
+            .map(|(_, noise)| precision(*noise, looks, repeats, 1.0).detectable.exp_m1())
+            .collect();
         Some((metric.key, median(&changes).filter(|change| change.is_finite())?))
     };
     [&THROUGHPUT, &CPU].into_iter().filter_map(metric_change).collect()
 }
 
-/// Returns the start of the first load of each block, in order.
-fn blocks(run: &Run) -> BTreeMap<u32, u64> {
+/// Returns the start time of the first load of each block.
+fn first_load_times(run: &Run) -> BTreeMap<u32, u64> {
     let plan = &run.header.plan;
     let mut first_loads: BTreeMap<u32, u64> = BTreeMap::new();
     for trial in &run.trials {
@@ -279,8 +316,8 @@ fn blocks(run: &Run) -> BTreeMap<u32, u64> {
     first_loads
 }
 
-/// Whether the run was interrupted between two blocks and resumed later. The resumption may be on
-/// another day, or after a reboot, which resets the clock.
+/// Whether the run was interrupted between two blocks and resumed later. The time between such
+/// blocks is meaningless: days may pass, and a reboot resets the clock.
 fn is_interrupted(run: &Run, block: u32, next: u32) -> bool {
     let launches = &run.header.plan.launches;
     let first_start = |block: u32| {
@@ -297,7 +334,7 @@ fn is_interrupted(run: &Run, block: u32, next: u32) -> bool {
 /// Returns the seconds of a block outside of its windows, and the seconds of its windows.
 fn block_times(run: &Run) -> Result<(f64, f64), String> {
     let plan = &run.header.plan;
-    let began = blocks(run);
+    let began = first_load_times(run);
     if began.len() < MIN_PILOT_REPEATS {
         return Err(format!(
             "{}: a pilot needs at least {MIN_PILOT_REPEATS} repeats, and this run has {}\nhint: \
@@ -307,16 +344,20 @@ fn block_times(run: &Run) -> Result<(f64, f64), String> {
         ));
     }
     let began: Vec<(u32, u64)> = began.into_iter().collect();
-    let uninterrupted = began.windows(2).filter(|pair| !is_interrupted(run, pair[0].0, pair[1].0));
-    let mut periods: Vec<f64> =
-        uninterrupted.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / 1e9).collect();
+    let period_s = |pair: &[(u32, u64)]| {
+        let ((block, began_ns), (next_block, next_began_ns)) = (pair[0], pair[1]);
+        let is_uninterrupted = !is_interrupted(run, block, next_block);
+        is_uninterrupted.then(|| next_began_ns.saturating_sub(began_ns) as f64 / 1e9)
+    };
+    let mut periods: Vec<f64> = began.windows(2).filter_map(period_s).collect();
     periods.sort_by(f64::total_cmp);
-    // The shorter of two periods is used, because an event may have delayed the run.
+    // The median. Of an even number of periods, it is the lower of the middle two, because an event
+    // may have delayed the other one.
     let middle = periods.len().saturating_sub(1) / 2;
-    let period = *periods.get(middle).ok_or_else(|| {
+    let period_s = *periods.get(middle).ok_or_else(|| {
         format!(
-            "{}: interrupted in each block, so the duration of a block is unknown\nhint: make \
-             another pilot run",
+            "{}: this run was interrupted during every repeat, so the duration of a repeat is \
+             unknown\nhint: make another pilot run",
             run.header.id
         )
     })?;
@@ -335,7 +376,7 @@ fn block_times(run: &Run) -> Result<(f64, f64), String> {
         .collect();
     let windows_ns: u64 = windows.iter().map(|(_, _, length)| length).sum();
     let windows_s = windows_ns as f64 / 1e9 / began.len() as f64;
-    Ok(((period - windows_s).max(0.0), windows_s))
+    Ok(((period_s - windows_s).max(0.0), windows_s))
 }
 
 /// Returns the variances for each comparison of the run.
@@ -349,12 +390,12 @@ fn variances(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
             for metric in [&THROUGHPUT, &CPU] {
                 let metric = Metric::from_key(metric.key);
                 let pairs = other.series(metric).ratios_by_block(&base.series(metric));
-                let (launches, rounds): (Vec<f64>, Vec<Vec<(f64, f64)>>) =
+                let (launch_ratios, rounds_by_launch): (Vec<f64>, Vec<Vec<(f64, f64)>>) =
                     pairs.into_iter().unzip();
-                let Some(noise) = Some(launches)
-                    .filter(|l| l.len() >= MIN_PILOT_REPEATS)
-                    .and_then(|l| Noise::from_ratios(&l, &rounds))
-                else {
+                if launch_ratios.len() < MIN_PILOT_REPEATS {
+                    continue;
+                }
+                let Some(noise) = Noise::from_ratios(&launch_ratios, &rounds_by_launch) else {
                     continue;
                 };
                 let row = Expected {
@@ -459,7 +500,7 @@ mod tests {
         }
     }
 
-    /// The least precise comparison decides, so one of unknown precision is not left out silently.
+    /// The least precise comparison decides, so comparisons of unknown precision are reported.
     #[test]
     fn budget_names_pairs_of_unknown_precision() {
         let named =
@@ -500,10 +541,14 @@ mod tests {
         // Four times as many starts halve the interval, except for the change of Student's t.
         assert!((1.9..2.1).contains(&(row.half_width / more.rows[0].half_width)), "{row:?}");
         assert!(
-            budget(&run, &report, (49.0, 0.0), &|_| true)
-                .unwrap_err()
-                .contains("5 repeats, which take 50 s")
+            budget(&run, &report, (49.0, 0.0), &|_| true).unwrap_err().contains(
+                "5 repeats, which take at least 50 s\nhint: use --budget 50s or more, or"
+            )
         );
+        // The named budget is enough.
+        let needed = budget(&run, &report, (49.0, 0.4), &|_| true).unwrap_err();
+        assert!(needed.contains("--budget 51s"), "{needed}");
+        assert!(budget(&run, &report, (51.0, 0.4), &|_| true).is_ok());
         assert_eq!(planned.slices, None);
         let after = budget(&run, &report, (600.0, 100.0), &|_| true).unwrap();
         assert_eq!((after.repeats, after.before_s, after.takes_s), (50, 100.0, 600.0));
@@ -523,6 +568,11 @@ mod tests {
         with_searches.header.plan.slice_ns = Some(100_000_000);
         let planned = budget(&with_searches, &report, (600.0, 0.0), &|_| true).unwrap();
         assert_eq!((planned.overhead_s, planned.windows_s, planned.slices), (6.0, 4.0, Some(10)));
+    }
+
+    #[test]
+    fn budget_of_resumed_or_short_pilot() {
+        let report = crate::report::report(&pilot());
         // A run that was resumed after a reboot has another clock.
         let mut resumed = pilot();
         resumed.starts = (0..8)

@@ -1,5 +1,5 @@
-//! Computes the result of `dyno calibrate` about the generator on this machine:
-//! `dyno.calibration/1`.
+//! Computes the result of `dyno calibrate`: what the generator reaches on this machine. The format
+//! is `dyno.calibration/1`.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ pub const SCHEMA: &str = "dyno.calibration/1";
 /// Purpose of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeasurementPurpose {
-    /// The most that one thread reaches against the smallest correct response.
+    /// Highest throughput of one generator thread with the smallest correct response.
     Ceiling,
-    /// Send lag on a schedule.
+    /// Send lag of requests on a schedule.
     Pacing,
-    /// Response times by our timestamps and by the kernel's.
+    /// Response times by dyno's timestamps, compared with the kernel's timestamps.
     Stamps,
-    /// Requests to a closed port: each must be counted as refused, and none may be lost.
+    /// Requests to a closed port. Each of them must be counted as refused.
     Refusals,
 }
 
-/// One load of a calibration, as requested.
+/// One planned load of a calibration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     pub shows: MeasurementPurpose,
@@ -37,6 +37,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Returns the only step of the load.
     #[must_use]
     pub fn step(&self) -> &Step {
         &self.load.steps[0]
@@ -57,7 +58,7 @@ pub struct MeasuredLoad {
 }
 
 impl MeasuredLoad {
-    /// Returns the result of the load, judged by its own record alone, without a ceiling.
+    /// Returns the result of the load by its own record, without comparison with a ceiling.
     #[must_use]
     pub fn result(&self) -> LoadResult {
         let Measurement { workload, load, seed, .. } = &self.measurement;
@@ -65,8 +66,8 @@ impl MeasuredLoad {
         verdict::load(&self.record, config, &Context::default())
     }
 
-    /// Whether the kernel's stamps were requested and none came, so that there is nothing to
-    /// compare ours with.
+    /// Whether the kernel gave no timestamps although they were requested. Without them,
+    /// dyno's timestamps cannot be checked.
     #[must_use]
     pub fn lacks_stamps(&self) -> bool {
         self.measurement.shows == MeasurementPurpose::Stamps
@@ -79,7 +80,7 @@ impl MeasuredLoad {
 pub struct Calibration {
     pub schema: &'static str,
     pub machine: String,
-    /// Whether server and generator had to share a CPU, which makes all results lower bounds.
+    /// Whether server and generator had to share a CPU. If so, all ceilings are lower bounds.
     pub shared_cpus: bool,
     pub ceilings: Vec<CeilingRow>,
     /// Protocols without a ceiling, each with the reason.
@@ -120,8 +121,8 @@ impl Calibration {
         }
     }
 
-    /// Whether all of its numbers are valid: no load was disturbed, server and generator had
-    /// separate CPUs, and each request to the closed port was counted as refused.
+    /// Whether all numbers are valid: no load was disturbed, server and generator had separate
+    /// CPUs, and each request to the closed port was counted as refused.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let disturbed = [
@@ -134,16 +135,17 @@ impl Calibration {
             && self.refused.counted == self.refused.asked
     }
 
-    /// Returns the ceilings with which later loads may be compared.
+    /// Returns the ceilings with which later loads can be compared.
     pub fn valid_ceilings(&self) -> impl Iterator<Item = &CeilingRow> {
         self.ceilings.iter().filter(|row| !self.shared_cpus && row.disturbed.is_none())
     }
 }
 
-/// Returns why a load of a calibration is not valid. `None`: valid. A busy or late generator is the
-/// expected result, so those two caveats are ignored.
+/// Returns why a load of a calibration is not valid; `None`: the load is valid. A busy or late
+/// generator is expected in a calibration, so these two caveats are ignored.
 fn disturbance(result: &LoadResult) -> Option<String> {
     let expected = [Code::GeneratorBusy, Code::GeneratorLate];
+    // A generator that waited for a CPU is never expected, whatever the severity of the caveat.
     let is_disturbance = |severity: Severity, code: Code| {
         code == Code::GeneratorStarved || severity == Severity::Invalid && !expected.contains(&code)
     };
@@ -151,7 +153,7 @@ fn disturbance(result: &LoadResult) -> Option<String> {
     caveats.find(|c| is_disturbance(c.severity, c.code)).map(|caveat| caveat.message.clone())
 }
 
-/// The most that one generator thread reached against the null responder.
+/// Highest throughput of one generator thread against the null responder.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CeilingRow {
     pub driver: DriverKind,
@@ -164,7 +166,7 @@ pub struct CeilingRow {
     pub throughput_rps: f64,
     pub cpu_us_per_exchange: Option<f64>,
     pub busiest_thread_utilisation: f64,
-    /// Why the load is not valid, in a sentence: its ceiling is not stored. `None`: valid.
+    /// Sentence on why the load is not valid, so that its ceiling is not stored; `None`: valid.
     pub disturbed: Option<String>,
 }
 
@@ -184,7 +186,7 @@ impl CeilingRow {
         }
     }
 
-    /// Requests in flight on each connection.
+    /// Returns the requests in flight on each connection.
     #[must_use]
     pub const fn in_flight_each(&self) -> u32 {
         self.pipeline * self.streams
@@ -200,13 +202,14 @@ pub struct PacingRow {
     pub send_lag_us: Percentiles,
     pub wake_lag_us: Percentiles,
     pub response_time_us: Percentiles,
-    /// Coefficient of variation of the gaps between requests as they left; `None` without gaps.
+    /// Coefficient of variation of the gaps between requests when they were sent; `None`: no gaps.
     pub achieved_cv: Option<f64>,
     /// CPU seconds of the generator per second, including polling.
     pub cpu_s_per_s: f64,
     /// CPU seconds per second spent on polling.
-    pub spun_s_per_s: f64,
-    /// Why the load is not valid, in a sentence. `None`: valid.
+    #[serde(rename = "spun_s_per_s")]
+    pub polling_s_per_s: f64,
+    /// Sentence on why the load is not valid; `None`: valid.
     pub disturbed: Option<String>,
 }
 
@@ -221,13 +224,13 @@ impl PacingRow {
             response_time_us: result.response_time_us.clone(),
             achieved_cv: result.gaps.as_ref().and_then(|gaps| gaps.achieved_cv),
             cpu_s_per_s: (client.cpu_user_s + client.cpu_sys_s) / result.duration_s,
-            spun_s_per_s: client.cpu_spun_s / result.duration_s,
+            polling_s_per_s: client.cpu_polling_s / result.duration_s,
             disturbed: disturbance(result),
         }
     }
 }
 
-/// Response times of the same exchanges by our stamps and by the kernel's.
+/// Response times of the same exchanges by dyno's timestamps and by the kernel's timestamps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StampsRow {
     /// Requests per second on the schedule.
@@ -235,15 +238,15 @@ pub struct StampsRow {
     pub spin: Spin,
     pub ours_us: Percentiles,
     pub kernel_us: Percentiles,
-    /// Our time less the kernel's: the time that the generator adds.
+    /// dyno's response time minus the kernel's: the time that the generator adds.
     pub difference_p50_us: Option<f64>,
     pub difference_p99_us: Option<f64>,
-    /// Why the load is not valid, in a sentence. `None`: valid.
+    /// Sentence on why the load is not valid; `None`: valid.
     pub disturbed: Option<String>,
 }
 
 impl StampsRow {
-    /// Compares the stamps of a load; `None`: the kernel stamped nothing.
+    /// Compares the timestamps of a load; `None`: the kernel gave none.
     fn new(result: &LoadResult) -> Option<StampsRow> {
         let (ours, kernel) = (&result.response_time_us, result.kernel_response_time_us.as_ref()?);
         Some(StampsRow {
@@ -258,15 +261,16 @@ impl StampsRow {
     }
 }
 
+/// Returns the difference of one percentile of two distributions; `None`: one is unknown.
 fn difference(
-    percentiles: &Percentiles,
+    ours: &Percentiles,
     kernel: &Percentiles,
     pick: fn(&Percentiles) -> Option<f64>,
 ) -> Option<f64> {
-    Some(pick(percentiles)? - pick(kernel)?)
+    Some(pick(ours)? - pick(kernel)?)
 }
 
-/// Requests to a closed port.
+/// Results of the requests to a closed port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RefusedConnections {
     pub asked: u64,
@@ -277,6 +281,7 @@ pub struct RefusedConnections {
 }
 
 impl RefusedConnections {
+    /// Adds up the requests of all loads to a closed port.
     fn from_results(results: impl Iterator<Item = LoadResult>) -> RefusedConnections {
         results.fold(RefusedConnections::default(), |sum, result| RefusedConnections {
             asked: sum.asked + result.config.requests.unwrap_or_default(),
@@ -376,7 +381,7 @@ mod tests {
         )]);
         let row = &loads.pacing[0];
         assert_eq!(
-            (row.rate, row.spin, row.cpu_s_per_s, row.spun_s_per_s),
+            (row.rate, row.spin, row.cpu_s_per_s, row.polling_s_per_s),
             (500.0, Spin::Auto, 0.5, 0.25)
         );
     }

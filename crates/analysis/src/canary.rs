@@ -14,8 +14,8 @@ use crate::stats::median;
 pub struct CanaryResult {
     /// In order of time.
     pub starts: Vec<CanaryStart>,
-    /// Time of the slowest start's piece, as a multiple of the fastest one's on the same CPU: the
-    /// maximum over CPUs.
+    /// Time of the slowest piece of work as a multiple of the fastest on the same CPU: the maximum
+    /// over the CPUs.
     pub slowest_to_fastest: f64,
     /// Times of the pieces of the slowest and the fastest start, microseconds.
     pub fastest_us: f64,
@@ -29,13 +29,13 @@ pub struct CanaryResult {
 pub struct CanaryStart {
     /// Name of the arm that was started next.
     pub subject: String,
-    /// Counted from 1.
+    /// Number of the block, counted from 1.
     pub block: u32,
-    /// CPU that ran it; `None`: any.
+    /// CPU that ran the piece of work. `None`: any CPU.
     pub cpu: Option<u32>,
     /// Median time that a piece took, microseconds.
     pub wall_us: f64,
-    /// Median CPU time of a piece, which excludes time taken by others. Microseconds.
+    /// Median CPU time of a piece, microseconds. It excludes time that other programs took.
     pub cpu_us: f64,
 }
 

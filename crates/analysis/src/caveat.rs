@@ -1,5 +1,5 @@
-//! Machine-readable reasons to distrust a number. [`Code`] lists them all, each with its meaning,
-//! which reports show, and its explanation, which `dyno explain` prints.
+//! Defines caveats: machine-readable reasons to distrust a number. [`Code`] lists them all. Each
+//! has a meaning, which reports show, and an explanation, which `dyno explain` prints.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// The number is valid. The caveat adds information.
     Info,
-    /// The number stands, with this in mind.
+    /// The number is valid, but something may have affected it.
     Warning,
     /// The number must not be used.
     Invalid,
@@ -24,7 +24,7 @@ macro_rules! codes {
         $(#[doc = $doc:literal])+
         $variant:ident = $name:literal in $group:ident $(=> $reason:literal)?,
     )+) => {
-        /// Subject of a caveat, by its name in every report.
+        /// What a caveat is about, by the name in every report.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
         pub enum Code { $($(#[doc = $doc])+ #[serde(rename = $name)] $variant,)+ }
 
@@ -36,19 +36,19 @@ macro_rules! codes {
                 match self { $(Code::$variant => $name,)+ }
             }
 
-            /// The name for people, such as `few repeats`.
+            /// Returns the name in words, such as `few repeats`.
             #[must_use]
             pub fn in_words(self) -> String {
                 self.name().replace('_', " ")
             }
 
-            /// The meaning, without numbers: for the glossary of a report.
+            /// Returns the meaning without numbers, for the glossary of a report.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Code::$variant => concat!($($doc,)+).trim_ascii_start(),)+ }
             }
 
-            /// The group in which references list the code.
+            /// Returns the group under which the reference pages list the code.
             #[must_use]
             pub const fn group(self) -> CaveatGroup {
                 match self { $(Code::$variant => CaveatGroup::$group,)+ }
@@ -65,7 +65,7 @@ macro_rules! codes {
                 )
             }
 
-            /// The observation, its consequence and the action, as Markdown.
+            /// Returns the observation, its consequence and the action, as Markdown.
             #[must_use]
             pub const fn explanation(self) -> &'static str {
                 match self {
@@ -75,7 +75,8 @@ macro_rules! codes {
                 }
             }
 
-            /// Short reason why a step is not valid; `None` for codes that never refuse a step.
+            /// Returns a short reason why a step is not valid. `None`: the code never makes a step
+            /// invalid.
             #[must_use]
             pub const fn reason(self) -> Option<&'static str> {
                 match self { $(Code::$variant => codes!(@reason $($reason)?),)+ }
@@ -87,8 +88,8 @@ macro_rules! codes {
 }
 
 codes! {
-    /// HTTP/2 was requested, and the server chose HTTP/1.1 on some connections: another protocol
-    /// was measured.
+    /// HTTP/2 was requested, but the server chose HTTP/1.1 on some connections. The numbers are
+    /// therefore not those of HTTP/2.
     FellBack = "fell_back" in Connections => "the server spoke HTTP/1.1",
     /// The server allows fewer streams on a connection than were requested, so fewer requests were
     /// in flight.
@@ -96,30 +97,33 @@ codes! {
     /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of
     /// dyno.
     Books = "books" in Load => "the counts of requests do not add up",
-    /// The mean number of requests in flight, once from their times and once from their count,
-    /// differs by more than 5 %.
-    LittlesLaw = "littles_law" in Load => "Little's law does not hold",
+    /// The mean number of requests in flight, computed from their times, differs by more than 5 %
+    /// from the mean number computed from their counts: a fault of dyno.
+    LittlesLaw = "littles_law" in Load
+        => "counts and times of the requests contradict each other",
     /// Half of the requests took longer than the measured window, so the window shows only part of
     /// them.
     LongerThanWindow = "longer_than_window" in Load
         => "half of the requests took longer than the window",
-    /// A thread of the generator was busy, or waited for a CPU, for more than 85 % of the time, or
-    /// the threads of one CPU used more than 85 % of it. The generator may have been the limit.
+    /// The generator may have been the limit. For more than 85 % of the time, one of its threads
+    /// was busy or waited for a CPU, or its threads together used a CPU.
     GeneratorBusy = "generator_busy" in Generator => "the generator was the limit",
-    /// The generator's CPUs had no time left and it waited for them, so it may have been the limit.
+    /// The generator's CPUs were full and the generator waited for them, so it may have been the
+    /// limit.
     GeneratorCrowded = "generator_crowded" in Generator => "the generator was the limit",
     /// The CPU quota of dyno's own control group throttled the generator, so it may have been the
     /// limit.
     GeneratorThrottled = "generator_throttled" in Generator
         => "a CPU quota throttled the generator",
-    /// No local port was left to connect from, so requests got no response regardless of the
-    /// server.
+    /// No local port was left to connect from, so requests got no response. The server is not the
+    /// cause.
     NoLocalPort = "no_local_port" in Generator => "no local port was left",
-    /// The control group of dyno has a CPU quota, which did not throttle the generator.
+    /// The control group of dyno has a CPU quota. The quota hardly throttled the generator here,
+    /// but a larger load may reach it.
     GeneratorQuota = "generator_quota" in Generator,
     /// The generator has more threads than CPUs to run them on, so they wait for each other.
     Oversubscribed = "oversubscribed" in Generator => "the generator was the limit",
-    /// The generator was to run with real-time priority, and the kernel refused.
+    /// The load asks for real-time priority of the generator, but the kernel refused it.
     PriorityRefused = "priority_refused" in Generator,
     /// Another program, perhaps the server, also used the generator's CPUs.
     SharedGenerator = "shared_generator" in Generator,
@@ -129,12 +133,13 @@ codes! {
     NoCorrectResponse = "no_answers" in Responses => "no request got a correct response",
     /// Every connection was refused, as expected of a control with `refuses = true`.
     Refusals = "refusals" in Responses,
-    /// The machine dropped packets or connections because a table or a limit of the kernel was
-    /// full, so connections time out regardless of the server. Or it evicted connections from its
-    /// full table of tracked ones, which drops nothing by itself.
+    /// The machine dropped packets or connections because a table of the kernel was full or a limit
+    /// was reached. Connections time out, and the server is not the cause. The caveat is only a
+    /// warning if the kernel evicted connections from its full table of tracked connections,
+    /// because an eviction by itself drops nothing.
     DroppedPackets = "dropped_packets" in Connections => "the machine dropped packets",
     /// Some requests got no response. In percentiles they rank above every correct response. If
-    /// more than 1 % of the due requests got none, the numbers must not be used.
+    /// more than 1 % of the window's requests got no response, the numbers must not be used.
     Errors = "errors" in Responses => "too many requests failed",
     /// Some requests had no response at the end. In percentiles they rank above every correct
     /// response.
@@ -153,32 +158,34 @@ codes! {
     /// flight. Requests that would have been sent during that time are missing from the response
     /// times.
     Stalled = "stalled" in Responses,
-    /// In a closed loop no response arrived for a tenth of the window or more, and requests failed
-    /// during that time: the server was down. A closed loop sends few requests to such a server, so
-    /// their number hides it.
+    /// No response arrived for a tenth of the window or more, and requests failed during that time:
+    /// the server was down or hung, or all requests in flight hung. The number of failed requests
+    /// hides the outage, because few requests are sent to such a server.
     Outage = "outage" in Responses => "the server was down for a part of the window",
-    /// Complete responses came before their request had been sent in full: the server did not wait
-    /// for all of it.
+    /// Some responses were complete before their request had been sent in full. The server did not
+    /// wait for the whole request.
     AnsweredEarly = "answered_early" in Responses
         => "the server responded before requests were sent in full",
-    /// The generator did not run for part of the window: it was stopped, frozen or suspended, or
-    /// its machine was.
+    /// The generator did not run for part of the window: dyno or its machine was stopped, frozen or
+    /// suspended.
     GeneratorStopped = "generator_stopped" in Generator => "the generator did not run for a part \
                                                             of the window",
     /// Fewer connections than requested were open at the end of the window.
     Connections = "connections" in Connections,
-    /// The server sent bytes that answer no request, so it is unknown which requests its responses
-    /// answer.
-    Unsolicited = "unsolicited" in Responses => "the server sent bytes that answer no request",
+    /// The server sent bytes that belong to no request, so it is unknown to which requests its
+    /// responses belong.
+    Unsolicited = "unsolicited" in Responses => "the server sent bytes that belong to no request",
     /// Slow responses mostly waited in the generator before their request was sent.
     Queueing = "queueing" in Load,
     /// The generator woke late; response times include the delay.
     GeneratorLate = "generator_late" in Generator,
     /// The generator had to wait for a CPU that another program used.
     GeneratorStarved = "generator_starved" in Generator,
-    /// Requests left less evenly than intended, which is a different load for the server.
+    /// The generator sent requests in bursts instead of with the planned gaps, which is a different
+    /// load for the server.
     Clumped = "clumped" in Load,
-    /// How the throughput compares with the most that the generator reached on this machine.
+    /// The message compares the throughput with the highest throughput that the generator reached
+    /// on this machine.
     Ceiling = "ceiling" in Generator,
     /// Only some of the responses were checked in full. The message has their number.
     PartlyChecked = "partly_checked" in Responses,
@@ -187,10 +194,12 @@ codes! {
     /// A service that the server needs failed during the step.
     BackendFailed = "backend_failed" in Responses => "a back end failed",
     /// Contract checks failed while the load ran.
-    ChecksFailed = "checks_failed" in Responses => "contract checks failed during the load",
+    ChecksFailed = "checks_failed" in Responses => "checks of the server's responses failed during \
+                                                    the load",
     /// The server's contract was not checked after the load.
-    Unchecked = "unchecked" in Responses => "its contract was not checked after the load",
-    /// The server fails checks of its contract that its own file allows to fail.
+    Unchecked = "unchecked" in Responses
+        => "the server's responses were not checked again after the load",
+    /// The server fails checks of its contract that its `subject.toml` allows to fail.
     ChecksWaived = "checks_waived" in Responses,
     /// The server got faster within the measured window, or its JIT compiler used more than 20 % of
     /// its CPU time.
@@ -201,10 +210,11 @@ codes! {
     WarmupWithoutCpu = "warmup_without_cpu" in Levels,
     /// Server and generator share CPUs, so each slows the other.
     SharedCpus = "shared_cpus" in Machine,
-    /// The measured window is shorter than one second, or ends after fewer than 100 requests (`-n`)
-    /// at an offered rate.
+    /// The measured window is shorter than one second, ends after fewer than 100 requests (`-n`) at
+    /// an offered rate, or has few long requests.
     ShortWindow = "short_window" in Load,
-    /// The generator's threads finished their shares of a number of requests at different times.
+    /// The requests (`-n`) were divided among the generator's threads, and some threads finished
+    /// earlier than others.
     ThreadsEndedApart = "threads_ended_apart" in Load,
     /// The user ended the load early.
     CutShort = "cut_short" in Load,
@@ -215,8 +225,8 @@ codes! {
     /// Without a control group the server's CPU time is summed over its threads and processes, and
     /// memory is their anonymous and shared memory.
     NoCgroup = "no_cgroup" in Server,
-    /// Threads or processes of the server ended before their counters were read: counters that held
-    /// their share are unknown.
+    /// Threads or processes of the server ended before their counters were read, so the server's
+    /// totals of these counters are unknown.
     CountersUnread = "counters_unread" in Server,
     /// Processes of the server left its control group, so the group's counters and limits do not
     /// cover them.
@@ -225,28 +235,30 @@ codes! {
     NotServed = "not_served" in Comparisons,
     /// A limit that the suite asks for could not be set here.
     LimitsNotSet = "limits_not_set" in Server,
-    /// The kernel samples the split of CPU time into user and system with its tick; the sum is
-    /// exact.
+    /// The kernel estimates the split of CPU time into user and system time from samples at its
+    /// timer ticks. The sum is exact.
     TickAccounting = "tick_accounting" in Server,
     /// More threads of the server were busy than it has CPUs, so they waited for each other's time
     /// slices.
     MoreThreadsThanCpus = "more_threads_than_cpus" in Server,
     /// The server's threads had to wait for CPUs while other programs used them.
     ServerStarved = "server_starved" in Server,
-    /// Servers were started so that profiles can name their functions, which may cost CPU time.
+    /// Servers were started with options that let profiles name their functions. These options may
+    /// cost CPU time.
     StartedForProfiles = "started_for_profiles" in Server,
     /// Processes outside of the run used this machine's CPUs.
     Contaminated = "contaminated" in Machine,
-    /// The machine failed during the step, such as by running out of memory, and stopped processes
-    /// of the server.
+    /// The machine failed during the step and stopped processes of the server, for example because
+    /// it ran out of memory.
     MachineFailed = "machine_failed" in Machine => "the machine failed",
     /// Trials were re-run because during the first measurement another program used the machine,
     /// heat slowed it, or the generator did not run. Both measurements are kept.
     DoneAgain = "done_again" in Machine,
-    /// The machine did a fixed piece of work faster before some starts than before others.
+    /// The speed of the machine changed: a fixed piece of work took longer before some starts than
+    /// before others.
     MachineChanged = "machine_changed" in Machine,
-    /// All blocks started the subjects in the same order: a drift of the machine biases every
-    /// difference between them.
+    /// Every block (one pass over all subjects) started the subjects in the same order, so a drift
+    /// of the machine biases every difference between them.
     FixedOrder = "fixed_order" in Comparisons,
     /// A subject's throughput rose or fell from repeat to repeat.
     Trend = "trend" in Comparisons,
@@ -262,26 +274,31 @@ codes! {
     ResponseLevels = "response_levels" in Levels,
     /// The server got faster within the measured window. Only its last level is used.
     LastLevel = "last_level" in Levels,
-    /// The server kept using CPU time during other servers' turns.
+    /// Servers were loaded in turns, and this server kept using CPU time during the turns of other
+    /// servers.
     BusyInOthersTurns = "busy_in_others_turns" in Comparisons,
-    /// Requests took so long that many reached from their server's turn into another server's turn.
+    /// Servers were loaded in turns. Requests took so long that many began in their own server's
+    /// turn and ended in another server's turn.
     LongerThanTurns = "longer_than_turns" in Comparisons,
     /// Other servers were loaded, or were planned to be loaded, at the same time on the same CPUs.
-    /// Throughput and times include the wait for each other.
+    /// Throughput and times include the waits of the servers for each other.
     ConcurrentLoads = "at_once" in Comparisons
-        => "the servers loaded with it were not those of most repeats",
-    /// The CPUs of a duet were idle at times, and its servers were switched between requests.
-    IdleDuet = "idle_duet" in Comparisons => "the CPUs of its duet were idle at times",
-    /// The server was loaded alone here, and in turns with others in other repeats of this step.
+        => "the servers that were loaded at the same time were not those of most repeats",
+    /// Servers were loaded at the same time on the same CPUs. These CPUs were idle at times, and
+    /// this server made many context switches.
+    IdleDuet = "idle_duet" in Comparisons
+        => "the CPUs that the server shared with other servers were idle at times",
+    /// The server was loaded alone here, but in turns with other servers in other repeats of this
+    /// step.
     OutOfTurn = "out_of_turn" in Comparisons
-        => "the server was loaded alone in this repeat, and in turns with others in other repeats",
-    /// Connections found the server's queue of connections full.
+        => "the server was loaded alone, while other repeats alternated between servers",
+    /// Connections arrived while the server's queue of new connections was full.
     AcceptQueueFull = "accept_queue_full" in Connections,
     /// The server or the generator had to retransmit segments.
     Retransmissions = "retransmissions" in Connections,
     /// The server writes a response in several parts, each of which becomes a separate segment.
     ManyWrites = "many_writes" in Connections,
-    /// The hypervisor gave the machine's CPUs to other guests for part of the time.
+    /// The hypervisor gave the machine's CPUs to other virtual machines for part of the time.
     Steal = "steal" in Machine,
     /// A CPU of this machine was slowed for part of the time because it was too hot.
     ThermalThrottling = "thermal_throttling" in Machine,
@@ -301,17 +318,18 @@ codes! {
     Mixed = "mixed" in Comparisons,
     /// Some trials were served by a process started after an interruption of the run.
     Resumed = "resumed" in Comparisons,
-    /// Files appeared in a server's folder during the run: its later starts may have read them.
+    /// Files appeared in a server's folder during the run, or the folder of its build's results has
+    /// files that the build did not make. The server's starts may have read them.
     NewFiles = "new_files" in Comparisons,
-    /// Some peaks are lower bounds: the server may have done more at steps that are not valid, for
-    /// reasons outside of the server.
+    /// Some peaks are lower bounds: the server may have reached more at steps that are not valid
+    /// for reasons outside of the server.
     PeakLowerBound = "peak_lower_bound" in Comparisons,
     /// Subjects of different kinds have nearly the same throughput: a shared resource may limit
     /// them.
     SameNumbers = "same_numbers" in Comparisons,
 }
 
-/// Subjects of caveats that references list together.
+/// Group of caveats that the reference pages list together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaveatGroup {
     Responses,
@@ -336,6 +354,7 @@ impl CaveatGroup {
         CaveatGroup::Comparisons,
     ];
 
+    /// Returns the heading of the group.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -350,6 +369,7 @@ impl CaveatGroup {
         }
     }
 
+    /// Returns the codes of the group.
     pub fn codes(self) -> impl Iterator<Item = Code> {
         Code::ALL.iter().copied().filter(move |code| code.group() == self)
     }
@@ -378,6 +398,7 @@ impl Caveat {
     }
 }
 
+/// Returns a caveat of severity `info` without evidence.
 pub(crate) fn info(code: Code, message: impl Into<String>) -> Caveat {
     Caveat::new(code, Severity::Info, message.into(), json!({}))
 }
@@ -386,7 +407,7 @@ pub(crate) fn info(code: Code, message: impl Into<String>) -> Caveat {
 mod tests {
     use super::*;
 
-    /// The methodology and the reports explain each code in the same words.
+    /// docs/methodology/caveats.md repeats the meaning of each code word for word.
     #[test]
     fn methodology_explains_every_code() {
         let lines = include_str!("../../../docs/methodology/caveats.md").lines();
@@ -398,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_explained_and_refuse_in_words() {
+    fn each_code_has_name_meaning_and_reason() {
         for (i, code) in Code::ALL.iter().enumerate() {
             assert!(Code::ALL[..i].iter().all(|other| other.name() != code.name()), "{code} twice");
             assert!(code.meaning().ends_with('.') && !code.meaning().contains("  "), "{code}");

@@ -1,4 +1,5 @@
-//! Chooses the ceiling for a load among those that a calibration measured on this machine.
+//! Chooses the ceiling with which a load is compared. Ceilings come from a calibration on this
+//! machine.
 
 use dyno_archive::limits::COUNT;
 use dyno_archive::plan::{DriverKind, LoadModel};
@@ -8,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::LoadConfig;
 
-/// The ceiling of one kind of load.
+/// The highest throughput of the generator for one kind of load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KindCeiling {
     pub driver: DriverKind,
-    /// Files without this key are from before HTTP/2.
+    /// Older files lack this key. They are from before dyno supported HTTP/2.
     #[serde(default)]
     pub protocol: Protocol,
     /// Whether several requests were in flight on a connection: pipelined, or as streams.
@@ -25,15 +26,16 @@ pub struct KindCeiling {
 }
 
 impl KindCeiling {
-    /// Whether a load can be compared with this number. The file may come from any source.
+    /// Whether the ceiling is a plausible number. The file may come from any source.
     fn is_usable(&self) -> bool {
         let rps = self.ceiling.throughput_rps;
         rps > 0.0 && rps <= COUNT as f64
     }
 }
 
-/// Returns the ceiling to compare a load with. `None`: no ceiling of its kind was measured, or the
-/// load is not a closed loop of one thread over plain connections that stayed open to the end.
+/// Returns the ceiling with which a load is compared. `None`: no ceiling of its kind was measured,
+/// or the load is not comparable. A comparable load is a closed loop of one thread without TLS,
+/// whose connections all stayed open to the end.
 #[must_use]
 pub fn find_for_load<'a>(
     ceilings: &'a [KindCeiling],
@@ -50,17 +52,20 @@ pub fn find_for_load<'a>(
         && config.ramp_connections_s.is_none()
         && record.connections.opened <= u64::from(config.connections)
         && record.connections.closed_by_us + record.connections.closed_by_server == 0;
+    if !is_comparable {
+        return None;
+    }
     // An upgraded connection is an ordinary connection of HTTP/2.
     let protocol = if config.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
     let in_flight_each = config.pipeline * config.streams;
     let is_same_kind = |kind: &&KindCeiling| {
         kind.is_usable()
-            && kind.in_flight_each.is_none_or(|max| in_flight_each <= max)
+            && kind.in_flight_each.is_none_or(|measured| in_flight_each <= measured)
             && kind.driver == config.driver
             && kind.protocol == protocol
             && kind.pipelined == (in_flight_each > 1)
     };
-    ceilings.iter().filter(|_| is_comparable).find(is_same_kind).map(|kind| &kind.ceiling)
+    ceilings.iter().find(is_same_kind).map(|kind| &kind.ceiling)
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-//! Identifies cells (arm × workload × step), and describes the load point of a step.
+//! Identifies cells, and describes the load points of steps.
+//!
+//! A cell is an arm (a server under one set of conditions) with a workload at a step. Repeats of a
+//! cell differ only by chance.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +9,8 @@ use dyno_archive::plan::{Arrivals, Plan, Segment, Step, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// An arm with a workload at a step, by their indices in the plan. Trials of one cell differ only
-/// by block.
+/// An arm with a workload at a step, by their indices in the plan. Each block has one trial of a
+/// cell.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema,
 )]
@@ -27,7 +30,8 @@ impl CellKey {
         CellKey { arm: trial.arm, workload: trial.workload, step: trial.step }
     }
 
-    /// Returns the cells of a plan, in order. A cell whose starts all failed has no trials.
+    /// Returns all planned cells, in order. Cells without trials are included, because all of their
+    /// starts may have failed.
     #[must_use]
     pub fn planned(plan: &Plan) -> BTreeSet<CellKey> {
         plan.trials.iter().map(CellKey::from_trial).collect()
@@ -40,7 +44,7 @@ impl CellKey {
     }
 }
 
-/// Numbers that distinguish one step of a workload from another.
+/// Load point of a step: the numbers that distinguish the steps of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Shape {
     pub connections: u32,
@@ -57,11 +61,11 @@ pub struct Shape {
 /// An open loop whose rate changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RateChange {
-    /// Rate at the beginning, requests per second; `None`: the instants were recorded elsewhere.
+    /// Rate at the beginning, requests per second; `None`: the start times come from a recording.
     pub from_rps: Option<f64>,
     /// Rate at the end, requests per second.
     pub to_rps: Option<f64>,
-    /// Stretches of time with one rate, or with a rate that changes evenly.
+    /// Number of periods with a constant rate, or with a rate that changes evenly.
     pub stretches: usize,
 }
 
@@ -71,7 +75,7 @@ impl RateChange {
         match arrivals {
             Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. } => None,
             Arrivals::Shaped { segments, .. } => {
-                // The warm-up has the first rate, and does not count as a stretch.
+                // The warm-up has the first rate, and is not one of the periods.
                 let is_warmup = |pair: &[Segment; 2]| {
                     let [first, next] = pair;
                     first.from_rate == first.to_rate && first.to_rate == next.from_rate
@@ -159,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warm_up_does_not_count_as_stretch() {
+    fn warm_up_is_not_a_stretch() {
         let change = |segments: &[(f64, f64)]| {
             let segment =
                 |&(from_rate, to_rate)| Segment { from_rate, to_rate, duration_ns: 1_000_000_000 };

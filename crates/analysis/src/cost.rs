@@ -1,4 +1,4 @@
-//! Computes the cost of a billion requests.
+//! Computes the price of a billion requests, and the resources that they use.
 
 use dyno_archive::plan::Cost;
 use schemars::JsonSchema;
@@ -11,41 +11,42 @@ pub(crate) struct HeldResources {
     pub(crate) cpus: f64,
     /// `None`: unknown.
     pub(crate) memory_bytes: Option<f64>,
-    /// Seconds of each start before the server serves. `None`: unknown.
+    /// Time of each start until the server is ready, seconds. `None`: unknown.
     pub(crate) startup_s: Option<f64>,
 }
 
-/// The price of 10⁹ requests and its parts.
+/// The price of 10⁹ requests, and its part for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostResult {
     /// In the currency of `[cost]`.
     pub per_billion: f64,
-    /// The same at both ends of the interval, or range, of the CPU time per request; `None`: one
-    /// repeat only.
+    /// `per_billion` at both ends of the interval of the CPU time per request. With too few repeats
+    /// for an interval, at the lowest and the highest repeat. `None`: one repeat only.
     pub between: Option<(f64, f64)>,
     /// Part of the price for memory.
     #[serde(rename = "of_memory")]
     pub memory_part: f64,
 }
 
-/// Use of 10⁹ requests on a server that uses all its CPUs fully. A server that uses the share u of
-/// them is paid for 1 / u times as long.
+/// Resources for 10⁹ requests on a server that fully uses all its CPUs. If the server uses only the
+/// share u of them, it is paid for 1 / u times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Paid")]
 pub struct PaidUse {
     /// Hours of one CPU.
     pub cpu_hours: f64,
-    /// Hours of a GiB of memory, which is held for as long as the CPUs. `None`: the memory is not
-    /// known, because no repeat of the step is valid or it was not measured.
+    /// Hours of a GiB of memory, which is paid for as long as the CPUs. `None`: the memory is
+    /// unknown, because no repeat of the step is valid or the memory was not measured.
     pub gib_hours: Option<f64>,
 }
 
 impl PaidUse {
-    /// Computes the use of 10⁹ requests with `cpu_us` microseconds of CPU time each.
+    /// Computes the resources for 10⁹ requests with `cpu_us` microseconds of CPU time each.
+    /// `lifetime_hours`: time between two starts of the server; `None`: unlimited.
     ///
-    /// A server with c CPUs serves c / t requests per second that take t CPU seconds each, and none
-    /// during its start-up, once per lifetime (hours; `None`: unlimited). Returns `None` if the
-    /// start-up takes the whole lifetime, or if there is a lifetime and the start-up is not known.
+    /// A server with c CPUs serves c / t requests per second if each request takes t CPU seconds.
+    /// It serves none during its start-up, once per lifetime. Returns `None` if the start-up takes
+    /// the whole lifetime, or if there is a lifetime and the start-up is unknown.
     pub(crate) fn from_cpu_time(
         cpu_us: f64,
         held: HeldResources,
@@ -61,20 +62,24 @@ impl PaidUse {
         (startup_share < 1.0).then_some(PaidUse { cpu_hours, gib_hours })
     }
 
-    /// Returns the price. `None`: memory has a price, and its amount is not known.
+    /// Returns the price; `None`: memory has a price, and its amount is unknown.
     fn price(self, cost: Cost) -> Option<f64> {
-        let memory = cost.per_gib_hour.map_or(Some(0.0), |price| Some(self.gib_hours? * price))?;
+        let memory = match cost.per_gib_hour {
+            Some(price) => self.gib_hours? * price,
+            None => 0.0,
+        };
         Some((self.cpu_hours * cost.per_vcpu_hour + memory) / cost.utilisation.unwrap_or(1.0))
     }
 }
 
 /// Returns the price of 10⁹ requests with this CPU time each. `None`: the start-up takes the whole
-/// lifetime, or memory has a price and its amount is not known.
+/// lifetime, or memory has a price and its amount is unknown.
 fn price_of_billion(cpu_us: f64, held: HeldResources, cost: Cost) -> Option<f64> {
     PaidUse::from_cpu_time(cpu_us, held, cost.lifetime_hours)?.price(cost)
 }
 
-/// Returns the price of the CPU time alone of 10⁹ requests, with all start-ups included in it.
+/// Returns the price of only the CPU time of 10⁹ requests. `cpu_us`: CPU time of each request,
+/// which already includes a share of the start-ups.
 pub(crate) fn price_of_cpu_time(cpu_us: f64, cost: Cost) -> Option<f64> {
     let cost = Cost { per_gib_hour: None, lifetime_hours: None, ..cost };
     price_of_billion(cpu_us, HeldResources::default(), cost)
@@ -82,7 +87,7 @@ pub(crate) fn price_of_cpu_time(cpu_us: f64, cost: Cost) -> Option<f64> {
 
 /// Returns the price with its interval. `cpu_us`: CPU time per request; `between`: the ends of its
 /// interval. `None`: the start-up takes the whole lifetime, or memory has a price and its amount is
-/// not known.
+/// unknown.
 pub(crate) fn result(
     cpu_us: f64,
     between: Option<(f64, f64)>,

@@ -1,9 +1,10 @@
-//! Finds the part of a measured window that counts: the last level of throughput if the server got
-//! faster within the window.
+//! Finds the part of a measured window that is used: only the last level of throughput if the
+//! server became faster within the window.
 //!
 //! While a just-in-time compiler is active, a window covers two states of the server, and only the
-//! later one lasts. The last level counts if it covers half of the window or more. A change of the
-//! machine does not shorten the window, because that would select the faster level.
+//! later state lasts. The level of the later state is used alone if it covers half of the window or
+//! more. A window is not shortened for a change of the machine, because that would select the
+//! faster level.
 
 use dyno_archive::load::Books;
 use dyno_archive::outcome::Outcomes;
@@ -28,8 +29,8 @@ const CPU_SHARE_OF_GROWTH: f64 = 0.5;
 /// time per response, too, so only compilers show that the server is the cause.
 const MIN_JIT_SHARE: f64 = 0.05;
 
-/// Returns the instant from which a trial's window counts, nanoseconds since the load began;
-/// `None`: all of it counts. `load` and `server`: results of the whole window.
+/// Returns the instant from which a trial's window is used, in nanoseconds since the load began;
+/// `None`: the whole window is used. `load` and `server`: results of the whole window.
 pub(crate) fn counted_start(
     record: &LoadRecord,
     party: Party,
@@ -40,14 +41,14 @@ pub(crate) fn counted_start(
     let (opens, closes) = record.window_ns;
     let from_ns = interval_start(record, last.start_s)?;
     let share = closes.saturating_sub(from_ns) as f64 / closes.saturating_sub(opens).max(1) as f64;
-    let cost = |stretch| cpu_us_per_request(record, party, stretch);
-    let growth = cost((opens, from_ns))? / cost((from_ns, closes))?;
-    let (before, after) =
+    let cost = |period| cpu_us_per_request(record, party, period);
+    let cost_ratio = cost((opens, from_ns))? / cost((from_ns, closes))?;
+    let (jit_before, jit_after) =
         (jit_share(server, (opens, from_ns))?, jit_share(server, (from_ns, closes))?);
-    let is_caused_by_server = growth >= steadiness.last_to_first.powf(CPU_SHARE_OF_GROWTH)
-        && before >= MIN_JIT_SHARE
-        && after < before / 2.0
-        && server.steal_share.is_none_or(|share| share <= STEAL);
+    let is_caused_by_server = cost_ratio >= steadiness.last_to_first.powf(CPU_SHARE_OF_GROWTH)
+        && jit_before >= MIN_JIT_SHARE
+        && jit_after < jit_before / 2.0
+        && server.steal_share.is_some_and(|share| share <= STEAL);
     let is_removable = earlier_intervals(record, from_ns).all(has_only_correct_responses);
     (can_be_shortened(&load.config)
         && from_ns > opens
@@ -57,8 +58,11 @@ pub(crate) fn counted_start(
         .then_some(from_ns)
 }
 
-/// Whether the window of such a load may be shortened. It may not in an open loop, whose earlier
-/// requests affect later ones, while connections are still opened, or if warm-up is to be measured.
+/// Whether the window of a load can be shortened. It cannot in three cases:
+///
+/// - The load is an open loop, so that earlier requests affect later requests.
+/// - Connections are opened during the window.
+/// - The suite measures the warm-up.
 fn can_be_shortened(config: &LoadConfig) -> bool {
     let is_ramped = config.ramp_connections_s.is_some_and(|ramp| ramp > config.warmup_s);
     config.model == LoadModel::Closed
@@ -66,7 +70,7 @@ fn can_be_shortened(config: &LoadConfig) -> bool {
         && config.still_warming != StillWarming::Measured
 }
 
-/// Returns the share of the server's CPU time that its just-in-time compilers used in a stretch of
+/// Returns the share of the server's CPU time that its just-in-time compilers used in a period of
 /// the load; `None`: unknown.
 fn jit_share(server: &ServerUse, (from_ns, to_ns): (u64, u64)) -> Option<f64> {
     let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
@@ -80,11 +84,12 @@ fn jit_share(server: &ServerUse, (from_ns, to_ns): (u64, u64)) -> Option<f64> {
             .map(|i| Some(pick(i)? * (i.end_s - i.start_s)))
             .sum()
     };
-    let (jit, all) = (sum(|i| i.cpu_jit)?, sum(|i| i.cpu)?);
-    (all > 0.0).then(|| jit / all)
+    let (jit, total) = (sum(|i| i.cpu_jit)?, sum(|i| i.cpu)?);
+    (total > 0.0).then(|| jit / total)
 }
 
-/// Returns the start of the first measured interval that begins at an instant or later.
+/// Returns the start of the first measured interval that begins at an instant or later; `None`: no
+/// such interval.
 fn interval_start(record: &LoadRecord, at_s: f64) -> Option<u64> {
     let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
     let mut starts = measured.map(|interval| interval.start_ns);
@@ -96,8 +101,8 @@ fn earlier_intervals(record: &LoadRecord, from_ns: u64) -> impl Iterator<Item = 
     record.intervals.iter().filter(move |i| i.phase == Phase::Measured && i.start_ns < from_ns)
 }
 
-/// Whether an interval has only correct responses. Details of other outcomes are recorded for the
-/// whole window only.
+/// Whether an interval has only correct responses. Details of other outcomes are recorded only for
+/// the whole window, so they could not be removed from it.
 fn has_only_correct_responses(interval: &Interval) -> bool {
     let Interval { outcomes, carried, dropped, pages_completed, pages_failed, .. } = interval;
     outcomes.total() == outcomes.completed_count()
@@ -198,8 +203,11 @@ mod tests {
             cpu_jit: Some(if k < 6 { before } else { after }),
             ..ServerInterval::default()
         };
-        let server =
-            ServerUse { intervals: (0..16).map(interval).collect(), ..ServerUse::default() };
+        let server = ServerUse {
+            steal_share: Some(0.0),
+            intervals: (0..16).map(interval).collect(),
+            ..ServerUse::default()
+        };
         counted_start(
             record,
             Party::SUBJECT,
@@ -216,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn faster_server_counts_by_last_level() {
+    fn faster_server_uses_last_level() {
         let warming = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
         assert_eq!(counted_start_s(&warming, JIT_SHARES), Some(6));
         let later = with_later_window(&warming, 6 * S);
@@ -235,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn machine_changes_and_short_levels_count_as_whole() {
+    fn machine_changes_and_short_levels_use_whole_window() {
         for (name, intervals) in [
             ("the machine got faster", levels(&[(5, 500, 0.5), (10, 1000, 1.0)])),
             ("the last level is too short", levels(&[(10, 500, 1.0), (5, 1000, 1.0)])),
@@ -257,12 +265,12 @@ mod tests {
         assert_eq!(
             counted_start_s(&failing, JIT_SHARES),
             None,
-            "ages of failures are of the whole window"
+            "ages of failures refer to the whole window"
         );
         let unknown = LoadRecord {
             samples: Vec::new(),
             ..record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]))
         };
-        assert_eq!(counted_start_s(&unknown, JIT_SHARES), None, "whose doing it was is not known");
+        assert_eq!(counted_start_s(&unknown, JIT_SHARES), None, "cause of the levels is unknown");
     }
 }

@@ -1,4 +1,4 @@
-//! Classifies the order of the starts of a run's subjects.
+//! Classifies the order in which a run starts its subjects.
 //!
 //! The order decides whether a drift of the machine biases the differences between subjects.
 
@@ -7,20 +7,21 @@ use dyno_archive::plan::{Order, Plan};
 /// Whether a drift of the machine biases the differences between a run's subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
-    /// One subject takes part, so there are no differences.
+    /// Only one subject takes part, so there are no differences.
     Single,
     /// Subjects run at the same time, so a drift affects all of them equally.
     Concurrent,
-    /// Each pair of subjects has both orders equally often, so a steady drift cancels. With an odd
-    /// number of blocks, one order has one block more.
+    /// Each pair of subjects has both orders equally often, so a steady drift cancels out. With an
+    /// odd number of blocks, one of the orders has one more block.
     Balanced,
-    /// Orders are random, and some pair has one order more often than the other.
+    /// Orders are random, and a pair of subjects has one order more often than the other.
     Unbalanced,
-    /// Each block has the suite's order, so a drift has the same sign in all blocks.
+    /// All blocks have the suite's order, so a drift has the same sign in all blocks.
     Fixed,
 }
 
 impl Design {
+    /// Classifies the order of starts in a plan.
     #[must_use]
     pub fn new(plan: &Plan) -> Design {
         let arms: Vec<usize> = (0..plan.arms.len()).filter(|arm| plan.takes_part(*arm)).collect();
@@ -42,6 +43,7 @@ impl Design {
         }
     }
 
+    /// Whether a drift of the machine biases the differences in all blocks.
     #[must_use]
     pub fn is_fixed(self) -> bool {
         self == Design::Fixed
@@ -56,7 +58,7 @@ fn orders(plan: &Plan) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Whether each order of two arms occurs in at least half of the blocks, rounded down.
+/// Whether each of the two orders of two arms occurs in at least half of the blocks (rounded down).
 fn is_balanced(orders: &[Vec<usize>], a: usize, b: usize) -> bool {
     let position = |order: &[usize], arm: usize| order.iter().position(|other| *other == arm);
     let orders_of_pair: Vec<bool> =

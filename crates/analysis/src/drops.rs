@@ -1,12 +1,12 @@
 //! Counts the packets and connections that the machine dropped on the path of a load.
 //!
-//! The machine is the cause if a table or limit that all programs share was full: connection
-//! tracking, the receive queues of CPUs, the neighbour table, the memory of TCP. The queues of a
-//! listener belong to the server, which chose their length.
+//! The machine is the cause if a table or a limit that all programs share was full: connection
+//! tracking, the receive queues of CPUs, the neighbour table, or the memory of TCP. A listener's
+//! queues are not included, because the server chose their length.
 
-use dyno_archive::drops::{PathUse, TrackingUse};
+use dyno_archive::drops::{PathUse, TrackingUse, is_table_full};
 use dyno_archive::sample::{NetworkUse, Party};
-use dyno_archive::{LoadRecord, Sample};
+use dyno_archive::{LoadRecord, Outcome, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,9 +16,9 @@ use serde::Serialize;
 pub struct MachineDrops {
     /// Packets dropped by connection tracking.
     pub tracking: Option<u64>,
-    /// Entries of unanswered connections that were evicted from its table to make room.
+    /// Entries of connections without a reply that were evicted from the tracking table.
     pub tracking_evictions: Option<u64>,
-    /// Highest number of entries seen in its table, and the limit.
+    /// Highest number of entries in the tracking table over the samples, and the limit.
     pub tracking_entries: Option<u64>,
     #[serde(rename = "tracking_most")]
     pub max_tracking_entries: Option<u64>,
@@ -35,7 +35,7 @@ pub struct MachineDrops {
 }
 
 impl MachineDrops {
-    /// Returns the drops while a load ran; `None` without any reading.
+    /// Returns the drops while a load ran. `None`: no counter was read.
     #[must_use]
     pub fn from_load(record: &LoadRecord) -> Option<MachineDrops> {
         let load_path = record.client.machine.as_ref().and_then(|machine| machine.path);
@@ -58,8 +58,8 @@ impl MachineDrops {
         let tracking = network.tracking;
         MachineDrops {
             // The kernel counts some failed insertions as drops, too, so the sum would be too high.
-            tracking: tracking.map(|counters| counters.dropped.max(counters.insert_failed)),
-            tracking_evictions: tracking.map(|counters| counters.evicted),
+            tracking: tracking.and_then(|counters| counters.dropped.max(counters.insert_failed)),
+            tracking_evictions: tracking.and_then(|counters| counters.evicted),
             tracking_entries: tracking.map(|counters| counters.entries),
             max_tracking_entries: path.max_tracking_entries,
             backlog: path.backlog.map(|counters| counters.dropped),
@@ -70,17 +70,38 @@ impl MachineDrops {
         }
     }
 
-    /// Returns the causes with their numbers, and the remedies. `None`: the machine dropped
-    /// nothing.
+    /// Returns whether the tracking table was full, and this user could not read how many packets
+    /// were dropped.
+    #[must_use]
+    pub fn is_tracking_suspected(&self) -> bool {
+        let entries = self.tracking_entries.zip(self.max_tracking_entries);
+        self.tracking.is_none() && entries.is_some_and(|(used, max)| is_table_full(used, max))
+    }
+
+    /// Returns the causes with their numbers, and the remedies. `None`: no counter shows that the
+    /// machine dropped anything.
     #[must_use]
     pub fn explanation(&self) -> Option<DropExplanation> {
+        self.explanation_with(0)
+    }
+
+    /// Returns the causes with their numbers, and the remedies. `connect_timeouts`: number of
+    /// attempts to connect that timed out during the load. They show the drops of a full tracking
+    /// table whose counters this user cannot read. `None`: the machine dropped nothing that is
+    /// visible.
+    #[must_use]
+    pub fn explanation_with(&self, connect_timeouts: u64) -> Option<DropExplanation> {
         let positive = |n: Option<u64>| n.filter(|n| *n > 0);
+        let is_inferred = connect_timeouts > 0 && self.is_tracking_suspected();
+        let inferred = is_inferred.then(|| (self.inferred_text(connect_timeouts), NO_TRACKING));
         let causes = [
             positive(self.tracking).map(|n| (self.tracking_text(n), NO_TRACKING)),
+            inferred,
             positive(self.backlog)
-                .map(|n| (format!("{n} because of full receive queues"), LONGER_BACKLOG)),
-            positive(self.neighbours)
-                .map(|n| (format!("{n} because of a full neighbour table"), MORE_NEIGHBOURS)),
+                .map(|n| (format!("{n} because receive queues of CPUs were full"), LONGER_BACKLOG)),
+            positive(self.neighbours).map(|n| {
+                (format!("{n} because the neighbour (ARP or NDP) table was full"), MORE_NEIGHBOURS)
+            }),
             positive(self.tcp_memory).map(|n| (self.memory_text(n), MORE_MEMORY)),
         ];
         let (causes, remedies): (Vec<String>, Vec<&str>) = causes.into_iter().flatten().unzip();
@@ -98,6 +119,18 @@ impl MachineDrops {
             }
             _ => format!("{dropped} by connection tracking"),
         }
+    }
+
+    /// Returns the text for drops by a full table, whose counters this user cannot read.
+    fn inferred_text(&self, connect_timeouts: u64) -> String {
+        let (entries, max) = (self.tracking_entries, self.max_tracking_entries);
+        let attempts = if connect_timeouts == 1 { "attempt" } else { "attempts" };
+        format!(
+            "an unknown number by connection tracking ({} of {} table entries were in use, and \
+             {connect_timeouts} {attempts} to connect timed out)",
+            entries.unwrap_or(0),
+            max.unwrap_or(0)
+        )
     }
 
     fn memory_text(&self, dropped: u64) -> String {
@@ -125,7 +158,13 @@ impl MachineDrops {
     }
 }
 
-/// Drops as text for a reader.
+/// Returns the number of a load's attempts to connect that timed out, including its warm-up.
+#[must_use]
+pub fn connect_timeouts(record: &LoadRecord) -> u64 {
+    record.connection_failures.get(Outcome::ConnectTimeout.name()).copied().unwrap_or(0)
+}
+
+/// Drops as text for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropExplanation {
     /// Text such as `812 by connection tracking, with 262144 of 262144 table entries in use`.
@@ -135,7 +174,7 @@ pub struct DropExplanation {
 }
 
 const NO_TRACKING: &str = "Exempt loopback from connection tracking, or raise \
-                           `net.netfilter.nf_conntrack_max`: `dyno doctor` prints the commands.";
+                           `net.netfilter.nf_conntrack_max`. `dyno doctor` prints the commands.";
 const LONGER_BACKLOG: &str =
     "Raise `net.core.netdev_max_backlog`, or use fewer connections (`-c`).";
 const MORE_NEIGHBOURS: &str =
@@ -143,8 +182,8 @@ const MORE_NEIGHBOURS: &str =
 const MORE_MEMORY: &str =
     "Raise `net.ipv4.tcp_mem` and `net.ipv4.tcp_max_orphans`, or use fewer connections (`-c`).";
 
-/// Returns the drops for lack of memory. Drops at a full receive buffer, which its program reads
-/// too slowly, count only if the memory of all sockets was under pressure.
+/// Returns the drops for lack of memory. Drops at a full receive buffer are included only if the
+/// memory of all sockets was under pressure. Otherwise the program reads its buffer too slowly.
 fn memory_drops(network: &NetworkUse, path: &PathUse) -> Option<u64> {
     let is_under_pressure = network.memory_pressures.is_some_and(|n| n > 0)
         || path.tcp_memory.is_some_and(|counters| counters.pages >= counters.pressure_pages);
@@ -170,6 +209,7 @@ fn growth_in_samples(record: &LoadRecord, party: Party) -> Option<PathUse> {
     Some(path(last).growth_since(path(first)))
 }
 
+/// Returns the entries in the tracking tables of a sample's parties.
 fn entries(sample: &Sample) -> impl Iterator<Item = u64> {
     let tracking = |network: NetworkUse| network.tracking;
     let all = sample.parties.iter().filter_map(move |used| used.network.and_then(tracking));
@@ -184,7 +224,7 @@ mod tests {
     use dyno_archive::machine::MachineUse;
 
     fn network_with_tracking(entries: u64, dropped: u64) -> NetworkUse {
-        let tracking = TrackingUse { entries, dropped, ..TrackingUse::default() };
+        let tracking = TrackingUse { entries, dropped: Some(dropped), ..TrackingUse::default() };
         NetworkUse { tracking: Some(tracking), ..NetworkUse::default() }
     }
 
@@ -270,15 +310,45 @@ mod tests {
         let drops = MachineDrops::from_path(&path);
         assert_eq!(
             drops.explanation().unwrap().causes,
-            "2 by connection tracking, 3 because of full receive queues, 4 because of a full \
-             neighbour table, 1 for lack of TCP memory"
+            "2 by connection tracking, 3 because receive queues of CPUs were full, 4 because the \
+             neighbour (ARP or NDP) table was full, 1 for lack of TCP memory"
         );
+    }
+
+    /// An ordinary user may read the number of entries and not the counters.
+    #[test]
+    fn full_table_with_timeouts_is_cause_without_counters() {
+        let drops = |entries, dropped| {
+            let tracking = TrackingUse { entries, dropped, ..TrackingUse::default() };
+            let network = NetworkUse { tracking: Some(tracking), ..NetworkUse::default() };
+            MachineDrops::from_path(&PathUse {
+                network: Some(network),
+                max_tracking_entries: Some(1000),
+                ..PathUse::default()
+            })
+        };
+        let full = drops(990, None);
+        assert_eq!(full.tracking, None, "unknown is not zero");
+        assert_eq!(full.explanation(), None, "no connection timed out");
+        let explanation = full.explanation_with(2).unwrap();
+        assert_eq!(
+            explanation.causes,
+            "an unknown number by connection tracking (990 of 1000 table entries were in use, and \
+             2 attempts to connect timed out)"
+        );
+        assert!(explanation.remedies.contains("nf_conntrack_max"), "{explanation:?}");
+        assert_eq!(drops(989, None).explanation_with(2), None, "the table has room");
+        assert_eq!(drops(1000, Some(0)).explanation_with(2), None, "nothing was dropped");
     }
 
     #[test]
     fn failed_insertions_are_counted_once() {
         let tracking = |dropped, insert_failed| {
-            let counters = TrackingUse { dropped, insert_failed, ..TrackingUse::default() };
+            let counters = TrackingUse {
+                dropped: Some(dropped),
+                insert_failed: Some(insert_failed),
+                ..TrackingUse::default()
+            };
             let network = NetworkUse { tracking: Some(counters), ..NetworkUse::default() };
             let path = PathUse { network: Some(network), ..PathUse::default() };
             MachineDrops::from_path(&path).tracking

@@ -1,7 +1,8 @@
-//! Evaluates duets: loads that ran at the same time against servers on the same CPUs.
+//! Evaluates duets: servers that were loaded at the same time on the same CPUs.
 //!
-//! A disturbance of the machine affects all servers of a duet equally. The procedure is described
-//! by Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the Cloud" (ICPE 2020).
+//! A disturbance of the machine affects all servers of a duet equally, so it does not bias their
+//! comparison (Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the Cloud", ICPE
+//! 2020).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,37 +15,38 @@ use serde_json::json;
 
 use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::CellKey;
+use crate::number_format::plural;
 use crate::server::{ServerUse, server_use};
 use crate::stats::median;
 use crate::turns::{self, RoundResult, cpu_us_per_request, measured_intervals};
 use crate::verdict::{Confidence, Limiter, Resource};
 
-/// A trial whose load ran at the same time as those of other subjects.
+/// A trial whose load ran at the same time as the loads of other subjects.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DuetResult {
     /// Number of loads that ran at the same time, including this one.
     pub loads: u32,
     /// Number of loads that were planned for the same time.
     pub planned: u32,
-    /// Names of the others, as far as their trials are known.
+    /// Names of the other subjects, as far as their trials are known.
     #[serde(rename = "beside")]
     pub concurrent_subjects: Vec<String>,
-    /// Whether these co-runners are the most frequent set of this step. The cost of a request
-    /// depends on the co-runners, so a repeat with another set is not comparable.
+    /// Whether most repeats of this step had the same set of subjects. The cost of a request
+    /// depends on the other subjects, so a repeat with a different set is not comparable.
     pub is_usual: bool,
-    /// When the load began, on the machine's monotonic clock: loads that began at the same instant
-    /// ran together.
+    /// Start of the load, on the machine's monotonic clock. Loads with the same start ran at the
+    /// same time.
     pub began_ns: u64,
-    /// Mean number of CPUs that the servers of the duet used together; `None`: that of one server
-    /// is unknown.
+    /// Mean number of CPUs that the servers of the duet used together; `None`: the number of a
+    /// server is unknown.
     pub cpus: Option<f64>,
     /// Pieces of the measured window in order of time. Pieces with the same number are compared
     /// with each other.
     pub rounds: Vec<RoundResult>,
 }
 
-/// Shortest piece, nanoseconds. CPU time is accounted only when a thread leaves its CPU, and at the
-/// kernel's ticks, which are up to 10 ms apart.
+/// Minimum length of a piece, nanoseconds. CPU time is accounted only when a thread leaves its CPU,
+/// and at the kernel's ticks, which are up to 10 ms apart.
 const PIECE_NS: u64 = 500_000_000;
 
 impl DuetResult {
@@ -60,7 +62,7 @@ impl DuetResult {
         let planned = plan.loads_with(&plan.trials[record.trial]);
         let is_usual = co_runners.has_usual_corunners(plan, record);
         let concurrent_subjects = co_runners.other_names(plan, record);
-        let cpus = co_runners.cpus.get(&start_time(plan, record)).copied().flatten();
+        let cpus = co_runners.cpus.get(&load_start(plan, record)).copied().flatten();
         let record = &record.load;
         let round = |piece| RoundResult {
             throughput_rps: None,
@@ -85,20 +87,24 @@ type LoadPoint = (usize, usize);
 /// Workload and step, block, and start time of a load.
 type LoadStart = (LoadPoint, u32, u64);
 
-/// Index of the arms that ran together with each load, at the same time or in turns.
+/// Lookup of the arms that ran together with each load, at the same time or in turns.
 #[derive(Debug, Default)]
 pub(crate) struct CoRunners {
+    /// The most frequent set of arms that were loaded at the same time.
     usual: BTreeMap<LoadPoint, BTreeSet<usize>>,
     arms_by_start: BTreeMap<LoadStart, BTreeSet<usize>>,
     /// CPUs that the servers of loads at the same time used together; `None`: the CPUs of one
     /// server are unknown.
     cpus: BTreeMap<LoadStart, Option<f64>>,
+    /// Cells with a load that took turns.
     in_turns: BTreeSet<CellKey>,
-    /// Loads that took turns with each other: each trial, and its pace.
+    /// Loads that took turns with each other: each trial, with its throughput per round divided by
+    /// its mean.
     paces: BTreeMap<LoadStart, Vec<(usize, Vec<f64>)>>,
 }
 
 impl CoRunners {
+    /// Finds the loads that ran together, by their start times.
     #[must_use]
     pub(crate) fn new(plan: &Plan, trials: &[TrialRecord]) -> CoRunners {
         let mut arms_by_start: BTreeMap<LoadStart, BTreeSet<usize>> = BTreeMap::new();
@@ -107,9 +113,9 @@ impl CoRunners {
         for (record, concurrent) in
             trials.iter().filter_map(|record| Some((record, record.load.concurrent_loads?)))
         {
-            let began = start_time(plan, record);
-            let all = cpus.entry(began).or_insert(Some(0.0));
-            *all = all.zip(cpus_used(plan, record)).map(|(others, cpus)| others + cpus);
+            let began = load_start(plan, record);
+            let sum = cpus.entry(began).or_insert(Some(0.0));
+            *sum = sum.zip(cpus_used(plan, record)).map(|(others, cpus)| others + cpus);
             arms_by_start.entry(began).or_default().insert(plan.trials[record.trial].arm);
             loads.insert(began, concurrent as usize);
         }
@@ -119,21 +125,22 @@ impl CoRunners {
         };
         let mut arm_sets: BTreeMap<LoadPoint, BTreeMap<&BTreeSet<usize>, u32>> = BTreeMap::new();
         for (began, arms) in arms_by_start.iter().filter(|(began, arms)| is_complete(began, arms)) {
-            *arm_sets.entry(began.0).or_default().entry(arms).or_default() += 1;
+            let (load_point, ..) = *began;
+            *arm_sets.entry(load_point).or_default().entry(arms).or_default() += 1;
         }
-        let most_frequent_set = |all: BTreeMap<&BTreeSet<usize>, u32>| {
-            let (arms, _) = all.into_iter().max_by_key(|(arms, times)| (*times, arms.len()))?;
+        let most_frequent_set = |sets: BTreeMap<&BTreeSet<usize>, u32>| {
+            let (arms, _) = sets.into_iter().max_by_key(|(arms, times)| (*times, arms.len()))?;
             Some(arms.clone())
         };
         let usual = arm_sets
             .into_iter()
-            .filter_map(|(point, all)| Some((point, most_frequent_set(all)?)))
+            .filter_map(|(point, sets)| Some((point, most_frequent_set(sets)?)))
             .collect();
         let turns = trials.iter().filter(|record| record.load.slices_ns.is_some());
         let mut paces: BTreeMap<LoadStart, Vec<(usize, Vec<f64>)>> = BTreeMap::new();
         for record in turns.clone() {
             let pace = turns::pace(&record.load).map(|pace| (record.trial, pace));
-            paces.entry(start_time(plan, record)).or_default().extend(pace);
+            paces.entry(load_start(plan, record)).or_default().extend(pace);
         }
         CoRunners {
             usual,
@@ -144,11 +151,11 @@ impl CoRunners {
         }
     }
 
-    /// Returns the pace of each round of a load in turns: the median, over the other loads, of
-    /// throughput in the round divided by that load's mean. `None`: no other load took turns, or
-    /// the numbers of rounds differ.
+    /// Returns how fast the other loads were in each round of a load in turns: the median, over the
+    /// other loads, of the throughput in the round divided by the load's mean. `None`: no other
+    /// load took turns, or the numbers of rounds differ.
     pub(crate) fn pace(&self, plan: &Plan, record: &TrialRecord) -> Option<Vec<f64>> {
-        let throughputs = self.paces.get(&start_time(plan, record))?;
+        let throughputs = self.paces.get(&load_start(plan, record))?;
         let others: Vec<&[f64]> = throughputs
             .iter()
             .filter(|(trial, _)| *trial != record.trial)
@@ -157,64 +164,68 @@ impl CoRunners {
         let rounds = others.first()?.len();
         let in_round =
             |round: usize| median(&others.iter().map(|pace| pace[round]).collect::<Vec<_>>());
-        others
-            .iter()
-            .all(|pace| pace.len() == rounds)
-            .then(|| (0..rounds).map(in_round).collect())?
+        if others.iter().any(|pace| pace.len() != rounds) {
+            return None;
+        }
+        (0..rounds).map(in_round).collect()
     }
 
-    /// Whether a load was alone, although other loads of its cell took turns.
+    /// Whether a load did not take turns, although other repeats of its cell did.
     pub(crate) fn is_out_of_turn(&self, plan: &Plan, record: &TrialRecord) -> bool {
         record.load.slices_ns.is_none()
             && self.in_turns.contains(&CellKey::from_trial(&plan.trials[record.trial]))
     }
 
+    /// Returns the names of the arms that ran together with a load.
     fn other_names(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
         let loaded_arm = plan.trials[record.trial].arm;
-        let arms = self.arms_by_start.get(&start_time(plan, record)).into_iter().flatten();
+        let arms = self.arms_by_start.get(&load_start(plan, record)).into_iter().flatten();
         arms.filter(|arm| **arm != loaded_arm).map(|arm| plan.arms[*arm].name.clone()).collect()
     }
 
-    /// Whether the recorded co-runners of a load are the same as in most repeats of its step. It is
-    /// false for a load that ran alone.
+    /// Whether the same arms ran together as in most repeats of the load's step. False for a load
+    /// that ran alone.
     fn has_usual_corunners(&self, plan: &Plan, record: &TrialRecord) -> bool {
-        let began = start_time(plan, record);
+        let began = load_start(plan, record);
         let loads = record.load.concurrent_loads.map_or(1, |loads| loads as usize);
         let has_usual_arms = |usual: &BTreeSet<usize>| {
             loads == usual.len()
                 && self.arms_by_start.get(&began).is_none_or(|arms| arms.is_subset(usual))
         };
-        loads > 1 && self.usual.get(&began.0).is_none_or(has_usual_arms)
+        let (load_point, ..) = began;
+        loads > 1 && self.usual.get(&load_point).is_none_or(has_usual_arms)
     }
 }
 
-/// Returns the CPUs that a trial's server used within its window.
+/// Returns the mean number of CPUs that a trial's server used within its window.
 fn cpus_used(plan: &Plan, record: &TrialRecord) -> Option<f64> {
     let planned = &plan.trials[record.trial];
     let party = plan.launches[planned.launch].party_of(planned.arm)?;
     server_use(&record.load, party, &AllowedCpus::any(1.0)).cpus
 }
 
-fn start_time(plan: &Plan, record: &TrialRecord) -> LoadStart {
+/// Returns the step, the block and the start of a load. Loads for which they are equal ran
+/// together.
+fn load_start(plan: &Plan, record: &TrialRecord) -> LoadStart {
     let planned = &plan.trials[record.trial];
     let block = plan.launches[planned.launch].block;
     ((planned.workload, planned.step), block, record.load.began_ns)
 }
 
-/// Divides the measured window into pieces of whole intervals. A shorter remainder is left out.
+/// Divides the measured window into pieces of whole intervals. A shorter remainder is omitted.
 fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
-    let mut from_ns = record.window_ns.0;
-    let piece = |end_ns: u64| {
-        (end_ns.saturating_sub(from_ns) >= PIECE_NS)
-            .then(|| (std::mem::replace(&mut from_ns, end_ns), end_ns))
-    };
-    measured_intervals(record, record.window_ns)
-        .map(|interval| interval.end_ns)
-        .filter_map(piece)
-        .collect()
+    let mut pieces = Vec::new();
+    let (mut from_ns, _) = record.window_ns;
+    for interval in measured_intervals(record, record.window_ns) {
+        if interval.end_ns.saturating_sub(from_ns) >= PIECE_NS {
+            pieces.push((from_ns, interval.end_ns));
+            from_ns = interval.end_ns;
+        }
+    }
+    pieces
 }
 
-/// Codes about waiting for the CPUs of servers or generators.
+/// Codes of caveats about the wait for the CPUs of servers or generators.
 const WAITING_CODES: [Code; 14] = [
     Code::GeneratorBusy,
     Code::GeneratorCrowded,
@@ -238,33 +249,35 @@ pub(crate) fn without_wait_caveats(mut caveats: Vec<Caveat>) -> Vec<Caveat> {
     caveats
 }
 
-/// Returns the caveat of a trial that was one of several at the same time.
+/// Returns the caveat of a trial that ran, or should have run, at the same time as others.
 pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
     let (severity, message) = match (duet.loads, duet.planned) {
         (1, planned) => (
             Severity::Invalid,
             format!(
-                "This server was loaded alone. {} should have been loaded at the same time. The \
-                 cost of a request alone is not comparable with its cost next to other loads. Run \
-                 the suite again.",
-                other_loads_text(planned)
+                "This server was loaded alone. The plan was to load it at the same time as {}. \
+                 Other loads change the cost of a request, so this repeat is not comparable with \
+                 other repeats. Run the suite again.",
+                other_servers_text(planned)
             ),
         ),
         (loads, planned) if !duet.is_usual => (
             Severity::Invalid,
             format!(
-                "{loads} of {planned} servers were loaded at the same time. The most frequent set \
-                 of servers at this step was another one. The cost of a request depends on the \
-                 other loads, so this repeat is not comparable. Run the suite again."
+                "{loads} of {planned} servers were loaded at the same time. In most repeats of \
+                 this step, a different set of servers was loaded. The cost of a request depends \
+                 on the other loads, so this repeat is not comparable with the other repeats. Run \
+                 the suite again."
             ),
         ),
         (loads, planned) => (
             Severity::Info,
             format!(
                 "This server was loaded at the same time as {}{} on the same CPUs. CPU time per \
-                 request and other costs are compared. Throughput and times are not, because they \
-                 include the wait for each other. Use `order = \"interleaved\"` to compare those.",
-                other_loads_text(loads),
+                 request and other costs are compared. Throughput and response times are not \
+                 compared, because they include the wait for the other servers. To compare \
+                 throughput and response times, use `order = \"interleaved\"`.",
+                other_servers_text(loads),
                 if loads < planned {
                     format!(" (of {} planned)", planned - 1)
                 } else {
@@ -276,15 +289,15 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
     Caveat::new(Code::ConcurrentLoads, severity, message, json!({"loads": duet.loads}))
 }
 
-/// Returns the caveat of a duet whose CPUs are idle at times, while the server is switched between
-/// requests.
+/// Returns the caveat of a duet whose CPUs are idle at times and whose server's threads wake up
+/// often. `None`: the CPUs were busy, or wake-ups were rare.
 ///
-/// A wake-up costs more on an idle CPU, and the other server's pace decides which server finds it
-/// idle. In one measurement, a server with 6 µs more work per request appeared 30 % cheaper.
+/// A wake-up costs more on an idle CPU, and the other server's load decides which server finds the
+/// CPU idle. In one measurement, a server with 6 µs more work per request appeared 30 % cheaper.
 pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<Caveat> {
-    /// Minimum share of the CPUs that counts as full.
+    /// The CPUs are busy if at least this share of them is in use.
     const FULL_SHARE: f64 = 0.9;
-    /// Minimum context switches per request at which wake-ups are a part of its cost.
+    /// Wake-ups are a part of a request's cost if it has at least this many context switches.
     const MIN_SWITCHES: f64 = 0.2;
     let allowed = Some(server.cpu_allowed_s? / server.window_s).filter(|cpus| *cpus > 0.0)?;
     // Without CPU time there is nothing to compare.
@@ -299,10 +312,11 @@ pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<
         let switches_text =
             switches.map_or("an unknown number of".into(), |switches| format!("{switches:.2}"));
         let message = format!(
-            "The servers of this duet used {used_text} of their CPUs, and this one made \
-             {switches_text} context switches per request. A wake-up costs more on an idle CPU. \
-             Which server pays for it depends on the others, so CPU per request is not comparable. \
-             Use more connections, or `order = \"interleaved\"`."
+            "The servers that were loaded at the same time used {used_text} of their CPUs. This \
+             server made {switches_text} context switches per request. Waking a thread costs more \
+             on an idle CPU, and the other servers' loads decide which server pays this cost. CPU \
+             time per request is therefore not comparable. Use more connections, or `order = \
+             \"interleaved\"`."
         );
         Caveat::new(
             Code::IdleDuet,
@@ -313,21 +327,21 @@ pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<
     })
 }
 
-fn other_loads_text(loads: u32) -> String {
-    let others = loads.saturating_sub(1);
-    format!("{others} other{}", if others == 1 { "" } else { "s" })
+/// Returns text such as `2 other servers`. `loads`: number of loads, including this one.
+fn other_servers_text(loads: u32) -> String {
+    plural(loads.saturating_sub(1).into(), "other server")
 }
 
-/// Returns the limiter of a trial. Loads at the same time limit each other, unless the trial
-/// failed.
+/// Returns the limiter of a trial. `alone`: the limiter without regard to other loads. It is
+/// replaced for loads at the same time, which limit each other, except if the trial failed.
 pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
-    let decided = [Resource::Failure, Resource::Refusal, Resource::DroppedPackets];
-    let is_decided = decided.contains(&alone.resource);
-    let Some(duet) = duet.filter(|duet| !is_decided && duet.loads > 1) else { return alone };
+    let failures = [Resource::Failure, Resource::Refusal, Resource::DroppedPackets];
+    let has_failed = failures.contains(&alone.resource);
+    let Some(duet) = duet.filter(|duet| !has_failed && duet.loads > 1) else { return alone };
     let sentence = format!(
-        "Not determined: this server was loaded at the same time as {} on the same CPUs, and they \
-         limited each other.",
-        other_loads_text(duet.loads)
+        "Not determined: this server was loaded at the same time as {} on the same CPUs, so the \
+         servers limited each other.",
+        other_servers_text(duet.loads)
     );
     Limiter::new(Resource::Unknown, Confidence::Low, sentence, json!({"loads": duet.loads}))
 }
@@ -369,7 +383,8 @@ mod tests {
         }
     }
 
-    /// Returns a run of three servers. In each block, the listed ones were loaded at the same time.
+    /// Returns a run of three servers. In each block, the listed servers were loaded at the same
+    /// time.
     fn run(blocks: &[&[usize]]) -> Run {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let mut run =
@@ -404,8 +419,7 @@ mod tests {
     fn duet_window_has_pieces_of_whole_intervals() {
         let mut run = run(&[&[0, 1, 2], &[0, 1, 2]]);
         let duet = &duets(&run)[3];
-        // Three intervals of 200 ms are the fewest with half a second. The last interval is left
-        // over.
+        // Three intervals of 200 ms are the fewest with half a second. The last interval remains.
         let costs: Vec<_> = duet.rounds.iter().map(|round| round.cpu_us_per_request).collect();
         assert_eq!((duet.loads, duet.planned, duet.began_ns, costs), (3, 3, 1, vec![Some(5.0); 3]));
         assert!(duet.is_usual && duet.rounds.iter().all(|round| round.throughput_rps.is_none()));
@@ -416,14 +430,15 @@ mod tests {
     #[test]
     fn duet_with_other_loads_is_invalid() {
         let all: &[usize] = &[0, 1, 2];
-        // The third server was loaded in one block only. In it, the others are not comparable.
+        // The third server was loaded only in the second block. The others are not comparable
+        // there.
         let pair = duets(&run(&[&[0, 1], all, &[0, 1]]));
         let is_usual: Vec<bool> = pair.iter().map(|duet| duet.is_usual).collect();
         assert_eq!(is_usual, [true, true, false, false, false, true, true]);
         assert_eq!(severity(&pair[0]), Severity::Info);
-        assert!(duet_caveat(&pair[0]).message.contains("1 other (of 2 planned)"));
+        assert!(duet_caveat(&pair[0]).message.contains("1 other server (of 2 planned)"));
         assert_eq!(severity(&pair[2]), Severity::Invalid);
-        // The same number of loads, but not the same ones.
+        // The same number of loads, but not of the same servers.
         let other = duets(&run(&[&[0, 1], &[0, 2], &[0, 1]]));
         assert_eq!(other.iter().map(severity).filter(|s| *s == Severity::Invalid).count(), 2);
         // A load alone is not a duet, even if it is the most frequent case.
@@ -434,7 +449,7 @@ mod tests {
         let mut lost = run(&[all, all]);
         lost.trials.remove(0);
         assert!(duets(&lost).iter().all(|duet| duet.is_usual));
-        // During the run, each trial is reported before the others exist.
+        // During the run, each trial is reported before the other trials exist.
         lost.trials.truncate(1);
         assert_eq!(severity(&duets(&lost)[0]), Severity::Info);
     }

@@ -1,8 +1,8 @@
-//! Computes the result of a suite's experiment: the effect of each change of its arms, and the
+//! Computes the result of a suite's experiment: the effect of each change between arms, and its
 //! cause.
 //!
-//! A cause is named only if two arms differ in one condition. Otherwise the conditions are
-//! confounded.
+//! A cause is named only if two arms differ in a single condition. With several differences, their
+//! effects cannot be separated.
 
 use std::collections::BTreeSet;
 
@@ -30,26 +30,26 @@ pub struct ExperimentResult {
     /// The varied factor, in the words of the suite's author.
     pub factor: Option<String>,
     pub effects: Vec<Effect>,
-    /// Effect of the level, over all levels; empty unless the experiment is a dose.
+    /// Effect of the level, over all levels; empty if the arms have no levels.
     pub doses: Vec<DoseEffect>,
 }
 
-/// Effect of one change of an arm.
+/// Effect of the change from one arm to another.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// Names of the arms; ratios are `to` ÷ `from`.
     pub from: String,
     pub to: String,
-    /// Planned differences between the two; empty: they are twins.
+    /// Planned differences between the two arms; empty: the arms are identical (*twins*).
     pub changed: Vec<ConditionChange>,
-    /// The only difference between the two, in words; `None`: no difference, several ones, or
-    /// `fixed_order`.
+    /// The only difference between the two arms, in words. `None`: no difference, several
+    /// differences, `not_set` or `fixed_order`.
     pub because: Option<String>,
-    /// Whether a limit in which the two differ could not be set in a start of one of them. They may
-    /// not differ at all.
+    /// Whether a limit in which the two arms differ could not be set in one of their starts. If
+    /// so, the arms may be identical.
     pub not_set: bool,
-    /// Whether all blocks started the two in the same order. A drift of the machine then biases
-    /// their difference.
+    /// Whether all blocks started the two arms in the same order. If so, a drift of the machine
+    /// biases their difference.
     pub fixed_order: bool,
     /// Results, cell by cell.
     pub answers: Vec<ComparisonAnswer>,
@@ -62,13 +62,14 @@ pub struct Effect {
 pub struct ConditionChange {
     #[serde(rename = "what")]
     pub name: String,
-    /// `None`: withheld, because values of the environment and of requests may hold secrets, or not
-    /// set.
+    /// `None`: not set, or withheld because values of the environment and of requests may be
+    /// secret.
     pub from: Option<String>,
     pub to: Option<String>,
 }
 
-/// Effect of the level of a dose on a metric at one step.
+/// Effect of the level of a dose on a metric at one step. A dose is a condition that the arms set
+/// to different numbers (levels), such as a number of CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Dose")]
 pub struct DoseEffect {
@@ -76,16 +77,17 @@ pub struct DoseEffect {
     pub step: Shape,
     pub metric: &'static str,
     pub title: &'static str,
-    /// Factor of the metric when the level doubles, over blocks; `None`: too few blocks, some do
-    /// not count, one has no value, or the order of starts was fixed.
+    /// Factor by which the metric changes when the level doubles, over blocks. `None`: too few
+    /// blocks, an excluded block, a block without a value, or a fixed order of starts.
     pub doubling: Option<Estimate>,
-    /// The same from the median slope; `None`: a block does not count or has no value.
+    /// Median over blocks of the factor of `doubling`. `None`: an excluded block, or a block
+    /// without a value.
     pub doubling_median: Option<f64>,
-    /// Blocks in which the metric counts at every level.
+    /// Blocks in which the metric has a valid repeat at every level.
     pub counted_blocks: usize,
-    /// Blocks in which any level was loaded. If more than the counted ones, the counted ones may be
-    /// a biased selection: the fast blocks if the server failed in the others, or the slow ones if
-    /// the generator was the limit.
+    /// Blocks in which any level was loaded. If there are more than `counted_blocks`, the counted
+    /// blocks may be a biased selection: the fast blocks if the server failed in the others, or the
+    /// slow blocks if the generator was the limit.
     pub loaded_blocks: usize,
 }
 
@@ -103,7 +105,7 @@ pub(crate) fn experiment(run: &Run, report: &Report) -> Option<ExperimentResult>
     })
 }
 
-/// Returns the arms that are compared with each other.
+/// Returns the pairs of arms that the experiment compares.
 pub(crate) fn pairs(plan: &Plan, experiment: &Experiment) -> Vec<(usize, usize)> {
     let arms = arms(plan, experiment);
     match experiment.kind {
@@ -115,19 +117,19 @@ pub(crate) fn pairs(plan: &Plan, experiment: &Experiment) -> Vec<(usize, usize)>
     }
 }
 
-/// Whether two arms are identical under two names.
+/// Whether two arms differ only in their names.
 pub(crate) fn are_twins(plan: &Plan, a: usize, b: usize) -> bool {
     changes(plan, a, b).is_empty()
 }
 
-/// Returns the author's name of the varied factor, if one factor applies to all arms. In a ladder
-/// each arm may change another.
+/// Returns the author's name of the varied factor, if one factor applies to all arms. In a ladder,
+/// each arm may change a different condition.
 fn named_factor(experiment: &Experiment) -> Option<&str> {
-    let is_one = matches!(experiment.kind, ExperimentKind::Toggle | ExperimentKind::Dose);
-    experiment.factor.as_deref().filter(|_| is_one)
+    let has_one_factor = matches!(experiment.kind, ExperimentKind::Toggle | ExperimentKind::Dose);
+    experiment.factor.as_deref().filter(|_| has_one_factor)
 }
 
-/// Compares arms that are identical under two names: their difference is noise.
+/// Compares all pairs of identical arms. Their difference is noise.
 #[must_use]
 pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
     let plan = &run.header.plan;
@@ -140,8 +142,8 @@ pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
     effects(run, report, &pairs, None)
 }
 
-/// Compares arms that were loaded at the same time with the baseline, or with the first of them.
-/// Returns none if an experiment defines the comparisons.
+/// Compares arms that were loaded at the same time: each with the baseline, or with the first arm
+/// if none of them is the baseline. Empty if an experiment defines the comparisons.
 pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
     let plan = &run.header.plan;
     let is_in = |arm: &usize| plan.duet.contains(arm) && plan.takes_part(*arm);
@@ -157,25 +159,28 @@ pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
     effects(run, report, &pairs, None)
 }
 
-/// Returns the arms of the experiment: those that it made, or else all except controls, unless
-/// there are only controls.
+/// Returns the arms of the experiment. Of identical arms (twins), only the first is returned. The
+/// arms are selected from the first of these lists that applies:
+///
+/// - the arms that the experiment made
+/// - all arms except controls, if these are at least two
+/// - all arms
 pub(crate) fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
     let all = 0..plan.arms.len();
-    let is_asked = |arm: &usize| match experiment.arms.is_empty() {
+    let is_selected = |arm: &usize| match experiment.arms.is_empty() {
         true => !plan.subject_of(*arm).control,
         false => experiment.arms.contains(&plan.arms[*arm].name),
     };
-    let named: Vec<usize> = all.clone().filter(is_asked).collect();
-    let are_controls = named.len() < 2 && experiment.arms.is_empty();
-    let selected = if are_controls { all.collect() } else { named };
-    // Only the first of several twins is compared.
+    let preferred: Vec<usize> = all.clone().filter(is_selected).collect();
+    let needs_controls = preferred.len() < 2 && experiment.arms.is_empty();
+    let selected = if needs_controls { all.collect() } else { preferred };
     let has_no_earlier_twin =
         |arm: &usize| selected.iter().all(|other| other >= arm || !are_twins(plan, *other, *arm));
     selected.iter().copied().filter(has_no_earlier_twin).collect()
 }
 
-/// Returns the pairs of a matrix that differ in one condition, each from the first arm that is
-/// otherwise equal.
+/// Returns the pairs of arms of a matrix that differ in a single condition. For each arm and
+/// condition, only the first arm that differs in this condition alone is used.
 fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for (index, to) in arms.iter().enumerate() {
@@ -220,14 +225,14 @@ fn effects(
     pairs.iter().zip(comparisons).map(effect).collect()
 }
 
-/// Describes the only change; `None`: no change, or several.
+/// Returns the only change in words; `None`: no change, or several changes.
 fn single_cause(changed: &[ConditionChange], factor: Option<&str>) -> Option<String> {
     let [only] = changed else { return None };
     let name = factor.unwrap_or(&only.name);
     Some(match (&only.from, &only.to) {
         (Some(from), Some(to)) => format!("{name} ({from} → {to})"),
-        (None, Some(to)) => format!("{name} (→ {to})"),
-        (Some(from), None) => format!("{name} ({from} → none)"),
+        (None, Some(to)) => format!("{name} (not set → {to})"),
+        (Some(from), None) => format!("{name} ({from} → not set)"),
         (None, None) => name.to_string(),
     })
 }
@@ -240,10 +245,9 @@ fn are_limits_set(run: &Run, arms: &[usize], changed: &[ConditionChange]) -> boo
         ("open_files", LimitKind::OpenFiles),
     ];
     let plan = &run.header.plan;
-    let is_changed = |kind: LimitKind| {
-        let name = LIMITS.iter().find(|(_, limit)| *limit == kind).map(|(name, _)| *name);
-        changed.iter().any(|change| Some(change.name.as_str()) == name)
-    };
+    let has_change = |name: &str| changed.iter().any(|change| change.name == name);
+    let is_changed =
+        |kind: LimitKind| LIMITS.iter().any(|(name, limit)| *limit == kind && has_change(name));
     let starts = run
         .starts
         .iter()
@@ -259,7 +263,7 @@ impl Effect {
         self.rows.iter().any(ComparisonRow::is_shown)
     }
 
-    /// Returns the possible cause of a difference, as a sentence.
+    /// Returns a sentence on the possible cause of a difference.
     #[must_use]
     pub fn reason(&self) -> String {
         self.reason_if(self.is_shown())
@@ -277,6 +281,7 @@ impl Effect {
         self.cell_rows(cell).any(|row| row.estimate.is_some())
     }
 
+    /// Returns the rows of a cell.
     fn cell_rows<'a>(
         &'a self,
         cell: &'a ComparisonAnswer,
@@ -284,41 +289,51 @@ impl Effect {
         self.rows.iter().filter(|row| (&row.workload, row.step) == (&cell.workload, cell.step))
     }
 
-    /// Returns the possible cause of a difference in a cell, as a sentence. A difference that is
-    /// not shown has no cause.
+    /// Returns a sentence on the possible cause of a difference in a cell. It names a cause only if
+    /// a difference is shown.
     #[must_use]
     pub fn reason_in(&self, cell: &ComparisonAnswer) -> String {
         self.reason_if(self.is_shown_in(cell))
     }
 
+    /// Returns the sentence on the possible cause. `is_shown`: whether a difference is shown.
     fn reason_if(&self, is_shown: bool) -> String {
         let names = || {
             self.changed.iter().map(|change| change.name.as_str()).collect::<Vec<_>>().join(", ")
         };
         match (&self.because, self.changed.len()) {
             (_, 0) if self.fixed_order => {
-                "The two are identical. Their difference is noise or, because they ran in the same \
-                 order in each block, a drift of the machine."
+                "The two configurations are identical and ran in the same order in every repeat. \
+                 Any difference between them is noise, or a change of the machine's speed."
                     .into()
             }
-            (_, 0) => "The two are identical. Their difference is noise.".into(),
+            (_, 0) => {
+                "The two configurations are identical. Any difference between them is noise.".into()
+            }
             _ if self.not_set => {
                 format!(
-                    "A limit could not be set here, so the two may be identical. Planned \
-                     differences: {}.",
+                    "A limit could not be set on this machine, so the two configurations may be \
+                     identical. Planned differences: {}.",
                     names()
                 )
             }
             _ if self.fixed_order => format!(
-                "The cause is unknown: the two ran in the same order in each block, so a drift of \
-                 the machine is confounded with {}. Use `order = \"random\"`.",
+                "The cause is unknown. The two configurations ran in the same order in every \
+                 repeat, so a change of the machine's speed cannot be distinguished from the \
+                 effect of {}. Use `order = \"random\"` under `[suite]`.",
                 names()
             ),
             (Some(because), _) if is_shown => {
-                format!("Because of {because}, the only difference between the two.")
+                format!(
+                    "The cause is {because}, the only difference between the two configurations."
+                )
             }
-            (Some(because), _) => format!("They differ in {because} alone."),
-            (None, _) => format!("The cause cannot be identified: {} are confounded.", names()),
+            (Some(because), _) => format!("The two configurations differ only in {because}."),
+            (None, _) => format!(
+                "The cause cannot be identified, because the two configurations differ in several \
+                 conditions: {}.",
+                names()
+            ),
         }
     }
 }
@@ -390,7 +405,7 @@ fn add_changes(name: &str, a: &Value, b: &Value, found: &mut Vec<ConditionChange
 /// Metrics for which the effect of a dose is reported.
 const DOSE_METRICS: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
 
-/// Returns the slopes of metrics by the level, if arms have levels.
+/// Returns the effects of the level on metrics; empty if an arm has no level.
 fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
     let levels: Option<Vec<f64>> = arms.iter().map(|arm| plan.arms[*arm].level).collect();
     let Some(levels) = levels.filter(|levels| levels.len() > 1) else { return Vec::new() };
@@ -414,7 +429,7 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
             step: Shape::from_step(&plan.load.steps[key.step]),
             metric: metric.key,
             title: metric.title,
-            // In a fixed order, the level and the drift are confounded.
+            // With a fixed order, the level cannot be distinguished from a drift of the machine.
             doubling: Estimate::from_pairs_at(Looks::from_plan(plan), &doublings)
                 .filter(|_| !Design::new(plan).is_fixed()),
             doubling_median: median(&doublings),
@@ -428,9 +443,9 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
     cells.into_iter().flat_map(doses_of_cell).collect()
 }
 
-/// Returns the least-squares slope of the metric's logarithm over the level's logarithm, for each
-/// block in which all levels count. If a block has no value, or 0, the result is empty, because the
-/// measured values would select the remaining blocks.
+/// Returns, for each block, the least-squares slope of the metric's logarithm over the level's
+/// logarithm. Empty if a block has no value or the value 0, because the remaining blocks would be a
+/// biased selection.
 fn slopes(levels: &[f64], blocks: Vec<Vec<RepeatValue>>) -> Vec<f64> {
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
@@ -441,8 +456,8 @@ fn slopes(levels: &[f64], blocks: Vec<Vec<RepeatValue>>) -> Vec<f64> {
         let slope = values.map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
         Some(slope).filter(|slope| slope.is_finite())
     };
-    let all: Option<Vec<f64>> = blocks.into_iter().map(slope_of_block).collect();
-    all.unwrap_or_default()
+    let slopes: Option<Vec<f64>> = blocks.into_iter().map(slope_of_block).collect();
+    slopes.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -499,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn single_change_is_cause_and_several_are_confounded() {
+    fn single_change_is_cause_and_several_have_none() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
             ("whole", 100, unchanged),
             ("small", 80, |arm| arm.conditions.limits.cpus = Some(0.5)),
@@ -511,8 +526,11 @@ mod tests {
         let ablation = result(ExperimentKind::Ablation, &arms);
         assert_eq!(compared_names(&ablation), [("whole", "small"), ("whole", "both")]);
         let [small, both] = &ablation.effects[..] else { panic!() };
-        assert_eq!(small.because.as_deref(), Some("cpus (→ 0.5)"));
-        assert_eq!(small.reason(), "Because of cpus (→ 0.5), the only difference between the two.");
+        assert_eq!(small.because.as_deref(), Some("cpus (not set → 0.5)"));
+        assert_eq!(
+            small.reason(),
+            "The cause is cpus (not set → 0.5), the only difference between the two configurations."
+        );
         let throughput = &small.rows[0];
         assert_eq!(
             (throughput.metric, throughput.verdict),
@@ -521,7 +539,7 @@ mod tests {
         assert!((throughput.estimate.unwrap().ratio - 0.8).abs() < 0.01);
         assert!(small.answers[0].sentence.contains("less throughput"), "{:?}", small.answers);
         assert_eq!(both.because, None);
-        assert_eq!(both.reason(), "The cause cannot be identified: env.X, cpus are confounded.");
+        assert!(both.reason().ends_with("several conditions: env.X, cpus."), "{}", both.reason());
         assert!(both.changed.iter().all(|change| change.to.as_deref() != Some("secret")));
         let ladder = result(ExperimentKind::Ladder, &arms);
         assert_eq!(compared_names(&ladder), [("whole", "small"), ("small", "both")]);
@@ -546,17 +564,17 @@ mod tests {
         );
         assert!((throughput.doubling_median.unwrap() - 2.0).abs() < 0.01);
         assert_eq!((throughput.counted_blocks, throughput.loaded_blocks), (6, 6));
-        // Blocks in which every level counts may be a biased selection.
+        // Blocks with a valid repeat at every level may be a biased selection.
         let run = run(ExperimentKind::Dose, &arms);
-        let spoiled = |spoil: fn(&mut Vec<crate::trial::TrialResult>)| {
+        let dose_after = |change: fn(&mut Vec<crate::trial::TrialResult>)| {
             let mut report = crate::report::report(&run);
-            spoil(&mut report.trials);
+            change(&mut report.trials);
             let result = experiment(&run, &report).unwrap();
             let dose = result.doses.into_iter().find(|dose| dose.metric == "throughput_rps");
             dose.map(|d| (d.doubling, d.doubling_median, d.counted_blocks, d.loaded_blocks))
         };
-        assert_eq!(spoiled(|trials| trials[4].valid = false), Some((None, None, 5, 6)));
-        assert_eq!(spoiled(|trials| drop(trials.remove(4))), Some((None, None, 5, 6)));
+        assert_eq!(dose_after(|trials| trials[4].valid = false), Some((None, None, 5, 6)));
+        assert_eq!(dose_after(|trials| drop(trials.remove(4))), Some((None, None, 5, 6)));
     }
 
     #[test]
@@ -578,7 +596,7 @@ mod tests {
         assert!(effect.is_shown() && effect.fixed_order);
         assert_eq!(effect.because, None);
         let reason = effect.reason();
-        assert!(reason.contains("a drift of the machine is confounded with cpus"), "{reason}");
+        assert!(reason.contains("cannot be distinguished from the effect of cpus"), "{reason}");
         assert!(
             effect.answers[0].sentence.contains("position in the fixed order"),
             "{:?}",
@@ -606,11 +624,14 @@ mod tests {
         assert_eq!(compared_names(&matrix), names);
         assert!(matrix.effects.iter().all(|effect| effect.because.is_some()));
         assert!(!matrix.effects[1].is_shown());
-        assert_eq!(matrix.effects[1].reason(), "They differ in open_files (→ 64) alone.");
+        assert_eq!(
+            matrix.effects[1].reason(),
+            "The two configurations differ only in open_files (not set → 64)."
+        );
     }
 
     #[test]
-    fn arms_outside_of_experiment_are_left_out() {
+    fn arms_outside_of_experiment_are_excluded() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
             ("one", 100, |arm| arm.level = Some(1.0)),
             ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
@@ -639,7 +660,7 @@ mod tests {
         run.starts = vec![StartRecord { launch: 1, parts: vec![part], ..StartRecord::default() }];
         let result = crate::report::report(&run).experiment.unwrap();
         assert_eq!((&result.effects[0].because, result.effects[0].not_set), (&None, true));
-        assert!(result.effects[0].reason().contains("could not be set here"));
+        assert!(result.effects[0].reason().contains("could not be set on this machine"));
     }
 
     #[test]
@@ -648,9 +669,12 @@ mod tests {
             [("whole", 100, unchanged), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
         let mut effect = result(ExperimentKind::Toggle, &arms).effects.remove(0);
         let cell = effect.answers[0].clone();
-        assert!(effect.reason_in(&cell).starts_with("Because of cpus"));
+        assert!(effect.reason_in(&cell).starts_with("The cause is cpus"));
         let elsewhere = ComparisonAnswer { workload: "another".into(), ..cell };
-        assert_eq!(effect.reason_in(&elsewhere), "They differ in cpus (→ 0.5) alone.");
+        assert_eq!(
+            effect.reason_in(&elsewhere),
+            "The two configurations differ only in cpus (not set → 0.5)."
+        );
         effect.changed.clear();
         assert!(effect.reason().contains("noise"));
     }
@@ -667,6 +691,9 @@ mod tests {
         let [twins] = &report.twins[..] else { panic!("{:?}", report.twins) };
         assert_eq!((&*twins.from, &*twins.to, twins.changed.len()), ("a", "twin of a", 0));
         assert!(!twins.is_shown());
-        assert_eq!(twins.reason(), "The two are identical. Their difference is noise.");
+        assert_eq!(
+            twins.reason(),
+            "The two configurations are identical. Any difference between them is noise."
+        );
     }
 }

@@ -1,5 +1,4 @@
-//! Builds records by hand for tests: by default one second with some scheduled and completed
-//! requests.
+//! Builds records for tests: by default, one second of load with completed requests.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -280,7 +279,8 @@ pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecor
     StartRecord { parts: vec![part], ..StartRecord::default() }
 }
 
-/// Returns the number of responses, and of bytes of memory, of a trial. It differs in every trial.
+/// Returns the number of responses of a trial, which is different in every trial. It is also the
+/// number of bytes of memory.
 pub fn response_count(base: u64, block: usize, workload: usize, step: usize) -> u64 {
     base + 100 * workload as u64 + 10 * step as u64 + block as u64
 }
@@ -294,8 +294,8 @@ pub fn five_block_report() -> Report {
 /// Returns a run with five blocks of a slow server, a fast one, a control and a skipped one, each
 /// with two workloads at two steps.
 ///
-/// In the first cell of the fast server, it failed in the first repeat. A check failed in the
-/// second repeat without a response, and in the third with an incorrect one.
+/// In the first cell of the fast server, the server failed in the first repeat. In the second
+/// repeat, a check got no response. In the third repeat, a check got an incorrect response.
 pub fn five_blocks() -> Run {
     let named =
         |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
@@ -327,7 +327,7 @@ pub fn five_blocks() -> Run {
                 let mut times = Recording::new();
                 (0..n).for_each(|_| times.record(2_000_000));
                 record.load.intervals[0].times.response = times.seal();
-                // Little's law does not hold here. Without edges it is not checked.
+                // These times contradict Little's law, which is not checked without edges.
                 record.load.edges = None;
             }
             make_invalid(&mut record, (arm, launch.block, workload, step));

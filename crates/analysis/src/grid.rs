@@ -1,5 +1,7 @@
-//! Groups the trials of a run by cell and block. The grid is built once, for all modules that
-//! summarize repeats.
+//! Groups the trials of a run by cell (arm, workload and step) and block. A block has one repeat of
+//! every arm.
+//!
+//! The grid is built once, and all modules that summarize repeats use it.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +17,7 @@ pub struct Grid<'a> {
 }
 
 impl<'a> Grid<'a> {
+    /// Groups trials by cell and block.
     #[must_use]
     pub fn new(trials: &'a [TrialResult]) -> Grid<'a> {
         let mut cells: BTreeMap<CellKey, Cell<'a>> = BTreeMap::new();
@@ -33,6 +36,7 @@ impl<'a> Grid<'a> {
         self.cells.get(&key)
     }
 
+    /// Returns all cells with their keys.
     pub fn cells(&self) -> impl Iterator<Item = (CellKey, &Cell<'a>)> {
         self.cells.iter().map(|(key, cell)| (*key, cell))
     }
@@ -49,30 +53,33 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// The trials of one cell, by block. Never empty within a [`Grid`].
+/// The trials of one cell, in the order of blocks. Within a [`Grid`], a cell has at least one
+/// trial.
 #[derive(Clone, Debug, Default)]
 pub struct Cell<'a> {
     trials: Vec<&'a TrialResult>,
 }
 
 impl<'a> Cell<'a> {
+    /// Returns the trials in the order of blocks.
     #[must_use]
     pub fn trials(&self) -> &[&'a TrialResult] {
         &self.trials
     }
 
+    /// Returns the valid trials.
     pub fn valid(&self) -> impl Iterator<Item = &'a TrialResult> {
         self.trials.iter().copied().filter(|trial| trial.valid)
     }
 
-    /// Returns a metric's value in each repeat that counts for it. Loads that took turns have one
-    /// for each round, too.
+    /// Returns a metric's value in each repeat that the metric includes. Loads that took turns also
+    /// have a value for each round.
     #[must_use]
     pub fn series(&self, metric: &Metric) -> Series {
         self.select(|trial| metric.includes(trial)).series_of_all(metric)
     }
 
-    /// Returns a metric's value in each repeat, whether it counts or not.
+    /// Returns a metric's value in every repeat, including repeats that the metric excludes.
     pub(crate) fn series_of_all(&self, metric: &Metric) -> Series {
         let points: Series =
             self.trials.iter().map(|trial| (trial.block, metric.point(trial))).collect();
@@ -85,7 +92,8 @@ impl<'a> Cell<'a> {
     pub fn metrics(&self) -> ByMetric {
         let summary = |metric: &Metric| {
             let series = self.series(metric);
-            // Repeats with too few samples for a percentile are the slow ones.
+            // Repeats with too few samples for a percentile are the slow ones, so the others are a
+            // biased selection.
             let repeats = match metric.is_percentile() {
                 true => series.repeated_if_complete(),
                 false => series.repeated(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 /// Calls `visit` for each difference of two values, with the path (names joined by dots) and both
-/// values. A missing name counts as null.
+/// values. The value of a missing name is null.
 pub(crate) fn visit_differences(
     path: &str,
     a: &Value,

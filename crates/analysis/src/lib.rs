@@ -1,7 +1,8 @@
-//! Computes all results from archived records: loads, use of servers, verdicts, comparisons.
+//! Computes all results from archived records: results of loads, resources that servers use,
+//! verdicts and comparisons.
 //!
-//! Each number is computed in one place, by pure functions, so that every output agrees. The types
-//! with `Serialize` are the contract for JSON (docs/schema/).
+//! Pure functions compute each number in one place, so that all outputs agree. The types with
+//! `Serialize` define the JSON formats (docs/schema/).
 #![forbid(unsafe_code)]
 
 pub mod backend;

@@ -1,7 +1,7 @@
 //! Computes the CPU time per request of each start over its whole life, from exec on.
 //!
-//! CPU time per request of a step is measured on a warm server. Over its life a server also starts,
-//! loads its code and compiles it, which costs CPU time, too.
+//! The CPU time per request of a step is measured on a warm server. Over its whole life, a server
+//! also uses CPU time to start, and to load and compile its code.
 
 use dyno_archive::plan::{Cost, Plan};
 use dyno_archive::run::Run;
@@ -14,15 +14,15 @@ use serde::Serialize;
 use crate::cost;
 use crate::stats::Repeated;
 
-/// Lifetimes of an arm's starts. Empty without a control group, which alone includes the CPU time
-/// of ended processes.
+/// Lifetimes of an arm's starts. Empty without a cgroup (the kernel's group of processes), because
+/// only a cgroup includes the CPU time of ended processes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Lifetimes {
     pub starts: Vec<Lifetime>,
-    /// CPU time ÷ correct responses at the end of each whole life, in microseconds: start-up and
-    /// warm-up included.
+    /// CPU time ÷ correct responses at the end of each whole life, in microseconds. Start-up and
+    /// warm-up are included.
     pub cpu_us_per_request: Repeated,
-    /// Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of
+    /// Price of the CPU time of 10⁹ requests of a life with the median cost, in the currency of
     /// `[cost] per_vcpu_hour`; `null`: the suite names no price.
     pub cost_per_billion_requests: Option<f64>,
 }
@@ -30,32 +30,32 @@ pub struct Lifetimes {
 /// The life of one start.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Lifetime {
-    /// Counted from 1.
+    /// Number of the repeat, counted from 1.
     pub repeat: u32,
-    /// Whether it includes all trials of its launch. A life that was cut off or resumed is not
-    /// comparable. Neither is one with a load whose responses are not recorded (of a profile, a
-    /// search or the price of probes) before its last trial.
+    /// Whether the life includes all trials of its launch, so that it is comparable with others. It
+    /// does not if the launch was interrupted or resumed, or if responses before its last trial are
+    /// not recorded (in loads for a profile, a search or the price of probes).
     #[serde(rename = "whole")]
     pub is_complete: bool,
-    /// Points in order of time: ready, warm if it was warmed, and the end of each trial. They end
-    /// at the first load whose responses are not recorded.
+    /// Points in order of time: the server was ready, the server was warm, and the end of each
+    /// trial. The last point is before the first load whose responses are not recorded.
     pub points: Vec<LifePoint>,
 }
 
-/// Running totals of a start.
+/// Totals of a start up to one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LifePoint {
-    /// Index of the ended trial's workload in the plan; `null`: no trial had ended.
+    /// Index of the ended trial's workload in the plan; `null`: before the end of the first trial.
     pub workload: Option<usize>,
     /// Index among the plan's steps.
     pub step: Option<usize>,
     /// CPU time since exec, in seconds.
     pub cpu_s: f64,
-    /// Correct responses to loads since exec, including those in warm-ups, up to the reading of the
-    /// CPU time.
+    /// Correct responses since exec, including responses in warm-ups, until the CPU time was read.
     pub requests: u64,
 }
 
+/// Computes the lifetimes of an arm's starts.
 pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
     let plan = &run.header.plan;
     let starts = run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
@@ -77,6 +77,7 @@ pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
 }
 
 impl Lifetime {
+    /// Returns the CPU time per correct response at the last point; `None`: no response.
     fn cpu_us_per_request(&self) -> Option<f64> {
         let last = self.points.last().filter(|point| point.requests > 0)?;
         Some(last.cpu_s * 1e6 / last.requests as f64)
@@ -99,8 +100,8 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
             break;
         }
         if !is_replaced {
-            // The CPU time is read when the window closes, so responses of the drain count in the
-            // next point.
+            // The CPU time is read when the window closes, so responses of the drain are included
+            // in the next point.
             points.push(point_after_trial(
                 plan,
                 trial,
@@ -122,28 +123,31 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
 /// A load of a start.
 struct Load<'a> {
     trial: &'a TrialRecord,
-    /// Whether a re-run replaced it. It has no point, and its responses count.
+    /// Whether a re-run replaced this load. If so, the load has no point, but its responses are
+    /// included.
     is_replaced: bool,
 }
 
 /// Returns the loads of a start in order of time.
 fn loads_of_start<'a>(run: &'a Run, start: &StartRecord) -> Vec<Load<'a>> {
-    let kept = run.trials.iter().map(|trial| Load { trial, is_replaced: false });
+    let final_loads = run.trials.iter().map(|trial| Load { trial, is_replaced: false });
     let replaced = run.contaminated.iter().map(|trial| Load { trial, is_replaced: true });
     let mut loads: Vec<Load<'a>> =
-        kept.chain(replaced).filter(|load| load.trial.start == start.start).collect();
+        final_loads.chain(replaced).filter(|load| load.trial.start == start.start).collect();
     loads.sort_by_key(|load| load.trial.load.began_ns);
     loads
 }
 
-/// Returns when the first load began whose responses are not counted: of a profile or a search,
-/// after the trial before it, or of the price of probes, before all trials. `None`: no such load.
+/// Returns the start of the first load whose responses are not counted; `None`: no such load. These
+/// loads are for a profile or a search (after a trial), or for the price of probes (before all
+/// trials).
 fn first_uncounted_load(run: &Run, start: &StartRecord, part: &PartStart) -> Option<u64> {
+    // The time of this load is not recorded, but the load precedes all trials.
     let price = part.probe_price.as_ref().map(|_| 0);
     let trial = |index: usize| {
         run.trials.iter().find(|trial| trial.trial == index && trial.start == start.start)
     };
-    // A profile has no instant of its own. It follows its trial.
+    // The time of a profile is not recorded, but a profile follows its trial.
     let profiles =
         run.profiles.iter().filter_map(|profile| Some(trial(profile.trial)?.load.began_ns));
     let is_of_launch =
@@ -329,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_to_replaced_loads_count_without_point() {
+    fn responses_to_replaced_loads_are_added_without_point() {
         let (mut run, _) = run_with_life();
         let before = lifetimes(&run, 1);
         let mut replaced = run.trials[0].clone();
@@ -346,7 +350,7 @@ mod tests {
             .collect();
         assert!(extra > 0 && after.starts[0].is_complete);
         assert_eq!(requests(&after), expected);
-        // A replaced load of another start does not count.
+        // A replaced load of another start is not included.
         run.contaminated[0].start = 6;
         assert_eq!(lifetimes(&run, 1), before);
     }
@@ -358,7 +362,7 @@ mod tests {
         let points = |run: &Run| lifetimes(run, 1).starts.first().map(|life| life.points.len());
         let whole = points(&run);
         assert_eq!(whole, Some(of_launch.len() + 1));
-        // Only the CPU time before a profile is that of counted responses.
+        // Only the CPU time before a profile belongs to counted responses.
         let profile = |trial| dyno_archive::profile::ProfileRecord { trial, ..Default::default() };
         run.profiles = vec![profile(last)];
         assert_eq!(points(&run), whole, "after the last reading");

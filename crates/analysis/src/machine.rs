@@ -1,5 +1,5 @@
 //! Computes the activity of the whole machine in the measured window, and the activity of other
-//! programs.
+//! programs. It shows causes outside of the server and the generator.
 
 use std::collections::BTreeSet;
 
@@ -26,19 +26,19 @@ pub struct MachineResult {
     pub disk_written_bytes_per_s: Option<f64>,
     /// Share of the time in which the busiest disk had work.
     pub disk_utilisation: Option<f64>,
-    /// All network devices but loopback.
+    /// Over all network devices except loopback.
     pub network_in_bytes_per_s: Option<f64>,
     pub network_out_bytes_per_s: Option<f64>,
     /// The network device with the highest utilisation; `None`: no device reports its capacity.
     pub busiest_link: Option<BusiestLink>,
     /// Frequency of the first CPU, the mean of the samples.
     pub frequency_mhz: Option<f64>,
-    /// Longest time that a CPU (or package) was throttled for heat, as a share of the time from
-    /// before the load to after it: at most 1. The kernel counts such a time when it ends, so it
-    /// may have begun earlier.
+    /// Longest time for which a CPU (or package) was throttled for heat, as a share of the time
+    /// from before the load to after it: at most 1. The kernel adds a throttled time when it ends,
+    /// so the throttling may have begun before the load.
     pub throttled_for_heat: Option<f64>,
     /// Processes outside of the run that used a fiftieth of a CPU or more, from before the load to
-    /// after it, the most first.
+    /// after it. The process with the most CPU time is first.
     pub others: Option<Vec<OtherCpu>>,
     /// Packets and connections that the machine dropped, from before the load to after it. `None`:
     /// not read.
@@ -72,6 +72,7 @@ impl MachineResult {
         Some(self.others.as_ref()?.iter().fold(0.0, |sum, other| sum + other.cpus))
     }
 
+    /// Computes the result from a load's samples.
     #[must_use]
     pub fn new(record: &LoadRecord) -> MachineResult {
         let drops = MachineDrops::from_load(record);
@@ -122,6 +123,7 @@ impl MachineResult {
         }
     }
 
+    /// Sets the share of the time for which heat throttled a CPU.
     fn with_heat_throttling(self, record: &LoadRecord) -> MachineResult {
         let machine = record.client.machine.as_ref();
         let heat = machine
@@ -145,19 +147,20 @@ fn sum_of_links(host: &HostUse, pick: fn(&LinkUse) -> u64) -> Option<u64> {
 /// Returns the highest share of the time that a disk was busy, over the disks present at both
 /// instants.
 fn busiest_disk(first: &HostUse, last: &HostUse, seconds: f64) -> Option<f64> {
-    let before = first.disks.as_ref()?;
+    let earlier_disks = first.disks.as_ref()?;
     let share = |disk: &DiskUse| {
-        let before = before.iter().find(|before| before.name == disk.name)?;
+        let before = earlier_disks.iter().find(|before| before.name == disk.name)?;
         let busy_ns = disk.disk_busy_ns?.saturating_sub(before.disk_busy_ns?);
         Some((busy_ns as f64 / 1e9 / seconds).min(1.0))
     };
     last.disks.as_ref()?.iter().filter_map(share).max_by(f64::total_cmp)
 }
 
+/// Returns the network device with the highest utilisation between two instants.
 fn busiest_link(first: &HostUse, last: &HostUse, seconds: f64) -> Option<BusiestLink> {
-    let before = first.links.as_ref()?;
+    let earlier_links = first.links.as_ref()?;
     let link_use = |link: &LinkUse| {
-        let before = before.iter().find(|before| before.name == link.name)?;
+        let before = earlier_links.iter().find(|before| before.name == link.name)?;
         let bits_per_s = link.bits_per_s.filter(|bits| *bits > 0)? as f64;
         let (received, sent) = (
             link.bytes_in.saturating_sub(before.bytes_in),
@@ -170,15 +173,16 @@ fn busiest_link(first: &HostUse, last: &HostUse, seconds: f64) -> Option<Busiest
     links.max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))
 }
 
-/// Returns the processes outside of the watched parties.
+/// Returns the processes outside of the run: neither a monitored party nor another server that is
+/// loaded at the same time.
 fn other_processes(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
     let machine = record.client.machine.as_ref()?;
     let seconds = machine.everywhere_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
     let parties = record.samples.iter().flat_map(|sample| &sample.parties);
-    let others = record.samples.iter().filter_map(|sample| sample.co_runners.as_ref());
-    let other_pids = others.flat_map(|others| others.pids.iter().copied());
-    let watched_pids = parties.flat_map(|used| &used.threads).map(|thread| thread.pid);
-    let watched_pids: BTreeSet<u32> = watched_pids.chain(other_pids).collect();
+    let co_runners = record.samples.iter().filter_map(|sample| sample.co_runners.as_ref());
+    let co_runner_pids = co_runners.flat_map(|co_runners| co_runners.pids.iter().copied());
+    let party_pids = parties.flat_map(|used| &used.threads).map(|thread| thread.pid);
+    let watched_pids: BTreeSet<u32> = party_pids.chain(co_runner_pids).collect();
     let others =
         machine.everywhere.as_ref()?.iter().filter(|other| !watched_pids.contains(&other.pid));
     let cpus = |ns: u64| ns as f64 / 1e9 / seconds;

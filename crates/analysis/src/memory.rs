@@ -1,5 +1,5 @@
-//! Computes the memory of a server per connection and per request in flight, from the steps of each
-//! start.
+//! Computes how much memory a server needs per additional connection and request in flight, from
+//! the steps of each repeat.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,9 @@ use serde::Serialize;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// Slopes of a server's memory over the steps of a start, one per start: bytes per additional
-/// connection or request. Servers seldom release memory, so the order of the steps affects them.
+/// Slopes of a server's memory over the steps of a repeat, one slope per repeat: bytes per
+/// additional connection or request. A repeat is one start of the server. Servers seldom release
+/// memory, so the order of the steps affects the slopes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MemorySlopes {
     pub per_connection: Repeated,
@@ -30,13 +31,13 @@ impl MemorySlopes {
             by_repeat.entry(trial.repeat).or_default().push(trial);
         }
         let slopes = |pick: fn(&TrialResult) -> f64| {
-            let slope_of_start = |trials: &Vec<&TrialResult>| {
+            let slope_of_repeat = |trials: &Vec<&TrialResult>| {
                 let points = trials
                     .iter()
                     .filter_map(|t| Some((pick(t), t.server.memory_held_bytes? as f64)));
                 slope(&points.collect::<Vec<_>>())
             };
-            Repeated::new(by_repeat.values().filter_map(slope_of_start).collect())
+            Repeated::new(by_repeat.values().filter_map(slope_of_repeat).collect())
         };
         MemorySlopes {
             per_connection: slopes(|t| f64::from(t.step.connections)),
@@ -54,10 +55,10 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
         return None;
     }
     let n = points.len() as f64;
-    let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / n;
-    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-    let numerator: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
-    let denominator: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
+    let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / n;
+    let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / n;
+    let numerator: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let denominator: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     Some(numerator / denominator)
 }
 

@@ -1,4 +1,4 @@
-//! Defines all metrics, each with its key, its unit and its value in a trial.
+//! Defines all metrics, each with its key, its unit and the function that returns its value.
 //!
 //! Summaries, comparisons and tables use [`METRICS`], so a new metric needs only an entry there.
 
@@ -20,7 +20,7 @@ use crate::turns::RoundResult;
 pub struct Metric {
     /// Name in results, such as `throughput_rps`.
     pub key: &'static str,
-    /// Name for people.
+    /// Name in reports.
     pub title: &'static str,
     pub unit: Unit,
     pub better: Better,
@@ -29,10 +29,10 @@ pub struct Metric {
     /// the same CPUs.
     #[serde(skip)]
     pub includes_waits: bool,
-    /// Which trials of a cell count for it.
+    /// Trials of a cell that are included in the metric.
     #[serde(skip)]
     pub selection: TrialSelection,
-    /// Value in a trial; `None`: not measured there.
+    /// Function that returns the value in a trial; `None`: not measured in the trial.
     #[serde(skip)]
     pub pick: fn(&TrialResult) -> Option<f64>,
 }
@@ -48,7 +48,7 @@ pub enum Unit {
     MegabyteSeconds,
     /// 0 to 1, or more where several CPUs are used.
     Share,
-    /// A number of things.
+    /// A plain number.
     Count,
 }
 
@@ -58,32 +58,33 @@ pub enum Unit {
 pub enum Better {
     Higher,
     Lower,
-    /// Neither: the metric only explains.
+    /// Neither direction is better: the metric only explains others.
     Neither,
 }
 
-/// Which trials of a cell count for a metric.
+/// Trials of a cell (one arm, workload and step) that are included in a metric.
 #[derive(Clone, Copy, Debug)]
 pub enum TrialSelection {
-    /// The valid ones.
+    /// Valid trials.
     Valid,
-    /// The valid ones, and those that only the capacity of the generator makes invalid. It limits
-    /// a server's request rate, not the cost of a request.
+    /// Valid trials, and trials that are invalid only because of the generator's capacity. It
+    /// limits a server's request rate, not the cost of a request.
     ValidOrLimited,
-    /// All of them: errors are often why a trial is not valid.
+    /// All trials. Errors are often the reason why a trial is not valid.
     All,
-    /// The valid ones, for a percentile: its quantile (0 to 1), and its distribution. Trials in
-    /// which the percentile lies among the unanswered rank above all others.
+    /// Valid trials, for a percentile: its quantile (0 to 1), and its distribution. Trials in which
+    /// the percentile lies among the unanswered requests rank above all others.
     Quantile(f64, fn(&TrialResult) -> Option<&Percentiles>),
 }
 
-/// Keys are unique.
+/// Metrics are equal if their keys are, because keys are unique.
 impl PartialEq for Metric {
     fn eq(&self, other: &Metric) -> bool {
         self.key == other.key
     }
 }
 
+/// Returns a metric over valid trials that does not depend on the wait for CPUs.
 const fn metric(
     key: &'static str,
     title: &'static str,
@@ -103,10 +104,12 @@ const fn metric(
 }
 
 impl Metric {
+    /// Returns the metric over the selected trials.
     const fn with_selection(self, selection: TrialSelection) -> Metric {
         Metric { selection, ..self }
     }
 
+    /// Returns the metric with the mark that it depends on the wait for CPUs.
     const fn with_waits(self) -> Metric {
         Metric { includes_waits: true, ..self }
     }
@@ -123,7 +126,7 @@ impl Metric {
             .unwrap_or_else(|| panic!("there is no metric {key:?}"))
     }
 
-    /// Whether a trial counts for the metric.
+    /// Whether the metric includes a trial.
     pub(crate) fn includes(&self, trial: &TrialResult) -> bool {
         match self.selection {
             TrialSelection::All => true,
@@ -132,8 +135,8 @@ impl Metric {
         }
     }
 
-    /// Returns the metric's value in a trial. A server's wait for others that were loaded at the
-    /// same time is excluded.
+    /// Returns the metric's value in a trial. A metric that includes the wait for CPUs has no value
+    /// if other servers were loaded at the same time.
     pub(crate) fn point(&self, trial: &TrialResult) -> RepeatValue {
         if self.includes_waits && trial.duet.is_some() {
             return RepeatValue::Missing;
@@ -144,8 +147,8 @@ impl Metric {
         (self.pick)(trial).map_or(RepeatValue::Missing, RepeatValue::Known)
     }
 
-    /// Returns the metric in the rounds of a trial that took turns, or was one of several at the
-    /// same time. `None`: the trial ran alone.
+    /// Returns the metric's values in the rounds of a trial that took turns, or ran at the same
+    /// time as others. `None`: the trial ran alone.
     pub(crate) fn turn_values(&self, trial: &TrialResult) -> Option<TurnValues> {
         let turns = trial.turns.as_ref().map(|turns| (turns.began_ns, &turns.rounds));
         let (began_ns, rounds) =
@@ -159,7 +162,7 @@ impl Metric {
         Some(TurnValues { began_ns, rounds })
     }
 
-    /// Whether the metric is a percentile that lies among the trial's unanswered requests.
+    /// Whether the metric is a percentile, and lies among the trial's unanswered requests.
     fn is_unanswered(&self, trial: &TrialResult) -> bool {
         match self.selection {
             TrialSelection::Quantile(q, percentiles) => percentiles(trial)
@@ -168,38 +171,39 @@ impl Metric {
         }
     }
 
-    /// Whether repeats count in which only the generator's capacity was the limit.
+    /// Whether the metric includes repeats in which only the generator's capacity was the limit.
     pub(crate) const fn includes_limited(&self) -> bool {
         matches!(self.selection, TrialSelection::ValidOrLimited)
     }
 
+    /// Whether the metric is a percentile of times.
     pub(crate) const fn is_percentile(&self) -> bool {
         matches!(self.selection, TrialSelection::Quantile(..))
     }
 
     /// Whether two cells may be compared by this metric. A metric over all trials includes invalid
-    /// ones, which are not in pairs.
+    /// trials, which do not form pairs.
     pub(crate) const fn has_ratios(&self) -> bool {
         !matches!(self.selection, TrialSelection::All)
     }
 }
 
-/// A metric over the trials of one step.
+/// A metric over the repeats of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "OverStep")]
 pub struct MetricSummary {
     #[serde(flatten)]
     pub repeats: Repeated,
-    /// Number of repeats in which the percentile lies among the unanswered, above every known
-    /// value.
+    /// Number of repeats in which the percentile lies among the unanswered requests, which rank
+    /// above every known value.
     #[serde(rename = "beyond")]
     pub unanswered_repeats: usize,
 }
 
-/// Metrics over the repeats of one cell, by key; unknown ones are left out.
+/// Metrics over the repeats of one cell, by key, without unknown metrics.
 pub type ByMetric = BTreeMap<&'static str, MetricSummary>;
 
-/// Ratios of metrics, by key; unknown ones are left out.
+/// Ratios of metrics, by key, without unknown ratios.
 pub type Ratios = BTreeMap<&'static str, Repeated>;
 
 fn response(t: &TrialResult) -> Option<&Percentiles> {
@@ -242,7 +246,7 @@ pub const RESPONSE_P99: Metric =
         .with_selection(TrialSelection::Quantile(0.99, response))
         .with_waits();
 pub const ERROR_SHARE: Metric =
-    metric("error_share", "Due requests without a correct response", Share, Lower, |t| {
+    metric("error_share", "Requests without a correct response", Share, Lower, |t| {
         Some(t.error_share)
     })
     .with_selection(TrialSelection::All);
@@ -320,7 +324,7 @@ pub const METRICS: &[Metric] = &[
     .with_selection(TrialSelection::ValidOrLimited),
     metric(
         "server_cpu_utilisation",
-        "Server's share of its allowed CPU time",
+        "Server's CPU use (share of its allowed CPU time)",
         Share,
         Neither,
         |t| server(t).cpu_utilisation,
@@ -328,7 +332,7 @@ pub const METRICS: &[Metric] = &[
     .with_waits(),
     metric(
         "server_busiest_thread",
-        "Server's busiest thread, share of a CPU",
+        "CPU use of the server's busiest thread",
         Share,
         Neither,
         |t| server(t).busiest_thread_utilisation,
@@ -339,7 +343,7 @@ pub const METRICS: &[Metric] = &[
     }),
     metric(
         "server_run_delay_us_per_request",
-        "Server's wait for a CPU per response",
+        "Wait of the server's threads for a CPU, per response",
         Microseconds,
         Lower,
         |t| server(t).per_request.run_delay_us,
@@ -365,11 +369,11 @@ pub const METRICS: &[Metric] = &[
         |t| Some(server(t).calls.as_ref()?.per_response),
     )
     .with_waits(),
-    metric("server_bytes_per_read", "Bytes per read of the server", Bytes, Neither, |t| {
+    metric("server_bytes_per_read", "Server's bytes per read", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.reads?.bytes_per_call
     })
     .with_waits(),
-    metric("server_bytes_per_write", "Bytes per write of the server", Bytes, Neither, |t| {
+    metric("server_bytes_per_write", "Server's bytes per write", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.writes?.bytes_per_call
     })
     .with_waits(),
@@ -377,9 +381,13 @@ pub const METRICS: &[Metric] = &[
         Some(server(t).calls.as_ref()?.writes?.per_response)
     })
     .with_waits(),
-    metric("server_events_per_wait", "Events per event wait of the server", Count, Neither, |t| {
-        server(t).calls.as_ref()?.events_per_wait
-    })
+    metric(
+        "server_events_per_wait",
+        "Server's events per epoll_wait or similar call",
+        Count,
+        Neither,
+        |t| server(t).calls.as_ref()?.events_per_wait,
+    )
     .with_waits(),
     metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
         server(t).sockets.as_ref()?.nodelay
@@ -394,7 +402,7 @@ pub const METRICS: &[Metric] = &[
     }),
     metric(
         "segments_per_response",
-        "TCP segments with data received per response",
+        "Received TCP segments with data, per response",
         Count,
         Neither,
         |t| t.load.tcp.data_segments_per_response,
@@ -410,7 +418,7 @@ pub const METRICS: &[Metric] = &[
     .with_waits(),
     metric(
         "http2_segments_per_response",
-        "TCP segments received per HTTP/2 response",
+        "Received TCP segments per HTTP/2 response",
         Count,
         Neither,
         |t| t.load.http2.as_ref()?.segments_per_response,
@@ -421,19 +429,19 @@ pub const METRICS: &[Metric] = &[
     }),
     metric(
         "header_bytes_saved_in",
-        "HPACK: share of header bytes saved, received",
+        "Share of received header bytes saved by HPACK",
         Share,
         Neither,
         |t| t.load.http2.as_ref()?.header_fields_in.saved,
     ),
     metric(
         "header_bytes_saved_out",
-        "HPACK: share of header bytes saved, sent",
+        "Share of sent header bytes saved by HPACK",
         Share,
         Neither,
         |t| t.load.http2.as_ref()?.header_fields_out.saved,
     ),
-    metric("window_stalls", "Stalls of request bodies on HTTP/2 windows", Count, Lower, |t| {
+    metric("window_stalls", "Stalls of request bodies by HTTP/2 flow control", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.window_stall_us.count as f64)
     })
     .with_waits(),
@@ -456,7 +464,7 @@ pub const METRICS: &[Metric] = &[
         .with_waits(),
     metric(
         "connect_p50_us",
-        "Connection set-up time (TCP, whole load), p50",
+        "TCP connect time (including warm-up), p50",
         Microseconds,
         Lower,
         |t| t.load.connect_us.p50,
@@ -464,7 +472,7 @@ pub const METRICS: &[Metric] = &[
     .with_waits(),
     metric(
         "connect_p99_us",
-        "Connection set-up time (TCP, whole load), p99",
+        "TCP connect time (including warm-up), p99",
         Microseconds,
         Lower,
         |t| t.load.connect_us.p99,
@@ -482,7 +490,7 @@ pub const METRICS: &[Metric] = &[
     // differs slightly from the load's.
     metric(
         "bytes_per_server_cpu_second",
-        "Bytes received per CPU second of the server",
+        "Response bytes per CPU second of the server",
         Bytes,
         Higher,
         |t| {
@@ -493,7 +501,7 @@ pub const METRICS: &[Metric] = &[
     // Over the whole load, warm-up included, as connections are counted.
     metric(
         "requests_per_connection",
-        "Responses per connection (whole load)",
+        "Responses per connection (including warm-up)",
         Count,
         Neither,
         |t| {
@@ -504,7 +512,7 @@ pub const METRICS: &[Metric] = &[
     .with_waits(),
     metric(
         "generator_busiest_thread",
-        "Generator's busiest thread, share of a CPU",
+        "CPU use of the generator's busiest thread",
         Share,
         Neither,
         |t| Some(t.load.client.busiest_thread_utilisation),

@@ -1,4 +1,5 @@
-//! Finds steps whose throughput is a mean of several levels, which the server did not sustain.
+//! Finds steps whose throughput changed between levels, so that the server did not sustain their
+//! mean.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,51 +9,53 @@ use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::verdict::THROUGHPUT_LEVELS;
 
-/// Levels between which throughput changed within the measured windows of a step. The server did
-/// not sustain their mean.
+/// Levels of throughput within the measured windows of a step. The server did not sustain their
+/// mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Mixture {
-    /// Repeats in which throughput changed its level.
+    /// Number of repeats in which throughput changed its level.
     pub changed: usize,
-    /// Repeats that count; if none does, those that the generator limited.
+    /// Number of valid repeats. If no repeat is valid, the number of repeats that only the
+    /// generator limited.
     pub repeats: usize,
-    /// Median of the lowest level, over the repeats in which throughput changed its level, and
-    /// median of the highest.
+    /// Median of the lowest level, over the repeats in which throughput changed its level.
     pub lowest_rps: f64,
+    /// Median of the highest level, over the same repeats.
     pub highest_rps: f64,
 }
 
 impl Mixture {
-    /// Returns the levels of a step's repeats. `None`: most repeats, including the middle ones,
-    /// stayed on one level, so the server sustained the median.
+    /// Returns the levels of a step's repeats. `None`: the server sustained the median throughput,
+    /// because most repeats, including the middle ones, stayed on one level.
     pub fn new<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Option<Mixture> {
-        let mut all: Vec<&TrialResult> =
+        let mut repeats: Vec<&TrialResult> =
             trials.filter(|trial| trial.valid || trial.is_limited_by_generator()).collect();
         // Repeats that the generator limited are used only if no repeat is valid.
-        if all.iter().any(|trial| trial.valid) {
-            all.retain(|trial| trial.valid);
+        if repeats.iter().any(|trial| trial.valid) {
+            repeats.retain(|trial| trial.valid);
         }
-        all.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
-        let changed: Vec<(f64, f64)> = all.iter().filter_map(|trial| levels(trial)).collect();
-        let (first, second) = (all.len().checked_sub(1)? / 2, all.len() / 2);
-        let is_middle = [first, second].iter().any(|index| levels(all[*index]).is_some());
-        if !is_middle && 2 * changed.len() < all.len() {
+        repeats.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
+        let changed: Vec<(f64, f64)> = repeats.iter().filter_map(|trial| levels(trial)).collect();
+        // The median is the mean of these two repeats, or they are the same repeat.
+        let middle = [repeats.len().checked_sub(1)? / 2, repeats.len() / 2];
+        let has_middle_changed = middle.iter().any(|index| levels(repeats[*index]).is_some());
+        if !has_middle_changed && 2 * changed.len() < repeats.len() {
             return None;
         }
         let (lowest, highest): (Vec<f64>, Vec<f64>) = changed.iter().copied().unzip();
         Some(Mixture {
             changed: changed.len(),
-            repeats: all.len(),
+            repeats: repeats.len(),
             lowest_rps: median(&lowest)?,
             highest_rps: median(&highest)?,
         })
     }
 }
 
-/// Minimum share of the window that one stall must last to count as a level.
+/// Minimum length of a stall that is a level of 0, as a share of the window.
 const MIN_STALL_SHARE: f64 = 0.1;
 
-/// Returns the lowest and the highest level of a repeat whose caveats report several.
+/// Returns the lowest and the highest level of a repeat; `None`: its caveats report no levels.
 fn levels(trial: &TrialResult) -> Option<(f64, f64)> {
     piece_levels(trial).or_else(|| stall_levels(trial))
 }
@@ -66,6 +69,8 @@ fn stall_levels(trial: &TrialResult) -> Option<(f64, f64)> {
     Some((0.0, trial.load.throughput_rps / (1.0 - share)))
 }
 
+/// Returns the levels of throughput that the caveats report; `None`: no caveat reports
+/// levels.
 fn piece_levels(trial: &TrialResult) -> Option<(f64, f64)> {
     let has_levels = trial.caveats.iter().any(|caveat| THROUGHPUT_LEVELS.contains(&caveat.code));
     let pieces =

@@ -1,5 +1,5 @@
-//! Computes the noise floor of each metric: the spread between repeats of one step, and the
-//! smallest detectable difference between two servers.
+//! Computes the noise of each metric: the spread between repeats of one step, and the smallest
+//! difference between two servers that a run like this one detects.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::metric::METRICS;
 use crate::stats::{self, Estimate, Looks, PAIRS_TO_TELL_APART, median};
 use crate::subject::SubjectResult;
 
-/// Spread between repeats of the same step.
+/// Noise of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NoiseFloor {
-    /// Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5
-    /// %.
+    /// Spread between repeats: the standard deviation of the logarithms of a step's repeats, as the
+    /// median over steps. 0.05 is 5 %.
     pub scatter: f64,
-    /// Steps in the median: those with three repeats or more, of all subjects. For start-up: starts
-    /// of subjects.
+    /// Number of steps in the median: all subjects' steps with three or more repeats. For the
+    /// start-up time, it is the number of subjects.
     pub steps: usize,
-    /// Smallest difference from the baseline that four of five such runs would detect, judged
-    /// alone; the median over steps: 0.05 is 5 %. `None`: fewer than five repeats, or no other
-    /// subject to compare with.
+    /// Smallest difference from the baseline that four of five runs like this one would detect in a
+    /// single comparison, as the median over steps. 0.05 is 5 %. `None`: fewer than five repeats,
+    /// or no subject to compare with the baseline.
     pub detectable: Option<f64>,
 }
 
 /// The key of the start-up time.
 pub const STARTUP: &str = "startup_ms";
 
-/// Returns the noise by key of the metric, and of the start-up; unknown ones are left out.
+/// Returns the noise of each metric, and of the start-up time, by key. Unknown noise is omitted.
 #[must_use]
 pub(crate) fn noise(
     plan: &Plan,
@@ -71,6 +71,8 @@ pub(crate) fn noise(
         .collect()
 }
 
+/// Returns the noise from the spread of each step and the detectable differences; `None`: no spread
+/// is known.
 fn floor(scatters: &[f64], detectable: &[f64]) -> Option<NoiseFloor> {
     Some(NoiseFloor {
         scatter: median(scatters)?,

@@ -1,10 +1,10 @@
-//! Computes the share of nuisance factors in the spread between repeats: the time of a start, its
-//! place in the block, its CPUs, the length of its environment.
+//! Computes how much of the spread between repeats nuisance factors explain: the time of a start,
+//! its place in the block, its CPUs, and the length of its environment.
 //!
 //! A share is the part of the variance of log values, around each cell's mean, that one factor
 //! explains alone. It is the adjusted coefficient of determination (Theil, 1961), with Fisher's F
-//! test. For a factor without effect it is 0 on average. Factors overlap, so shares need not add up
-//! to 1.
+//! test. For a factor without effect, the share is 0 on average. Factors overlap, so the sum of the
+//! shares may differ from 1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,13 +25,13 @@ const MIN_STARTS: usize = 10;
 /// Minimum number of remaining degrees of freedom.
 const MIN_FREEDOM: usize = 3;
 
-/// Spread between the starts of a run in one metric.
+/// Spread of one metric between the starts of a run, and the factors that explain it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Nuisance {
     /// Key and name of the metric.
     pub metric: &'static str,
     pub title: &'static str,
-    /// Starts with a known value.
+    /// Number of starts with a known value.
     pub starts: usize,
     /// Standard deviation of log values around each cell's mean: 0.02 is 2 %.
     pub spread: f64,
@@ -46,22 +46,24 @@ pub struct FactorShare {
     pub factor: &'static str,
     /// Share of the variance: 0 to 1.
     pub share: f64,
-    /// Chance of this share or a larger one if the factor has no effect, allowing for all factors
-    /// of all metrics (Holm).
+    /// p-value: the chance of this share or a larger one if the factor has no effect. It is
+    /// adjusted for all factors of all metrics (Holm).
     pub p: f64,
 }
 
 /// A start and its known properties.
 struct Start {
     arm: usize,
-    /// Mean of its log values, each minus the mean of its cell.
+    /// Mean of the start's log values, each minus the mean of its cell.
     value: f64,
     block: u32,
+    /// Place in the block, counted from 0.
     place: usize,
+    /// Length of the padding of its environment, bytes.
     environment: Option<usize>,
 }
 
-/// Mean of the starts of one block.
+/// Mean of the starts of one block, minus the mean of all blocks.
 struct BlockMean {
     block: u32,
     value: f64,
@@ -89,6 +91,7 @@ pub(crate) fn nuisance(run: &Run, grid: &Grid<'_>) -> Vec<Nuisance> {
     all
 }
 
+/// Returns the shares in the spread of one metric; `None`: too few starts.
 fn metric_nuisance(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisance> {
     let starts = starts(run, grid, metric);
     if starts.len() < MIN_STARTS {
@@ -100,8 +103,8 @@ fn metric_nuisance(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisan
     let spread = (values.iter().map(|value| value * value).sum::<f64>() / free as f64).sqrt();
     let blocks = block_means(&starts);
     let means: Vec<f64> = blocks.iter().map(|block| block.value).collect();
-    // Factors that all starts of a block share are tested with one value per block, because the
-    // starts of a block are not independent.
+    // Some factors are the same for all starts of a block. They are tested with one value per
+    // block, because the starts of a block are not independent.
     let block_shares = block_factors(&run.header.plan, &blocks).into_iter();
     let block_shares = block_shares
         .map(|(name, factor)| (name, factor.share(&means, blocks.len().saturating_sub(1))));
@@ -120,7 +123,7 @@ fn metric_nuisance(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisan
     })
 }
 
-/// Returns the starts of all arms except controls, with their values per step.
+/// Returns the starts of all arms except controls, each with its mean value.
 fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
     let plan = &run.header.plan;
     let mut logs: BTreeMap<(usize, u32), Vec<f64>> = BTreeMap::new();
@@ -144,7 +147,7 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
         let launch =
             plan.launches.iter().position(|l| l.block + 1 == block && l.arms.contains(&arm))?;
         let place = plan.launches[..launch].iter().filter(|l| l.block + 1 == block).count();
-        // A resumed launch has two starts, so the start of a value is unknown.
+        // A resumed launch has two starts, so it is unknown from which start a value is.
         let has_trials =
             |start: &&StartRecord| run.trials.iter().any(|trial| trial.start == start.start);
         let mut records =
@@ -161,9 +164,12 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
     logs.into_iter().filter_map(start).collect()
 }
 
+/// Returns the factors that differ between the starts of a block.
 fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
     let levels = |pick: &dyn Fn(&Start) -> u64| Factor::Levels(starts.iter().map(pick).collect());
     let mut factors = vec![("block", levels(&|start| u64::from(start.block)))];
+    // In turns and duets, several starts of a block run at the same time. In a fixed order, an arm
+    // has the same place in each block.
     if plan.slice_ns.is_none() && plan.duet.is_empty() && plan.order == Order::Random {
         factors.push(("place in the block", levels(&|start| start.place as u64)));
     }
@@ -186,10 +192,11 @@ fn block_means(starts: &[Start]) -> Vec<BlockMean> {
     means.into_iter().map(|(block, value)| BlockMean { block, value: value - total_mean }).collect()
 }
 
-/// Returns the factors that all starts of a block share.
+/// Returns the factors that are the same for all starts of a block.
 fn block_factors(plan: &Plan, blocks: &[BlockMean]) -> Vec<(&'static str, Factor)> {
     let mut all =
         vec![("time", Factor::Line(blocks.iter().map(|block| f64::from(block.block)).collect()))];
+    // Servers and generator swap their CPUs in every second block.
     if plan.swaps_cpus {
         let cpus = blocks.iter().map(|block| u64::from(block.block) % 2).collect();
         all.push(("CPUs", Factor::Levels(cpus)));
@@ -222,7 +229,7 @@ impl Factor {
     }
 }
 
-/// Returns the degrees of freedom of levels, and the explained sum of squares.
+/// Returns the degrees of freedom of a factor's levels, and the sum of squares that they explain.
 fn level_squares(levels: &[u64], values: &[f64]) -> (usize, f64) {
     let mut sums_by_level: BTreeMap<u64, (f64, usize)> = BTreeMap::new();
     for (level, value) in levels.iter().zip(values) {
@@ -234,7 +241,7 @@ fn level_squares(levels: &[u64], values: &[f64]) -> (usize, f64) {
     (sums_by_level.len().saturating_sub(1), explained)
 }
 
-/// Returns the squares that a line explains; `None`: all positions are equal.
+/// Returns the sum of squares that a line explains; `None`: all positions are equal.
 fn line_squares(positions: &[f64], values: &[f64]) -> Option<f64> {
     let mean = positions.iter().sum::<f64>() / positions.len() as f64;
     let spread: f64 = positions.iter().map(|position| (position - mean).powi(2)).sum();

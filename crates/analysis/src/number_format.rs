@@ -1,4 +1,4 @@
-//! Formats numbers in the sentences of verdicts and caveats.
+//! Formats numbers for sentences.
 
 /// Returns a share as a percentage with at most one decimal, or with two significant digits below a
 /// tenth.
@@ -20,13 +20,13 @@ pub(crate) fn exact_percent(share: f64) -> String {
     format!("{} %", (share * 1e10).round() / 1e8)
 }
 
-/// Returns the change of a ratio above 1 as a percentage. Above a factor of 11 the exact number is
+/// Returns the change of a ratio above 1 as a percentage. Above a factor of 11, the exact number is
 /// omitted.
 pub(crate) fn change(ratio: f64) -> String {
     if ratio > 11.0 { "more than 1000 %".into() } else { percent(ratio - 1.0) }
 }
 
-/// Returns `p 0.012`, or `p below 0.001`.
+/// Returns text such as `p 0.012`, or `p below 0.001`.
 pub(crate) fn p_value(p: f64) -> String {
     if p < 0.001 { "p below 0.001".into() } else { format!("p {p:.3}") }
 }
@@ -39,15 +39,18 @@ pub(crate) fn cpus(n: f64) -> String {
 /// Returns `1 connection`, or text such as `2 connections`.
 #[must_use]
 pub fn plural(n: u64, noun: &str) -> String {
-    let ending = match noun {
-        _ if n == 1 => "",
-        noun if ["s", "x", "ch", "sh"].iter().any(|sound| noun.ends_with(sound)) => "es",
-        _ => "s",
+    let is_sibilant = ["s", "x", "ch", "sh"].iter().any(|sound| noun.ends_with(sound));
+    let ending = if n == 1 {
+        ""
+    } else if is_sibilant {
+        "es"
+    } else {
+        "s"
     };
     format!("{n} {noun}{ending}")
 }
 
-/// Rounds a number to so many decimals. `round`: `f64::floor`, `f64::ceil` or `f64::round`.
+/// Rounds a number to a number of decimals. `round`: `f64::floor`, `f64::ceil` or `f64::round`.
 pub fn round_decimals(x: f64, decimals: i32, round: impl Fn(f64) -> f64) -> f64 {
     let scaled = x * 10_f64.powi(decimals);
     // 2.3 × 100 is slightly less than 230.
@@ -55,7 +58,7 @@ pub fn round_decimals(x: f64, decimals: i32, round: impl Fn(f64) -> f64) -> f64 
     (if is_whole { scaled.round() } else { round(scaled) }) / 10_f64.powi(decimals)
 }
 
-/// Returns the verb of so many things.
+/// Returns the verb for a number of things: `was` or `were`.
 pub(crate) const fn was(n: u64) -> &'static str {
     if n == 1 { "was" } else { "were" }
 }

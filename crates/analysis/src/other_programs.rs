@@ -1,4 +1,5 @@
-//! Finds trials that are invalid because other programs used the CPUs of a run.
+//! Finds trials that are invalid because other programs used the CPUs of a run. Such trials need a
+//! quieter machine, and say nothing about the server.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +9,9 @@ use serde::Serialize;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::stats::median;
 use crate::trial::TrialResult;
-use crate::verdict::{Confidence, Resource};
+use crate::verdict::Resource;
 
-/// Number of programs that are named.
+/// Maximum number of programs that a result names.
 const MAX_NAMES: usize = 3;
 
 /// Steps that are invalid because other programs used the CPUs.
@@ -20,7 +21,7 @@ pub struct DisturbedSteps {
     /// Share of this machine's CPUs that other programs used: 0 to 1, the median of those steps.
     /// `None`: unknown.
     pub cpu_share: Option<f64>,
-    /// Names of the programs, by CPU time; empty: no program is visible from here.
+    /// Names of the programs that used most CPU time. Empty: the names are not visible from here.
     pub names: Vec<String>,
 }
 
@@ -62,8 +63,7 @@ impl TrialResult {
         // Without other programs, a wait of the generator has no known cause.
         let has_other_programs =
             self.caveats.iter().any(|caveat| caveat.code == Code::Contaminated);
-        let is_doubtful = has_other_programs
-            && (limiter.resource, limiter.confidence) == (Resource::Generator, Confidence::Low);
+        let is_doubtful = has_other_programs && limiter.is_doubtful_generator();
         let mut invalid_caveats =
             self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
         self.is_unexpectedly_invalid()
@@ -71,11 +71,12 @@ impl TrialResult {
             && invalid_caveats.all(|caveat| can_be_caused_by_programs(caveat.code))
     }
 
-    /// Returns the reason why the trial is not valid, as the code of one of its caveats. Faults
-    /// of the server come first. `Contaminated`: other programs used the CPUs, whichever caveats
-    /// that caused. `None`: the trial counts, or is expected to be refused.
+    /// Returns the reason why the trial is not valid, as the code of one of its caveats. Faults of
+    /// the server come first. `Contaminated`: other programs used the CPUs, regardless of the
+    /// caveats that this caused. `None`: the trial is valid, or its connections were refused as
+    /// expected.
     #[must_use]
-    pub fn refusal(&self) -> Option<Code> {
+    pub fn invalid_reason(&self) -> Option<Code> {
         if !self.is_unexpectedly_invalid() {
             return None;
         }
@@ -90,8 +91,7 @@ impl TrialResult {
     }
 }
 
-/// Returns the reason of a code in words. `Contaminated` stands for other programs that used the
-/// CPUs.
+/// Returns the reason of a code in words. `Contaminated` means that other programs used the CPUs.
 #[must_use]
 pub fn reason(code: Code) -> &'static str {
     match code {
@@ -110,6 +110,7 @@ mod tests {
     use super::*;
     use crate::fixture::five_block_report;
     use crate::machine::OtherCpu;
+    use crate::verdict::Confidence;
 
     /// Returns the trials of a run, of which other programs disturbed the first `disturbed`.
     fn trials(disturbed: usize) -> Vec<TrialResult> {
@@ -157,7 +158,7 @@ mod tests {
             (Resource::Generator, Confidence::High);
         assert!(!all[0].is_disturbed());
         all[0].limiter.confidence = Confidence::Low;
-        assert!(!all[0].is_disturbed(), "it may have been the server on its CPUs");
+        assert!(!all[0].is_disturbed(), "the use of its CPUs may be the server's");
         let contaminated = crate::Caveat {
             code: Code::Contaminated,
             severity: Severity::Warning,
@@ -168,17 +169,20 @@ mod tests {
     }
 
     #[test]
-    fn refusal_prefers_server_faults_then_programs() {
+    fn invalid_reason_prefers_server_faults_then_programs() {
         let mut all = trials(1);
-        assert_eq!((all[0].refusal(), all[1].refusal()), (Some(Code::Contaminated), None));
+        assert_eq!(
+            (all[0].invalid_reason(), all[1].invalid_reason()),
+            (Some(Code::Contaminated), None)
+        );
         assert_eq!(reason(Code::Contaminated), "other programs used the CPUs");
         // Without other programs, the generator was the limit.
         all[0].limiter.resource = Resource::ServerCpu;
-        assert_eq!(all[0].refusal(), Some(Code::GeneratorBusy));
+        assert_eq!(all[0].invalid_reason(), Some(Code::GeneratorBusy));
         let wrong = crate::Caveat { code: Code::IncorrectResponses, ..all[0].caveats[0].clone() };
         all[0].caveats.push(wrong);
-        assert_eq!(all[0].refusal(), Some(Code::IncorrectResponses));
+        assert_eq!(all[0].invalid_reason(), Some(Code::IncorrectResponses));
         all[0].refused = true;
-        assert_eq!(all[0].refusal(), None);
+        assert_eq!(all[0].invalid_reason(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Builds the overview: one row per subject and workload, ranked by peak throughput, and the ties.
+//! Builds the overview: one row per subject and workload, ordered by peak throughput, and the ties.
 
 mod absence;
 mod ratios;
@@ -31,53 +31,52 @@ use absence::{missing_reason, not_served_reason};
 pub use ratios::RowRatios;
 use ratios::compare;
 
-/// One subject with one workload in the overview. Throughput is of the peak's step; response times,
-/// CPU and cost are of the reference step.
+/// One subject with one workload in the overview. Throughput is from the step with the peak.
+/// Response times, CPU and cost are from the reference step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OverviewRow {
-    /// The cell at the reference step.
+    /// The cell (arm, workload and step) at the reference step.
     pub reference_cell: CellKey,
     /// The cell with the peak; `None`: no step has a valid repeat.
     pub peak_cell: Option<CellKey>,
     pub subject: String,
     pub workload: String,
-    /// The subject's title, with the workload's name where there are several.
+    /// The subject's title, with the workload's name if there are several workloads.
     pub title: String,
     pub language: String,
     pub control: bool,
     pub baseline: bool,
-    /// Throughput at the step with the highest median. Steps with too few valid repeats to
-    /// distinguish subjects count only if all have too few.
+    /// Throughput at the step with the highest median. A step with too few valid repeats to
+    /// distinguish subjects is used only if all steps have too few.
     pub peak_rps: Option<Repeated>,
-    /// Whether the server may do more than `peak_rps`: the steps in `peak_open_steps` do not rule
-    /// it out.
+    /// Whether the server may do more than `peak_rps`, because `peak_open_steps` is not empty.
     pub peak_is_lower_bound: bool,
-    /// Throughput that the server reached at least, where that is above `peak_rps`. It includes
-    /// repeats that are excluded only because of the generator. `None`: `peak_rps` is the most that
-    /// is known.
+    /// Lower bound of the server's throughput, if it is above `peak_rps`. It includes repeats that
+    /// are invalid only because of the generator. `None`: no higher throughput than `peak_rps` is
+    /// known.
     pub peak_at_least_rps: Option<Repeated>,
     /// The load point of `peak_at_least_rps`.
     pub peak_at_least_at: Option<Shape>,
-    /// Steps at which the server may have done more; empty: the peak is exact.
+    /// Steps at which the server may have done more than `peak_rps`; empty: the peak is exact.
     pub peak_open_steps: Vec<OpenStep>,
     /// Whether the peak is the served part of an offered rate, because no closed loop has a valid
     /// repeat.
     pub peak_is_offered: bool,
-    /// Levels of throughput of which the peak, or `peak_at_least_rps`, is a mean that the server
-    /// did not sustain. `None`: throughput stayed on one level.
+    /// Levels of throughput whose mean is the peak or `peak_at_least_rps`. The server changed
+    /// between these levels and never sustained the mean. `None`: throughput stayed on one level.
     pub peak_mixture: Option<Mixture>,
     /// The load point of `peak_rps`.
     pub peak_at: Option<Shape>,
     pub peak_connections: Option<u32>,
     pub peak_streams: Option<u32>,
-    /// Number of the tie group, counted from 1: pairs of repeats do not show a member to be below
-    /// the group's best. `None`: a control, too few valid repeats, or a fixed order of starts.
+    /// Number of the tie group, counted from 1. No member is significantly below the best member.
+    /// `None`: a control, too few valid repeats, or a fixed order of starts.
     pub tie_group: Option<usize>,
-    /// Range of ranks in the workload, by tests of all pairs at once. `None`: a control, too few
+    /// Possible ranks in the workload, by tests of all pairs together. `None`: a control, too few
     /// valid repeats, or a fixed order of starts.
     pub places: Option<PlaceRange>,
-    /// The step of the response times, CPU and cost: of the workload's steps, the one nearest to 64
-    /// requests in flight.
+    /// The step of the response times, CPU and cost: the workload's step nearest to 64 requests in
+    /// flight.
     pub reference_step: usize,
     pub reference_at: Shape,
     pub reference_connections: u32,
@@ -92,51 +91,54 @@ pub struct OverviewRow {
     /// The price with its range and its parts.
     pub cost: Option<CostResult>,
     /// Resources that 10⁹ requests use at the reference step, without a price; `None`: the CPU time
-    /// is not known.
+    /// is unknown.
     pub paid: Option<PaidUse>,
-    /// The same at both ends of the interval, or range, of the CPU time per request. `None`: not
-    /// known, or one repeat only.
+    /// `paid` at both ends of the interval of the CPU time per request. With too few repeats for an
+    /// interval, at the lowest and the highest repeat. `None`: unknown, or only one repeat.
     pub paid_between: Option<(PaidUse, PaidUse)>,
     /// Highest anonymous memory (resident if only that is known) in any sample of any measured
     /// window. The kernel's own peak includes page cache, so it is not used.
     pub memory_peak_bytes: Option<f64>,
-    /// Whether the memory is known at each planned step. Only its ratio to the baseline reads it.
+    /// Whether the memory is known at each planned step. Only the ratio to the baseline needs this.
     #[serde(skip)]
     has_memory_of_all_steps: bool,
-    /// The services behind the subject.
+    /// The subject's back ends.
     pub backends: Vec<BackendRow>,
     /// Time from exec until the subject was ready: the median over the starts.
     pub startup_ms: Option<f64>,
-    /// The figures above divided by those of the baseline's row of the same workload. `None`: this
-    /// is the baseline, only one of the two was loaded alone, or the suite names no baseline.
+    /// The figures above divided by the figures of the baseline's row for the same workload.
+    /// `None`: this row is the baseline's, only one of the two was loaded alone, or the suite names
+    /// no baseline.
     pub to_baseline: Option<RowRatios>,
-    /// Due requests without a correct response, over all its trials; `None`: no trial ran.
+    /// Requests without a correct response, over all trials of the row; `None`: no trial ran.
     pub errors: Option<u64>,
     pub checks_passed: usize,
     /// Failed checks that the subject's file allows to fail.
     pub checks_waived: usize,
     pub checks: usize,
-    /// Bottleneck at the step of the peak or of `peak_at_least_rps`, or else at the reference step.
+    /// Bottleneck at the first of these steps that is known: the step of `peak_at_least_rps`, the
+    /// step of the peak, the reference step.
     pub limiter: Option<Resource>,
     pub limiter_confidence: Option<Confidence>,
     pub limiter_sentence: Option<String>,
     /// Caveats of the step of `limiter`.
     pub caveats: Vec<StepCaveat>,
-    /// Medians of invalid repeats, for the figures above that no valid repeat has. No verdict rests
-    /// on them. `None`: there are none.
+    /// Medians of invalid repeats, for the figures above that no valid repeat has. They decide no
+    /// verdict. `None`: no such figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<InvalidFigures>,
-    /// Why there are no numbers, or not all; `None`: nothing is known to be missing.
+    /// Why all or some numbers are missing; `None`: no failure is known.
     pub absent: Option<String>,
 }
 
 impl OverviewRow {
-    /// Whether the peak shows the server's capacity rather than an offered rate.
+    /// Whether the peak shows the server's capacity, and not an offered rate.
     #[must_use]
     pub fn shows_capacity(&self) -> bool {
         !self.peak_is_offered && self.highest_throughput().is_some()
     }
 
+    /// Returns whether the peak is exact or a lower bound.
     #[must_use]
     pub const fn peak_bound(&self) -> PeakBound {
         if self.peak_is_lower_bound { PeakBound::AtLeast } else { PeakBound::Exact }
@@ -157,6 +159,7 @@ impl OverviewRow {
         Some(CellKey { step, ..self.reference_cell })
     }
 
+    /// Whether the server may have done more at this step.
     fn is_open_at(&self, step: usize) -> bool {
         self.peak_open_steps.iter().any(|open| open.step == step)
     }
@@ -168,39 +171,40 @@ impl OverviewRow {
     }
 }
 
-/// Medians over invalid repeats. A figure is `None` if a valid repeat has it, or an invalid one
-/// does not. A percentile is also `None` if the median lies among the unanswered.
+/// Medians over invalid repeats. A figure is `None` if a valid repeat has the figure, or an invalid
+/// repeat lacks it. A percentile is also `None` if the median lies among unanswered requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct InvalidFigures {
     /// Throughput at the step with the highest median of these repeats.
     pub peak_rps: Option<f64>,
     /// The load point of that step.
     pub peak_at: Option<Shape>,
-    /// Median at the reference step, as are the fields below.
+    /// Median at the reference step, like the fields below.
     pub response_p50_us: Option<f64>,
     pub response_p99_us: Option<f64>,
     pub cpu_us_per_request: Option<f64>,
 }
 
 /// Returns the median of a metric over the invalid repeats of a cell; `None`: the cell has no
-/// invalid repeats, one has no value, or the median lies among the unanswered.
+/// invalid repeats, one of them has no value, the median lies among unanswered requests, or the
+/// median is 0 (no responses).
 fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
     let invalid = cell.select(TrialResult::is_unexpectedly_invalid);
     let repeats = invalid.series_of_all(metric).repeated_if_complete();
     repeats.median.filter(|value| *value > 0.0)
 }
 
-/// A service behind a subject, in the subject's row.
+/// A back end of a subject, in the subject's row.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackendRow {
     pub name: String,
-    /// Per answer of the subject, at the reference step.
+    /// CPU time per response of the subject, at the reference step.
     pub cpu_us_per_request: Option<f64>,
     /// Share of the CPU time that a request cost the subject and its back ends together: 0 to 1.
     pub cpu_share: Option<f64>,
     /// Highest value over all trials with the workload.
     pub memory_peak_bytes: Option<f64>,
-    /// Time until it was ready.
+    /// Time until the back end was ready.
     pub startup_ms: Option<f64>,
 }
 
@@ -209,13 +213,13 @@ pub struct BackendRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tie {
     pub workload: String,
-    /// The group's best.
+    /// The best subject of the group.
     pub best: String,
     /// Subjects that do not differ significantly from the best, best first; at least one.
     pub with: Vec<String>,
     /// Whether the subjects in `with` do not differ significantly from each other either.
     pub mutual: bool,
-    /// Subjects of the tie, the best included, whose peak is a lower bound: they may be above the
+    /// Subjects of the tie, including the best, whose peak is a lower bound. They may be above the
     /// others.
     pub lower_bounds: Vec<String>,
 }
@@ -224,28 +228,30 @@ pub struct Tie {
 /// steps.
 ///
 /// It is the step nearest to 64 requests in flight, among the steps with the pipeline depth,
-/// streams and arrivals of the first step. With several passes it is the step of the last pass, in
-/// which a server is the warmest. The number of connections is not used, because streams multiply
-/// the requests in flight.
+/// streams and arrivals of the first step. With several passes, it is the step of the last pass, in
+/// which a server is the warmest. Requests in flight are used instead of connections, because a
+/// connection may have several streams.
 #[must_use]
 pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
-    let step = |i: usize| &all[i];
-    let first = steps.first().copied().unwrap_or(0);
-    let is_like_first = |i: &usize| {
-        let (step, first) = (step(*i), step(first));
+    let first_index = steps.first().copied().unwrap_or(0);
+    let is_like_first = |index: &usize| {
+        let (step, first) = (&all[*index], &all[first_index]);
         step.pipeline == first.pipeline
             && step.streams == first.streams
             && step.arrivals == first.arrivals
     };
-    let nearest = steps.iter().copied().filter(is_like_first);
-    nearest
-        .min_by_key(|i| (step(*i).in_flight().abs_diff(REFERENCE), Reverse(step(*i).pass)))
-        .unwrap_or(first)
+    let distance_and_pass = |index: &usize| {
+        let step = &all[*index];
+        (step.in_flight().abs_diff(REFERENCE), Reverse(step.pass))
+    };
+    let candidates = steps.iter().copied().filter(is_like_first);
+    candidates.min_by_key(distance_and_pass).unwrap_or(first_index)
 }
 
-/// Returns the overview with its ties, workload by workload: best peak throughput first, then
-/// subjects without numbers, then controls. A subject has a row for each workload that it ran.
+/// Returns the rows of the overview and the ties, workload by workload. The highest peak throughput
+/// comes first, then subjects without numbers, then controls. A subject has a row for each workload
+/// with which it was loaded.
 #[must_use]
 pub fn overview(
     plan: &Plan,
@@ -275,19 +281,19 @@ pub fn overview(
     (rows_of_run, ties)
 }
 
-/// Sets the tie groups and places of a workload's rows, and returns the ties. A peak at an offered
-/// rate is not ranked.
+/// Sets the tie groups and places of a workload's rows, and returns the ties. Rows whose peak is an
+/// offered rate are not ranked.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
-    // For a lower bound, repeats that the generator limited count, too.
-    let counted = |row: &OverviewRow| peaks_by_block(row, grid).known_count();
+    // For a lower bound, this includes repeats that the generator limited.
+    let repeats = |row: &OverviewRow| peaks_by_block(row, grid).known_count();
     let is_ranked = |row: &OverviewRow| {
-        !row.control && row.shows_capacity() && counted(row) >= PAIRS_TO_TELL_APART
+        !row.control && row.shows_capacity() && repeats(row) >= PAIRS_TO_TELL_APART
     };
     let ranked: Vec<usize> = (0..rows.len()).filter(|i| is_ranked(&rows[*i])).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
     let bounds: Vec<PeakBound> = ranked.iter().map(|i| rows[*i].peak_bound()).collect();
     let step = |n: usize| rows[ranked[n]].highest_throughput().map(|(_, at)| at);
-    // Peaks at different steps were not loaded in turns with each other, so pairs are by block.
+    // Loads of different steps did not take turns with each other, so their pairs are by block.
     let ranking = Ranking::from_series(&peaks, &bounds, looks, &|a, b| match step(a) == step(b) {
         true => peaks[a].pairs_with(&peaks[b]),
         false => peaks[a].clone().without_turns().pairs_with(&peaks[b].clone().without_turns()),
@@ -303,8 +309,8 @@ fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
     (1..=last).filter_map(|group| tie(&members(group), &ranking, &subject)).collect()
 }
 
-/// Returns the tie of a group: the members that do not differ significantly from its best. `None`:
-/// every other member differs. A member that is significantly above the best is left out.
+/// Returns the tie of a group: the members that do not differ significantly from its best member.
+/// `None`: every other member differs significantly from the best.
 fn tie<'a>(
     group: &[usize],
     ranking: &Ranking,
@@ -312,11 +318,11 @@ fn tie<'a>(
 ) -> Option<Tie> {
     let (best, others) = group.split_first()?;
     let with: Vec<usize> =
-        others.iter().copied().filter(|one| ranking.are_tied(*best, *one)).collect();
+        others.iter().copied().filter(|other| ranking.are_tied(*best, *other)).collect();
     let is_mutual = |i: usize| with[..i].iter().all(|other| ranking.are_tied(*other, with[i]));
-    let all = [best].into_iter().chain(&with);
-    let open = all.filter(|one| row(**one).peak_is_lower_bound);
-    let name = |one: &usize| row(*one).subject.clone();
+    let members = [best].into_iter().chain(&with);
+    let open = members.filter(|member| row(**member).peak_is_lower_bound);
+    let name = |member: &usize| row(*member).subject.clone();
     (!with.is_empty()).then(|| Tie {
         workload: row(*best).workload.clone(),
         best: name(best),
@@ -326,23 +332,22 @@ fn tie<'a>(
     })
 }
 
-/// Returns the throughput at a row's peak, or its lower bound, block by block.
+/// Returns the throughput at a row's peak, or at its lower bound, block by block.
 fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
-    let cell = |key: Option<CellKey>| key.and_then(|key| grid.get(key));
-    if let Some(cell) = cell(row.at_least_cell()) {
+    let cell_of = |key: Option<CellKey>| key.and_then(|key| grid.get(key));
+    if let Some(cell) = cell_of(row.at_least_cell()) {
         return peak::lower_bounds(cell);
     }
-    let Some(cell) = cell(row.peak_cell) else { return Series::default() };
+    let Some(cell) = cell_of(row.peak_cell) else { return Series::default() };
     let valid = cell.series(&THROUGHPUT);
-    // With too few valid repeats to rank by, repeats that the generator limited count as lower
-    // bounds.
+    // With too few valid repeats for a rank, repeats that the generator limited are lower bounds.
     if row.peak_is_lower_bound && valid.known_count() < PAIRS_TO_TELL_APART {
         return peak::lower_bounds(cell);
     }
     valid
 }
 
-/// Returns the peak of each row.
+/// Returns the peak of each row whose peak is not an offered rate.
 pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>> {
     let peak = |row: &'a OverviewRow| Peak {
         workload: &row.workload,
@@ -355,36 +360,39 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
         open: &row.peak_open_steps,
         is_complete: row.peak_cell.is_some_and(|cell| !row.is_open_at(cell.step)),
     };
-    let has_own_peak =
+    let is_not_offered =
         |row: &&OverviewRow| row.highest_throughput().is_none() || row.shows_capacity();
-    rows.iter().filter(has_own_peak).map(peak).collect()
+    rows.iter().filter(is_not_offered).map(peak).collect()
 }
 
-/// Returns the value with the highest median throughput. Throughput with too few repeats to
-/// distinguish subjects counts only if all have too few.
+/// Returns the value with the highest median throughput. A throughput with too few repeats to
+/// distinguish subjects is used only if all have too few.
 fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
-    let rank = |q: &Repeated| Some((q.values.len() >= PAIRS_TO_TELL_APART, q.median?));
-    let ranked = peaks.filter_map(|(q, value)| Some((rank(q)?, value)));
-    let best = ranked
-        .max_by(|((a_ranks, a), _), ((b_ranks, b), _)| a_ranks.cmp(b_ranks).then(a.total_cmp(b)))?;
-    Some(best.1)
+    let with_medians = peaks.filter_map(|(peak, value)| Some((peak, peak.median?, value)));
+    let has_enough = |peak: &Repeated| peak.values.len() >= PAIRS_TO_TELL_APART;
+    let best = with_medians.max_by(|(peak_a, median_a, _), (peak_b, median_b, _)| {
+        has_enough(peak_a).cmp(&has_enough(peak_b)).then(median_a.total_cmp(median_b))
+    });
+    best.map(|(_, _, value)| value)
 }
 
-/// Returns the ends of the interval, or range, of repeats; `None`: fewer than two repeats.
+/// Returns the ends of the interval of repeats, or their lowest and highest value if they are too
+/// few for an interval. `None`: fewer than two repeats.
 fn bounds(value: &Repeated) -> Option<(f64, f64)> {
     value.spread().filter(|_| value.values.len() > 1)
 }
 
 /// The best steps of a subject with a workload.
 struct BestSteps<'a> {
-    /// The valid step with the highest median; `None`: no step has a valid repeat.
+    /// The step with the highest median of valid repeats; `None`: no step has a valid repeat.
     valid: Option<&'a Summary>,
     /// The step with the highest known throughput.
     shown: Option<&'a Summary>,
     /// Whether the peak is the served part of an offered rate.
     is_offered: bool,
+    /// Steps at which the server may have done more.
     open: Vec<OpenStep>,
-    /// Lower bound of the server's throughput, and its step; `None`: not above the valid step.
+    /// Lower bound of the server's throughput, and its step; `None`: not above the `valid` step.
     at_least: Option<(Shape, Repeated)>,
 }
 
@@ -412,21 +420,24 @@ impl<'a> RowMaker<'a> {
         RowMaker { plan, grid, summaries, workload, reference }
     }
 
-    /// Returns a subject's row; `None`: the workload was not planned for the subject. A subject
-    /// without any trials has a row in the first workload, with the reason. A subject whose planned
-    /// workload failed has a row there.
+    /// Returns a subject's row. A subject has a row in three cases:
+    ///
+    /// - It has trials of this workload.
+    /// - It has no trials at all. The row states the reason, in the first workload only.
+    /// - It has trials of other workloads only, because its planned trials of this workload failed.
     fn row(&self, index: usize, subject: &SubjectResult) -> Option<OverviewRow> {
         let has_numbers = self.grid.steps(index, self.workload).next().is_some();
-        let has_others = self.grid.has_arm(index);
-        let is_absent = self.workload == 0 && !has_others;
-        let is_lost = || {
-            has_others
+        let has_trials = self.grid.has_arm(index);
+        let is_absent = self.workload == 0 && !has_trials;
+        let has_failed = || {
+            has_trials
                 && missing_reason(subject, self.protocol(), true).is_some()
                 && self.is_planned(index)
         };
-        (has_numbers || is_absent || is_lost()).then(|| self.build_row(index, subject))
+        (has_numbers || is_absent || has_failed()).then(|| self.build_row(index, subject))
     }
 
+    /// Returns the subject's back ends. `trials`: all trials of the row.
     fn backends(
         &self,
         subject: &SubjectResult,
@@ -451,15 +462,15 @@ impl<'a> RowMaker<'a> {
         subject.backends.iter().map(row).collect()
     }
 
-    /// Returns the price of the requests at a step; `None`: the suite names no price, or the CPU
-    /// time or the memory that has a price is not known.
+    /// Returns the price of 10⁹ requests at a step; `None`: the suite names no price, or the CPU
+    /// time or the memory that has a price is unknown.
     fn cost(&self, held: HeldResources, at: &Summary) -> Option<CostResult> {
         let cpu_us = &at.cpu_us_per_request;
         cost::result(cpu_us.median?, bounds(cpu_us), held, self.plan.cost?)
     }
 
-    /// Returns the price of the requests at a step, and the resources that they use; all `None`
-    /// without a step.
+    /// Returns the price of 10⁹ requests at a step, the resources that they use, and these
+    /// resources at both ends of the CPU time's interval. All are `None` without a step.
     fn costs(
         &self,
         arm: usize,
@@ -471,8 +482,8 @@ impl<'a> RowMaker<'a> {
         (self.cost(self.held_resources(arm, subject, at), at), paid, paid_between)
     }
 
-    /// Returns the use of the requests at a step, and the use at both ends of the interval of their
-    /// CPU time.
+    /// Returns the resources that 10⁹ requests use at a step, and these resources at both ends of
+    /// the CPU time's interval.
     fn paid_use_with_bounds(
         &self,
         arm: usize,
@@ -485,8 +496,8 @@ impl<'a> RowMaker<'a> {
         (cpu.median.and_then(|us| self.paid_use(held, us)), ends)
     }
 
-    /// Returns the resources for requests with this CPU time; `None`: the server's lifetime is
-    /// shorter than its start-up.
+    /// Returns the resources for 10⁹ requests with this CPU time each; `None`: the server's
+    /// lifetime is shorter than its start-up.
     fn paid_use(&self, held: HeldResources, cpu_us: f64) -> Option<PaidUse> {
         PaidUse::from_cpu_time(cpu_us, held, self.plan.cost.and_then(|cost| cost.lifetime_hours))
     }
@@ -502,11 +513,13 @@ impl<'a> RowMaker<'a> {
         }
     }
 
+    /// Returns the summaries of an arm with this workload.
     fn summaries_of(&self, arm: usize) -> Vec<&'a Summary> {
-        let is_own = |s: &&Summary| (s.cell.arm, s.cell.workload) == (arm, self.workload);
-        self.summaries.iter().filter(is_own).collect()
+        let is_of_arm = |s: &&Summary| (s.cell.arm, s.cell.workload) == (arm, self.workload);
+        self.summaries.iter().filter(is_of_arm).collect()
     }
 
+    /// Whether the plan has trials of an arm with this workload.
     fn is_planned(&self, index: usize) -> bool {
         self.plan.trials.iter().any(|t| (t.arm, t.workload) == (index, self.workload))
     }
@@ -515,8 +528,8 @@ impl<'a> RowMaker<'a> {
         self.plan.workloads[self.workload].protocol
     }
 
-    /// Returns the title, with the workload if there are several and the subject has numbers of
-    /// this one.
+    /// Returns the subject's title, followed by the workload's name if there are several workloads
+    /// and the subject has numbers of this workload.
     fn title(&self, subject: &SubjectResult, summaries: &[&Summary]) -> String {
         match (self.plan.workloads.len(), summaries) {
             (0 | 1, _) | (_, []) => subject.title.clone(),
@@ -536,7 +549,7 @@ impl<'a> RowMaker<'a> {
         let peak =
             |summaries: &[&'a Summary]| best(summaries.iter().map(|s| (&s.throughput_rps, *s)));
         let closed: Vec<&Summary> = summaries.iter().filter(is_closed).copied().collect();
-        // A peak at an offered rate counts only if no closed loop was measured.
+        // A peak at an offered rate is used only if no closed loop has a valid repeat.
         let valid = peak(&closed).or_else(|| peak(summaries));
         let has_failed = subject.failures.iter().any(SubjectFailure::is_servers_fault);
         let steps =
@@ -555,7 +568,8 @@ impl<'a> RowMaker<'a> {
         }
     }
 
-    /// Returns figures of invalid repeats where no valid repeat has any.
+    /// Returns figures of invalid repeats for the figures that no valid repeat has; `None`: there
+    /// are no such figures.
     fn invalid_figures(
         &self,
         index: usize,
@@ -593,7 +607,8 @@ impl<'a> RowMaker<'a> {
         CellKey::planned(self.plan).into_iter().filter(is_planned).all(is_known)
     }
 
-    /// Returns why the subject has no figures. `(lacks_peak, lacks_summaries)`: what it lacks.
+    /// Returns why the subject has no figures; `None`: no failure is known. `lacks_peak`: no peak
+    /// is known; `lacks_summaries`: the subject has no trial of this workload.
     fn absence(
         &self,
         index: usize,
@@ -605,6 +620,7 @@ impl<'a> RowMaker<'a> {
             .or_else(|| not_served_reason(self.plan, server).filter(|_| lacks_summaries))
     }
 
+    /// Returns the levels of throughput in a cell; `None`: throughput stayed on one level.
     fn mixture(&self, key: CellKey) -> Option<Mixture> {
         Mixture::new(self.grid.get(key)?.trials().iter().copied())
     }

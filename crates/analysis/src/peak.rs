@@ -28,26 +28,27 @@ pub enum PeakBound {
     /// The maximum over the steps.
     #[default]
     Exact,
-    /// The server can do at least as much.
+    /// A lower bound: the server may reach more.
     AtLeast,
 }
 
-/// Relation of the ratio of two servers to the true ratio, if repeats of one are excluded for
+/// Relation of the ratio of two servers to the true ratio, if repeats of one are not valid for
 /// reasons outside of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RatioBound {
     #[default]
     Exact,
-    /// The ratio may be higher: the first server may do more.
+    /// The ratio may be higher: the first server may reach more.
     AtLeast,
-    /// The ratio may be lower: the second server may do more.
+    /// The ratio may be lower: the second server may reach more.
     AtMost,
-    /// Both may do more.
+    /// Both servers may reach more.
     Unknown,
 }
 
 impl RatioBound {
+    /// Returns the bound of the ratio of `cell` to `base`.
     pub(crate) fn from_cells(cell: &Cell<'_>, base: &Cell<'_>) -> RatioBound {
         match (is_open(cell), is_open(base)) {
             (false, false) => RatioBound::Exact,
@@ -68,26 +69,27 @@ impl RatioBound {
     }
 }
 
-/// A step at which a server may have done more than its peak, because repeats are excluded for
-/// reasons outside of the server.
+/// A step at which a server may have reached more than its peak, because repeats are not valid for
+/// reasons outside of the server. *Open* means undecided, and has no relation to open loops.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OpenStep {
     /// Index among the plan's steps.
     pub step: usize,
     pub at: Shape,
-    /// Repeats that are excluded for reasons outside of the server.
+    /// Repeats that are not valid for reasons outside of the server.
     pub refused: usize,
-    /// Repeats that were to run; 0: none of them ran.
+    /// Planned repeats. 0: none of them ran.
     pub repeats: usize,
-    /// `contaminated` if other programs used the CPUs in most of the refused repeats. Otherwise the
-    /// reason of the first one, a generator's reason before others. `None`: no repeat ran.
+    /// `contaminated` if other programs used the CPUs in most of the excluded repeats. Otherwise
+    /// the reason of the first of them; a limit of the generator comes before other reasons.
+    /// `None`: no repeat ran.
     pub reason: Option<Code>,
 }
 
 /// Bounds of a peak in addition to the best valid step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PeakBounds {
-    /// Steps at which it may be higher; empty: the peak is exact.
+    /// Steps at which the server may have reached more. Empty: the peak is exact.
     pub(crate) open: Vec<OpenStep>,
     /// Highest throughput among repeats that are excluded only because of the generator, and its
     /// step; `None`: not above the peak.
@@ -108,28 +110,29 @@ impl Steps<'_> {
     /// Returns the bounds of a peak. `peak`: the best valid step with its throughput; `None`: no
     /// step has a valid repeat.
     pub(crate) fn find_bounds(&self, peak: Option<(CellKey, &Repeated)>) -> PeakBounds {
-        // The throughput of a duet depends on the other servers, so there is no peak to bound.
+        // Servers of a duet share their CPUs at the same time. Their throughput depends on the
+        // other servers, so there is no peak to bound.
         if self.plan.duet.contains(&self.arm) {
             return PeakBounds::default();
         }
-        let median = peak.and_then(|(key, throughput)| Some((key, throughput.median?)));
+        let peak_median = peak.and_then(|(key, throughput)| Some((key, throughput.median?)));
         let open: Vec<OpenStep> = self
             .planned_steps()
             .into_iter()
-            .filter_map(|step| self.open_step(step, median))
+            .filter_map(|step| self.open_step(step, peak_median))
             .collect();
+        // A throughput with too few repeats to distinguish servers is used only if the peak has too
+        // few repeats, too.
         let has_enough = |throughput: &Repeated| throughput.values.len() >= PAIRS_TO_TELL_APART;
-        let is_enough = |throughput: &Repeated| {
-            has_enough(throughput)
-                || peak.is_none_or(|(_, peak_throughput)| !has_enough(peak_throughput))
-        };
+        let has_peak_enough = peak.is_some_and(|(_, throughput)| has_enough(throughput));
+        let is_above_peak = |rps: f64| peak_median.is_none_or(|(_, peak_rps)| rps > peak_rps);
         let observed = open.iter().filter_map(|step| {
             let key = self.key(step.step);
             Some((key, lower_bounds(self.grid.get(key)?).repeated()))
         });
         let higher = observed.filter(|(_, throughput)| {
-            is_enough(throughput)
-                && throughput.median.is_some_and(|rps| median.is_none_or(|(_, peak)| rps > peak))
+            (has_enough(throughput) || !has_peak_enough)
+                && throughput.median.is_some_and(is_above_peak)
         });
         let at_least = higher
             .max_by(|(_, a), (_, b)| a.median.unwrap_or(0.0).total_cmp(&b.median.unwrap_or(0.0)));
@@ -152,50 +155,54 @@ impl Steps<'_> {
         if closed.is_empty() { steps } else { closed }
     }
 
-    /// Returns the step as an open one; `None`: the step shows that the server does not do more
-    /// there, or the server's own failures are the reason for the missing number.
+    /// Returns the step if the server may have reached more than its peak there. `None`: the step
+    /// shows that it did not, or the server's own failures are the reason for missing repeats.
     fn open_step(&self, step: usize, peak: Option<(CellKey, f64)>) -> Option<OpenStep> {
         let at = Shape::from_step(&self.plan.load.steps[step]);
         let in_flight = |step: usize| self.plan.load.steps[step].in_flight();
-        let is_below = peak.is_some_and(|(key, _)| in_flight(step) < in_flight(key.step));
+        let has_fewer_in_flight =
+            peak.is_some_and(|(key, _)| in_flight(step) < in_flight(key.step));
         let Some(cell) = self.grid.get(self.key(step)) else {
-            let is_open = !self.has_failed && !is_below && peak.is_some();
+            // No repeat of this step ran.
+            let is_open = !self.has_failed && !has_fewer_in_flight && peak.is_some();
             return is_open.then_some(OpenStep { step, at, refused: 0, repeats: 0, reason: None });
         };
-        let refused = open_repeats(cell);
+        let excluded = open_repeats(cell);
         // If repeats of the peak are missing as well, the run is incomplete, and all steps are
         // equally uncertain.
-        let is_known =
+        let is_peak_shown =
             peak.is_some_and(|(key, _)| self.grid.get(key).is_some_and(shows_throughput));
-        let missing = match self.has_failed || !is_known {
+        let missing = match self.has_failed || !is_peak_shown {
             true => 0,
             false => missing_repeats(self.plan, self.key(step), cell),
         };
-        if refused.is_empty() && missing == 0 {
+        if excluded.is_empty() && missing == 0 {
             return None;
         }
-        let highest = highest_median(cell, refused.len() + missing);
+        let highest = highest_median(cell, excluded.len() + missing);
         // A repeat that did not run is assumed to be like the others.
-        let observed = median(&rates(if refused.is_empty() { cell.trials() } else { &refused }));
+        let observed = median(&rates(if excluded.is_empty() { cell.trials() } else { &excluded }));
         let may_be_higher = peak.is_none_or(|(_, peak)| {
             let is_near = observed.is_some_and(|rps| rps >= NEAR_PEAK * peak);
-            highest.is_none_or(|highest| highest > peak) && (!is_below || is_near)
+            highest.is_none_or(|highest| highest > peak) && (!has_fewer_in_flight || is_near)
         });
         may_be_higher.then(|| OpenStep {
             step,
             at,
-            refused: refused.len() + missing,
+            refused: excluded.len() + missing,
             repeats: cell.trials().len() + missing,
-            reason: if missing > refused.len() { None } else { refusal_reason(&refused) },
+            reason: if missing > excluded.len() { None } else { exclusion_reason(&excluded) },
         })
     }
 }
 
-/// Returns the reason why most of these repeats are excluded: other programs used the CPUs, or else
-/// the reason of the first of the others, a generator's reason first.
-fn refusal_reason(refused: &[&TrialResult]) -> Option<Code> {
-    let (disturbed, others): (Vec<&TrialResult>, Vec<&TrialResult>) =
-        refused.iter().copied().partition(|trial| trial.refusal() == Some(Code::Contaminated));
+/// Returns the reason why these repeats are excluded: other programs if they disturbed most
+/// repeats. Otherwise a limit of the generator comes before other reasons.
+fn exclusion_reason(excluded: &[&TrialResult]) -> Option<Code> {
+    let (disturbed, others): (Vec<&TrialResult>, Vec<&TrialResult>) = excluded
+        .iter()
+        .copied()
+        .partition(|trial| trial.invalid_reason() == Some(Code::Contaminated));
     if disturbed.len() > others.len() {
         return Some(Code::Contaminated);
     }
@@ -203,12 +210,11 @@ fn refusal_reason(refused: &[&TrialResult]) -> Option<Code> {
     reasons().find(|code| code.is_generator_limit()).or_else(|| reasons().next())
 }
 
-/// Returns the repeats of a cell that are excluded, and in which the server may have been able to
-/// do more.
+/// Returns the excluded repeats of a cell in which the server may have been able to reach more.
 ///
 /// A generator without headroom affects the fastest servers most. Other reasons outside of the
-/// server, such as other programs, do not depend on its speed. Three counted repeats then suffice
-/// to show its throughput.
+/// server, such as other programs, do not depend on the server's speed. If all
+/// reasons are of this kind, three valid repeats suffice to show the server's throughput.
 fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
     let is_shown = shows_throughput(cell);
     let is_open = |trial: &&TrialResult| {
@@ -218,8 +224,8 @@ fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
     cell.trials().iter().copied().filter(is_open).collect()
 }
 
-/// Returns the planned repeats of a cell that did not run, if too few repeats count. A run with a
-/// question (`[stop]`) ends early on purpose.
+/// Returns the number of planned repeats of a cell that did not run, if too few repeats are valid.
+/// A run with `[stop]` ends early on purpose, so it has none.
 pub(crate) fn missing_repeats(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
     if plan.stop.is_some() || shows_throughput(cell) {
         return 0;
@@ -230,17 +236,18 @@ pub(crate) fn missing_repeats(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usi
     planned.count().saturating_sub(cell.trials().len())
 }
 
-/// Whether enough repeats count to show the throughput of the server.
+/// Whether enough repeats are valid to show the throughput of the server.
 fn shows_throughput(cell: &Cell<'_>) -> bool {
     cell.trials().iter().filter(|trial| trial.valid).count() >= PAIRS_TO_TELL_APART
 }
 
+/// Returns the throughput of each trial.
 fn rates(trials: &[&TrialResult]) -> Vec<f64> {
     trials.iter().map(|trial| trial.load.throughput_rps).collect()
 }
 
-/// Returns the highest median that a cell may have if this many additional repeats could have any
-/// throughput. `None`: any median.
+/// Returns the highest median that a cell could have if this many more repeats had any throughput.
+/// `None`: the median could have any value.
 fn highest_median(cell: &Cell<'_>, open: usize) -> Option<f64> {
     let valid =
         cell.trials().iter().filter(|trial| trial.valid).map(|trial| trial.load.throughput_rps);
@@ -248,7 +255,7 @@ fn highest_median(cell: &Cell<'_>, open: usize) -> Option<f64> {
     median(&rates_with_open).filter(|rps| rps.is_finite())
 }
 
-/// Whether a cell has repeats in which its server may have been able to do more.
+/// Whether a cell has excluded repeats in which its server may have been able to reach more.
 pub(crate) fn is_open(cell: &Cell<'_>) -> bool {
     !open_repeats(cell).is_empty()
 }
@@ -259,8 +266,9 @@ pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
     cell.select(|trial| trial.valid || trial.is_limited_by_generator()).series_of_all(&THROUGHPUT)
 }
 
-/// Returns the throughput of two cells, block by block. If the ratio is a bound, repeats that only
-/// the generator limited count for the server that may do more: it did at least that.
+/// Returns the throughput of two cells, block by block. Repeats that only the generator limited are
+/// not valid. If the ratio is a bound, the cell whose server may reach more also has the throughput
+/// of these repeats, as a lower bound.
 pub(crate) fn throughputs(cell: &Cell<'_>, base: &Cell<'_>) -> (Series, Series) {
     let valid = |cell: &Cell<'_>| cell.series(&THROUGHPUT);
     match RatioBound::from_cells(cell, base) {

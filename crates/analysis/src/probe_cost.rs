@@ -1,4 +1,4 @@
-//! Computes the cost of probes to a server, from pairs of slices with and without them.
+//! Computes how much probes slow a server down, from pairs of time slices with and without probes.
 
 use std::collections::BTreeSet;
 
@@ -9,26 +9,28 @@ use serde::Serialize;
 
 use crate::stats::Repeated;
 
-/// Cost of probes to a server. Ratios are of a pair of neighbouring slices, with probes ÷ without.
+/// Cost of probes to a server. Ratios are with probes ÷ without probes, of two neighbouring slices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PriceResult {
     pub probes: BTreeSet<Probe>,
-    /// Complete responses per second.
+    /// Ratio of complete responses per second.
     pub throughput: Repeated,
-    /// The server's CPU time per complete response.
+    /// Ratio of the server's CPU time per complete response.
     pub cpu_per_request: Repeated,
-    /// Reason why the price is unknown; `None`: known.
+    /// Reason why the cost is unknown; `None`: known.
     pub failure: Option<String>,
 }
 
 impl PriceResult {
+    /// Computes the ratios of all pairs of slices.
     #[must_use]
     pub fn new(price: &ProbePrice) -> PriceResult {
         let pairs: Vec<(&PriceSlice, &PriceSlice)> =
             price.slices.chunks_exact(2).filter_map(pair).collect();
         let ratios = |pick: fn(&PriceSlice) -> Option<f64>| {
             let ratio = |(with, without): &(&PriceSlice, &PriceSlice)| {
-                pick(without).filter(|n| *n > 0.0).and_then(|without| Some(pick(with)? / without))
+                let divisor = pick(without).filter(|n| *n > 0.0)?;
+                Some(pick(with)? / divisor)
             };
             Repeated::new(pairs.iter().filter_map(ratio).collect())
         };
@@ -45,7 +47,7 @@ impl PriceResult {
     }
 }
 
-/// Returns a slice with probes, and its neighbour without.
+/// Returns the slice with probes and the slice without probes; `None`: one of them is missing.
 fn pair(neighbours: &[PriceSlice]) -> Option<(&PriceSlice, &PriceSlice)> {
     let with = neighbours.iter().find(|slice| slice.attached)?;
     Some((with, neighbours.iter().find(|slice| !slice.attached)?))

@@ -1,5 +1,5 @@
-//! Summarizes observations inside a server over the repeats of a cell: system calls by name,
-//! threads by role, and metrics of the runtime.
+//! Summarizes what probes observed inside a server, over the repeats of a cell (arm, workload and
+//! step): system calls by name, threads by role, and metrics of the runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub struct InsideSummary {
 pub struct RuntimeSummary {
     /// Name without the suffix of its unit: `gc`, `event_loop`, `heap`.
     pub name: String,
-    /// Unit; lengths of time are shares of the window.
+    /// Unit. Periods of time are shares of the window.
     pub unit: Unit,
     pub value: Repeated,
 }
@@ -39,7 +39,7 @@ pub struct RuntimeSummary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CallSummary {
     pub per_response: Repeated,
-    /// Mean result of the calls that did not fail: bytes, events, threads woken.
+    /// Mean return value of the calls that did not fail, such as bytes, events or woken threads.
     pub returned_mean: Repeated,
 }
 
@@ -52,7 +52,7 @@ pub struct RoleSummary {
     pub states: BTreeMap<&'static str, Repeated>,
 }
 
-/// A system call of a server next to the same call of another.
+/// A system call of one server (`here`) and the same call of another server (`there`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CallPair<'a> {
     pub name: &'a str,
@@ -69,7 +69,7 @@ impl CallPair<'_> {
     }
 }
 
-/// Minimum share of the threads' time at which a state is reported.
+/// A state is reported if it takes at least this share of the threads' time.
 const MIN_SHARE: f64 = 0.005;
 
 impl RoleSummary {
@@ -87,8 +87,8 @@ impl RoleSummary {
 }
 
 impl InsideSummary {
-    /// Returns the system calls next to another server's system calls, the largest difference
-    /// first. Without another server, the most frequent call comes first.
+    /// Returns the system calls of this server and of another server, paired by name, the largest
+    /// difference first. Without another server, the most frequent call comes first.
     #[must_use]
     pub fn pair_calls<'a>(&'a self, other: Option<&'a InsideSummary>) -> Vec<CallPair<'a>> {
         let there = |name: &str| other.and_then(|other| other.syscalls.get(name));
@@ -104,7 +104,7 @@ impl InsideSummary {
         pairs
     }
 
-    /// Returns the roles of its threads, the one with most CPU time first.
+    /// Returns the roles of the server's threads. The role with the most CPU time is first.
     #[must_use]
     pub fn roles(&self) -> Vec<(&'static str, &RoleSummary)> {
         let mut roles_by_cpu: Vec<_> =
@@ -114,6 +114,7 @@ impl InsideSummary {
         roles_by_cpu
     }
 
+    /// Summarizes the valid trials of a cell.
     pub(crate) fn from_cell(cell: &Cell<'_>) -> InsideSummary {
         let servers: Vec<&ServerUse> = cell.valid().map(|t: &TrialResult| &t.server).collect();
         InsideSummary {
@@ -124,6 +125,7 @@ impl InsideSummary {
     }
 }
 
+/// Summarizes the metrics of runtimes. Suffixes of names become units.
 fn runtime(servers: &[&ServerUse]) -> Vec<RuntimeSummary> {
     let mut values_by_name: BTreeMap<(String, Unit), Vec<f64>> = BTreeMap::new();
     for metrics in servers.iter().filter_map(|server| server.runtime.as_ref()) {
@@ -151,6 +153,7 @@ fn runtime(servers: &[&ServerUse]) -> Vec<RuntimeSummary> {
     values_by_name.into_iter().map(summary).collect()
 }
 
+/// Summarizes system calls by name.
 fn syscalls(servers: &[&ServerUse]) -> BTreeMap<String, CallSummary> {
     let counted: Vec<&BTreeMap<String, Call>> =
         servers.iter().filter_map(|s| s.calls.as_ref()).map(|calls| &calls.by_name).collect();
@@ -169,6 +172,7 @@ fn syscalls(servers: &[&ServerUse]) -> BTreeMap<String, CallSummary> {
     names.into_iter().map(|name| (name.clone(), summary(name))).collect()
 }
 
+/// Summarizes threads by role.
 fn roles(servers: &[&ServerUse]) -> BTreeMap<&'static str, RoleSummary> {
     let names: BTreeSet<&'static str> =
         servers.iter().flat_map(|s| s.by_thread_role.keys().copied()).collect();
@@ -178,8 +182,8 @@ fn roles(servers: &[&ServerUse]) -> BTreeMap<&'static str, RoleSummary> {
         let share = |state: ThreadState| {
             let shares = uses.iter().filter_map(|role| {
                 let states = role.states_s.as_ref()?;
-                let all: f64 = states.values().sum();
-                (all > 0.0).then(|| states.get(state.name()).copied().unwrap_or(0.0) / all)
+                let total: f64 = states.values().sum();
+                (total > 0.0).then(|| states.get(state.name()).copied().unwrap_or(0.0) / total)
             });
             Repeated::new(shares.collect())
         };

@@ -1,5 +1,5 @@
-//! Builds flame graphs from profiles: the functions in which a server uses CPU time, and in which
-//! its threads wait.
+//! Builds flame graphs from profiles. They show in which functions a server uses CPU time, and in
+//! which functions its threads wait.
 
 mod difference;
 #[cfg(test)]
@@ -16,8 +16,7 @@ use crate::cell::CellKey;
 use crate::roles;
 pub use difference::{FunctionChange, ProfileDifference, difference};
 
-/// Share of all samples below which a part of a flame graph is left out, because it would be
-/// invisible.
+/// Minimum share of all samples for a part of a flame graph. A smaller part would be invisible.
 const MIN_SHARE: f64 = 0.001;
 
 /// Number of functions that are listed as the hottest.
@@ -27,9 +26,9 @@ const HOTTEST: usize = 15;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProfileResult {
     pub cell: CellKey,
-    /// Trials whose profiles are combined, by their places in the run.
+    /// Numbers of the trials whose profiles are combined, counted from 1 in the order of the plan.
     pub trials: Vec<usize>,
-    /// Reasons why other trials of the cell have none, as sentences.
+    /// Reasons why other trials of the cell have no profile, as sentences.
     pub failures: Vec<String>,
     /// Time over which stacks were sampled.
     pub length_s: f64,
@@ -37,8 +36,8 @@ pub struct ProfileResult {
     pub throughput_rps: Option<f64>,
     /// CPU time of the server per response during that time; `None`: unknown.
     pub cpu_us_per_request: Option<f64>,
-    /// Share of the server's CPU time that the samples cover. Processes that ended early, or were
-    /// not yet known, used the rest. `None`: unknown.
+    /// Share of the server's CPU time that the samples cover. The rest was used by processes that
+    /// ended early or were not yet monitored. `None`: unknown.
     pub sampled_share: Option<f64>,
     /// Reasons why JIT-compiled functions may have no names, as sentences.
     pub unnamed: Vec<String>,
@@ -60,34 +59,36 @@ pub struct Flame {
     pub us_per_request: Option<f64>,
     /// Share of the samples whose stack is complete down to the start of its thread: 0 to 1.
     pub whole_share: f64,
-    /// Share of the samples in which all functions have names; an address in a file is not a name.
+    /// Share of the samples in which all functions have names: 0 to 1. An address in a file is not
+    /// a name.
     pub named_share: f64,
     pub functions: Vec<Function>,
-    /// Nodes depth first, each before its callees; invisibly small ones are left out.
+    /// Nodes in depth-first order, each before its callees. Invisibly small nodes are omitted.
     pub nodes: Vec<Node>,
-    /// Difference of each node in time per response from another profile: −3 (much less) to 3 (much
-    /// more). 0: no difference that the samples could show. `None`: no other profile.
+    /// For each node, how its time per response differs from another profile: −3 (much less) to 3
+    /// (much more). 0: no significant difference. `None`: no other profile.
     pub levels: Option<Vec<i8>>,
-    /// Functions by own samples, the most first.
+    /// Functions with the most own samples, in descending order.
     pub hottest: Vec<HotFunction>,
-    /// Shares of the samples by the origin of the innermost function: the kernel, a file, code
-    /// compiled just in time.
+    /// Shares of the samples by the origin of the innermost function: the kernel, a file, or code
+    /// that was compiled just in time.
     pub by_origin: Vec<NamedShare>,
 }
 
-/// A function in a flame graph, or the role of the threads that ran it.
+/// A function in a flame graph, or a role of threads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Function {
     pub name: String,
-    /// The file that it was loaded from; `None`: no file.
+    /// The file with the function's code; `None`: no file.
     pub module: Option<String>,
     pub kind: FunctionKind,
 }
 
+/// Origin of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FunctionKind {
-    /// A role of threads.
+    /// Not a function, but a role of threads.
     Role,
     Kernel,
     Native,
@@ -118,8 +119,8 @@ impl FunctionKind {
     }
 }
 
-/// A function in one call path. As JSON it is a list of these four, in this order, because there
-/// are thousands.
+/// A function in one call path. In JSON, a node is a list of these four numbers in this order,
+/// because there are thousands of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(into = "[u64; 4]")]
 #[schemars(with = "[u64; 4]")]
@@ -127,7 +128,7 @@ pub struct Node {
     /// Index in `functions`.
     pub function: u32,
     pub depth: u32,
-    /// Samples to the left of it.
+    /// Number of samples to the left of the node.
     pub start: u64,
     pub samples: u64,
 }
@@ -143,7 +144,7 @@ impl From<Node> for [u64; 4] {
 #[schemars(rename = "Hot")]
 pub struct HotFunction {
     pub function: u32,
-    /// Share of the samples in which it was the innermost: 0 to 1.
+    /// Share of the samples in which the function is the innermost one: 0 to 1.
     pub own_share: f64,
     /// Share of the samples with the function anywhere in the stack.
     pub share: f64,
@@ -151,6 +152,7 @@ pub struct HotFunction {
     pub own_us_per_request: Option<f64>,
 }
 
+/// Share of the samples with one origin of the innermost function: 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Share")]
 pub struct NamedShare {
@@ -158,7 +160,7 @@ pub struct NamedShare {
     pub share: f64,
 }
 
-/// Kind of threads in a flame graph.
+/// State of the threads in a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleKind {
     Running,
@@ -166,6 +168,7 @@ pub enum SampleKind {
 }
 
 impl SampleKind {
+    /// Returns the stacks of threads in this state.
     #[must_use]
     pub const fn stacks(self, profile: &ProfileRecord) -> &Stacks {
         match self {
@@ -186,6 +189,7 @@ pub fn profiles(run: &Run) -> Vec<ProfileResult> {
     cells.into_iter().map(|(cell, profiles)| result(cell, &profiles)).collect()
 }
 
+/// Combines the profiles of a cell.
 fn result(cell: CellKey, profiles: &[&ProfileRecord]) -> ProfileResult {
     let failures: BTreeSet<&String> = profiles.iter().filter_map(|p| p.failure.as_ref()).collect();
     let valid: Vec<&ProfileRecord> =
@@ -211,15 +215,15 @@ fn result(cell: CellKey, profiles: &[&ProfileRecord]) -> ProfileResult {
     }
 }
 
-/// A stack as a list of functions, starting with the role of its threads, and the number of its
-/// samples.
+/// A stack and the number of its samples. The first function is the role of its threads, the last
+/// one the innermost function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub functions: Vec<Function>,
     pub samples: u64,
 }
 
-/// Returns the stacks of a profile as lists of functions, each once.
+/// Returns the stacks of a profile as lists of functions. Equal lists are merged.
 #[must_use]
 pub fn lines(profile: &ProfileRecord, kind: SampleKind) -> Vec<Line> {
     let mut merged: BTreeMap<Vec<Function>, u64> = BTreeMap::new();
@@ -235,6 +239,8 @@ pub fn sample_count(lines: &[Line]) -> u64 {
     lines.iter().map(|line| line.samples).sum()
 }
 
+/// Returns the functions of a stack: the role of its threads, the calls, and the wait for a CPU if
+/// there was one.
 fn functions(stack: &Stack, frames: &[Frame]) -> Vec<Function> {
     let role = roles::thread_role(&stack.thread, &stack.process, stack.first).replace('_', " ");
     let root = Function { name: role, module: None, kind: FunctionKind::Role };
@@ -247,6 +253,7 @@ fn functions(stack: &Stack, frames: &[Frame]) -> Vec<Function> {
     std::iter::once(root).chain(calls).chain(cpu_wait).collect()
 }
 
+/// Returns the function of a frame. A frame without a name gets the name of its file.
 fn function(frame: &Frame) -> Function {
     let unknown = || match &frame.module {
         Some(module) => format!("[{module}]"),
@@ -260,7 +267,7 @@ fn function(frame: &Frame) -> Function {
     }
 }
 
-/// The name of code outside of files and symbol lists.
+/// Name of code that belongs to no file and has no symbol.
 const UNKNOWN: &str = "[unknown]";
 
 impl Flame {
@@ -306,6 +313,7 @@ impl Flame {
     }
 }
 
+/// Returns the stacks of several profiles, each with its profile.
 fn stacks<'a>(
     profiles: &'a [&'a ProfileRecord],
     kind: SampleKind,
@@ -321,8 +329,17 @@ struct Tree {
     functions: Vec<Function>,
     indices: HashMap<Function, u32>,
     root: Calls,
-    /// Sample counts of each function: as the innermost one, and anywhere in the stack.
-    sample_counts: BTreeMap<u32, (u64, u64)>,
+    /// Samples of each function, by its index in `functions`.
+    sample_counts: BTreeMap<u32, SampleCounts>,
+}
+
+/// Samples of a function.
+#[derive(Clone, Copy, Debug, Default)]
+struct SampleCounts {
+    /// Samples in which the function is the innermost one.
+    own: u64,
+    /// Samples with the function anywhere in the stack.
+    total: u64,
 }
 
 /// A function in one call path, with its callees.
@@ -338,33 +355,35 @@ impl Tree {
     /// Adds a stack. `samples_of_call`: selects the counter that is increased.
     fn add(&mut self, line: &Line, samples_of_call: impl Fn(&mut Calls) -> &mut u64) {
         let indices: Vec<u32> =
-            line.functions.iter().map(|function| self.place(function)).collect();
+            line.functions.iter().map(|function| self.function_index(function)).collect();
         let mut calls = &mut self.root;
         *samples_of_call(calls) += line.samples;
         for index in &indices {
             calls = calls.callees.entry(*index).or_default();
             *samples_of_call(calls) += line.samples;
         }
-        // A recursive function counts once.
+        // A recursive function is counted once per stack.
         for index in indices.iter().collect::<BTreeSet<_>>() {
-            self.sample_counts.entry(*index).or_default().1 += line.samples;
+            self.sample_counts.entry(*index).or_default().total += line.samples;
         }
         if let Some(innermost) = indices.last() {
-            self.sample_counts.entry(*innermost).or_default().0 += line.samples;
+            self.sample_counts.entry(*innermost).or_default().own += line.samples;
         }
     }
 
-    fn place(&mut self, function: &Function) -> u32 {
-        if let Some(place) = self.indices.get(function) {
-            return *place;
+    /// Returns the index of a function, which is added if it is new.
+    fn function_index(&mut self, function: &Function) -> u32 {
+        if let Some(index) = self.indices.get(function) {
+            return *index;
         }
-        let place = self.functions.len() as u32;
+        let index = self.functions.len() as u32;
         self.functions.push(function.clone());
-        self.indices.insert(function.clone(), place);
-        place
+        self.indices.insert(function.clone(), index);
+        index
     }
 
-    /// Returns the visible calls, each with its samples in the other profile.
+    /// Returns the calls that are large enough to be visible, each with its samples in the other
+    /// profile. `samples`: number of all samples.
     fn visible_calls(&self, samples: u64) -> impl Iterator<Item = (Node, u64)> {
         let mut nodes = Vec::new();
         let min_samples = (samples as f64 * MIN_SHARE).ceil() as u64;
@@ -372,29 +391,32 @@ impl Tree {
         nodes.into_iter()
     }
 
+    /// Returns the functions with the most own samples.
     fn hottest(&self, share: impl Fn(u64) -> f64, us_per_request: Option<f64>) -> Vec<HotFunction> {
-        let mut functions: Vec<(u32, (u64, u64))> = self
+        let mut functions: Vec<(u32, SampleCounts)> = self
             .sample_counts
             .iter()
-            .filter(|(_, (innermost, _))| *innermost > 0)
+            .filter(|(_, counts)| counts.own > 0)
             .map(|(index, counts)| (*index, *counts))
             .collect();
-        functions.sort_by_key(|(index, (innermost, _))| {
-            (std::cmp::Reverse(*innermost), &self.functions[*index as usize])
+        functions.sort_by_key(|(index, counts)| {
+            (std::cmp::Reverse(counts.own), &self.functions[*index as usize])
         });
-        let hot_function = |(function, (innermost, total)): (u32, (u64, u64))| HotFunction {
+        let hot_function = |(function, counts): (u32, SampleCounts)| HotFunction {
             function,
-            own_share: share(innermost),
-            share: share(total),
-            own_us_per_request: us_per_request.map(|us| us * share(innermost)),
+            own_share: share(counts.own),
+            share: share(counts.total),
+            own_us_per_request: us_per_request.map(|us| us * share(counts.own)),
         };
         functions.into_iter().take(HOTTEST).map(hot_function).collect()
     }
 
+    /// Returns the shares of the samples by the origin of the innermost function, the largest
+    /// first.
     fn by_origin(&self, share: impl Fn(u64) -> f64) -> Vec<NamedShare> {
         let mut origins: BTreeMap<String, u64> = BTreeMap::new();
-        for (index, (innermost, _)) in &self.sample_counts {
-            *origins.entry(origin(&self.functions[*index as usize])).or_default() += innermost;
+        for (index, counts) in &self.sample_counts {
+            *origins.entry(origin(&self.functions[*index as usize])).or_default() += counts.own;
         }
         let mut shares: Vec<NamedShare> = origins
             .into_iter()
@@ -406,6 +428,7 @@ impl Tree {
     }
 }
 
+/// Returns where the code of a function comes from: the kernel, a file or a just-in-time compiler.
 fn origin(function: &Function) -> String {
     match (&function.module, function.kind) {
         (_, FunctionKind::Kernel) => "kernel".into(),
@@ -415,8 +438,8 @@ fn origin(function: &Function) -> String {
 }
 
 impl Calls {
-    /// Appends the callees, in the order of their names, so that graphs of two runs can be
-    /// compared.
+    /// Appends the visible callees in the order of their names, so that the graphs of two runs have
+    /// the same order. `start`: number of samples to the left of the first callee.
     fn list(
         &self,
         functions: &[Function],

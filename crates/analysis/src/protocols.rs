@@ -1,5 +1,5 @@
-//! Compares HTTP/2 with HTTP/1.1: the same requests to the same server, with the same number of
-//! requests in flight.
+//! Compares HTTP/2 with HTTP/1.1. Both have the same requests to the same server, with the same
+//! number of requests in flight.
 
 use dyno_archive::plan::{Arrivals, Plan, Request, Workload};
 use schemars::JsonSchema;
@@ -13,16 +13,16 @@ use crate::peak::{RatioBound, throughputs};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// One server with the same requests over HTTP/2 and HTTP/1.1, both with TLS or both without.
-/// Ratios are HTTP/2 ÷ HTTP/1.1, of repeats paired by block.
+/// Comparison of HTTP/2 with HTTP/1.1 for one server and the same requests, both with TLS or both
+/// without. Ratios are HTTP/2 ÷ HTTP/1.1, of repeats paired by block.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProtocolComparison {
     /// Name of the server, without its variant.
     pub server: String,
     /// Arm over HTTP/2.
     pub subject: String,
-    /// Arm over HTTP/1.1: the same arm, or, if it has no numbers there, another variant of its
-    /// server.
+    /// Arm over HTTP/1.1: the same arm, or another variant of its server if this arm has no numbers
+    /// over HTTP/1.1.
     pub baseline_subject: String,
     /// Workload over HTTP/2.
     pub workload: String,
@@ -41,31 +41,38 @@ pub struct ProtocolComparison {
     pub baseline_pipeline: u32,
     /// Number of the pass, counted from 1, if a suite repeats the step.
     pub pass: u32,
-    /// Unknown if repeats of both sides are excluded for reasons outside of the server.
+    /// Ratio of throughput. It has no values if repeats of both protocols are not valid for reasons
+    /// outside of the server.
     pub throughput_ratio: Repeated,
-    /// Whether `throughput_ratio` is a bound, because repeats of one side are excluded for reasons
-    /// outside of the server. Repeats that only the generator limited are then part of the ratio.
+    /// Whether `throughput_ratio` is a bound, because repeats of one protocol are not valid for
+    /// reasons outside of the server. Repeats that only the generator limited are not valid, but
+    /// this ratio uses their throughput as a lower bound.
     pub throughput_bound: RatioBound,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
 }
 
 /// Compares, arm by arm, every HTTP/2 workload with the HTTP/1.1 workload of the same requests,
-/// both with TLS or both without. Pages are left out, because each visitor chooses its number of
-/// requests in flight.
+/// both with TLS or both without. Workloads of pages are excluded, because the number of requests
+/// in flight is different for each visitor.
 #[must_use]
 pub fn protocols(plan: &Plan, grid: &Grid<'_>) -> Vec<ProtocolComparison> {
     let mut comparisons = Vec::new();
     for arm in 0..plan.arms.len() {
-        let is_h2 = |w: &&(usize, &Workload)| w.1.protocol.is_h2() && w.1.page.is_none();
-        for (workload, h2_workload) in plan.workloads.iter().enumerate().filter(|w| is_h2(&w)) {
+        let workloads = plan.workloads.iter().enumerate();
+        for (workload, h2_workload) in workloads.filter(|(_, w)| can_be_compared(w)) {
             let Some(baseline) = baseline_workload(plan, h2_workload) else { continue };
             let h2_steps = steps(plan, grid, arm, workload);
-            let Some(baseline_steps) = baseline_steps(plan, grid, arm, baseline) else { continue };
-            comparisons.extend(compare(plan, &h2_steps, &baseline_steps));
+            let Some(h1_steps) = baseline_steps(plan, grid, arm, baseline) else { continue };
+            comparisons.extend(compare(plan, &h2_steps, &h1_steps));
         }
     }
     comparisons
+}
+
+/// Whether a workload can be compared with a workload over HTTP/1.1.
+const fn can_be_compared(workload: &Workload) -> bool {
+    workload.protocol.is_h2() && workload.page.is_none()
 }
 
 /// Returns the index of the HTTP/1.1 workload with the same requests as an HTTP/2 workload.
@@ -78,7 +85,7 @@ fn baseline_workload(plan: &Plan, h2_workload: &Workload) -> Option<usize> {
     })
 }
 
-/// A closed-loop cell, reduced to the trials that had the step's number of requests in flight.
+/// A closed-loop cell with only the trials that had the step's number of requests in flight.
 struct ConcurrencyStep<'a> {
     key: CellKey,
     cell: Cell<'a>,
@@ -89,14 +96,15 @@ struct ConcurrencyStep<'a> {
 }
 
 impl ConcurrencyStep<'_> {
+    /// Returns the requests in flight on all connections.
     fn total(&self) -> u64 {
         u64::from(self.connections) * u64::from(self.per_connection)
     }
 }
 
 /// Returns an arm's closed-loop cells with a workload, fewest requests in flight first. Trials in
-/// which the server allowed fewer streams than the step requests are omitted, and cells without a
-/// trial that is valid or that the generator alone limited.
+/// which the server allowed fewer streams than requested are omitted. Cells without any trial that
+/// is valid, or limited only by the generator, are omitted.
 fn steps<'a>(
     plan: &Plan,
     grid: &Grid<'a>,
@@ -122,8 +130,8 @@ fn steps<'a>(
     sorted_steps
 }
 
-/// Returns the cells to compare with: the arm's own, or, if it has none, the cells of the first
-/// other arm with the same server and conditions.
+/// Returns the HTTP/1.1 cells to compare with: the cells of the same arm. If it has none, they are
+/// the cells of the first other arm with the same server and conditions. `None`: no such arm.
 fn baseline_steps<'a>(
     plan: &Plan,
     grid: &Grid<'a>,
@@ -146,7 +154,7 @@ fn are_granted(streams: &StreamCounts) -> bool {
     streams.granted.is_none_or(|granted| granted >= streams.asked)
 }
 
-/// Whether two workloads have the same requests, names aside, over connections with the same
+/// Whether two workloads have the same requests (except for names), over connections with the same
 /// lifetime.
 fn have_same_requests(a: &Workload, b: &Workload) -> bool {
     let unnamed = |w: &Workload| -> Vec<Request> {
@@ -155,17 +163,16 @@ fn have_same_requests(a: &Workload, b: &Workload) -> bool {
     unnamed(a) == unnamed(b) && a.requests_per_connection == b.requests_per_connection
 }
 
-/// Compares all pairs of steps with equally many requests in flight, pass by pass.
+/// Compares all pairs of steps with the same number of requests in flight and the same pass.
 fn compare(
     plan: &Plan,
     h2_steps: &[ConcurrencyStep<'_>],
-    baseline_steps: &[ConcurrencyStep<'_>],
+    h1_steps: &[ConcurrencyStep<'_>],
 ) -> Vec<ProtocolComparison> {
     let is_pair = |h2_step: &ConcurrencyStep<'_>, base_step: &ConcurrencyStep<'_>| {
         (h2_step.total(), h2_step.pass) == (base_step.total(), base_step.pass)
     };
-    let partners =
-        |h2_step| baseline_steps.iter().filter(move |base_step| is_pair(h2_step, base_step));
+    let partners = |h2_step| h1_steps.iter().filter(move |base_step| is_pair(h2_step, base_step));
     let pairs = h2_steps
         .iter()
         .flat_map(|h2_step| partners(h2_step).map(move |base_step| (h2_step, base_step)));
@@ -257,7 +264,7 @@ mod tests {
         compare_limited(plan, repeats, &[])
     }
 
-    /// Compares repeats. In those of these indices the generator was the limit.
+    /// Compares repeats. In the repeats with the listed indices, the generator was the limit.
     fn compare_limited(
         mut plan: Plan,
         repeats: &[Repeat<'_>],

@@ -1,4 +1,4 @@
-//! Ranks series by tests of every pair, corrected for the number of pairs.
+//! Ranks series of values (such as peak throughputs) by tests of every pair of series.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,8 +7,8 @@ use crate::peak::PeakBound;
 use crate::series::Series;
 use crate::stats::{Looks, PAIRS_TO_TELL_APART, Pairs, holm};
 
-/// Result of the comparison of each series of a metric with every other. For `n` series there are
-/// `n(n − 1) / 2` tests, so p-values are adjusted (Holm).
+/// Result of comparing each series of a metric with every other series. For `n` series there are
+/// `n(n − 1) / 2` tests, so p-values are adjusted for the number of tests (Holm).
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
     /// Whether the series of the first index is significantly above the series of the second index.
@@ -17,7 +17,7 @@ pub struct Ranking {
     has_enough_values: Vec<bool>,
 }
 
-/// Range of places of a series by its tests: counted from 1, the best first.
+/// Places that a series may have by its tests. Place 1 is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Places")]
 pub struct PlaceRange {
@@ -26,15 +26,16 @@ pub struct PlaceRange {
 }
 
 impl Ranking {
+    /// Ranks series of exact values.
     #[must_use]
     pub fn new(series: &[Series], looks: Looks) -> Ranking {
         let exact = vec![PeakBound::Exact; series.len()];
         Ranking::from_series(series, &exact, looks, &|a, b| series[a].pairs_with(&series[b]))
     }
 
-    /// Ranks series whose values may be lower bounds. `pairs_of`: the pairs of two series. A series
-    /// of lower bounds may rank significantly above another one, but never below. Two series of
-    /// lower bounds are not comparable.
+    /// Ranks series whose values may be lower bounds. `pairs_of`: returns the pairs of two series.
+    /// A series of lower bounds may rank significantly above another series, but never below. Two
+    /// series of lower bounds are not comparable.
     #[must_use]
     pub fn from_series(
         series: &[Series],
@@ -45,19 +46,19 @@ impl Ranking {
         let n = series.len();
         let is_open = |index: usize| bounds[index] == PeakBound::AtLeast;
         let all_pairs = (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low)));
-        let pairs: Vec<(usize, usize)> =
+        let index_pairs: Vec<(usize, usize)> =
             all_pairs.filter(|(a, b)| !(is_open(*a) && is_open(*b))).collect();
-        let tested: Vec<Pairs> = pairs.iter().map(|(a, b)| pairs_of(*a, *b)).collect();
+        let tested: Vec<Pairs> = index_pairs.iter().map(|(a, b)| pairs_of(*a, *b)).collect();
         let chances: Vec<(usize, f64)> = tested
             .iter()
             .enumerate()
             .filter_map(|(i, pairs)| Some((i, pairs.chance(looks)?)))
             .collect();
         let adjusted = holm(&chances.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
-        let mut chance: Vec<Option<f64>> = vec![None; pairs.len()];
+        let mut chance: Vec<Option<f64>> = vec![None; index_pairs.len()];
         chances.iter().zip(adjusted).for_each(|((i, _), p)| chance[*i] = Some(p));
         let mut above = vec![vec![false; n]; n];
-        for (((a, b), pairs), p) in pairs.into_iter().zip(&tested).zip(chance) {
+        for (((a, b), pairs), p) in index_pairs.into_iter().zip(&tested).zip(chance) {
             if pairs.are_apart(p) {
                 let (high, low) = if pairs.mean_log() > 0.0 { (a, b) } else { (b, a) };
                 above[high][low] = !is_open(low);
@@ -67,7 +68,7 @@ impl Ranking {
             above,
             has_enough_values: series
                 .iter()
-                .map(|index| index.known_count() >= PAIRS_TO_TELL_APART)
+                .map(|series| series.known_count() >= PAIRS_TO_TELL_APART)
                 .collect(),
         }
     }
@@ -78,9 +79,11 @@ impl Ranking {
         !self.above[a][b] && !self.above[b][a]
     }
 
-    /// Groups ties, with the best series first. A series joins the first group whose best is not
-    /// above it, or else starts a group. Returns the group number of each series, counted from 1;
-    /// `None`: the series has too few values for a significant difference.
+    /// Returns the number of the tie group of each series, counted from 1; `None`: the series has
+    /// too few values for a significant difference.
+    ///
+    /// A series joins the first group whose best series is not significantly above it. Otherwise it
+    /// starts a new group.
     #[must_use]
     pub fn groups(&self) -> Vec<Option<usize>> {
         let mut bests: Vec<usize> = Vec::new();
@@ -101,9 +104,9 @@ impl Ranking {
     /// Returns the range of places of each series: below all that are significantly above it, and
     /// above all that are significantly below it. `None`: too few values.
     ///
-    /// Tests are corrected for all pairs, so the ranges hold together at the level of one interval,
-    /// with five or more launches (Al Mohamad, Goeman and van Zwet, "Simultaneous confidence
-    /// intervals for ranks with application to ranking institutions", 2022).
+    /// Tests are corrected for all pairs. With five or more launches, all ranges together therefore
+    /// contain the true places in 95 % of runs (Al Mohamad, Goeman and van Zwet, "Simultaneous
+    /// confidence intervals for ranks with application to ranking institutions", 2022).
     #[must_use]
     pub fn places(&self) -> Vec<Option<PlaceRange>> {
         let ranked =

@@ -1,4 +1,4 @@
-//! Computes the result of a whole run from its archive: `dyno.report/1`.
+//! Computes the report of a run from its archive, in the format `dyno.report/1`.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct Report {
     /// One entry per arm, in the plan's order: a cell's `arm` is an index here.
     pub subjects: Vec<SubjectResult>,
     pub trials: Vec<TrialResult>,
-    /// Definitions of the metrics in summaries, comparisons and `wire`, by key.
+    /// Definitions of the metrics whose keys summaries, comparisons and `wire` use.
     pub metrics: &'static [Metric],
     /// One entry per cell, over all repeats.
     pub summaries: Vec<Summary>,
@@ -60,30 +60,30 @@ pub struct Report {
     pub experiment: Option<ExperimentResult>,
     /// Comparisons of arms that are identical under two names.
     pub twins: Vec<Effect>,
-    /// Arms that were loaded at the same time, compared with the baseline; empty if an experiment
-    /// defines the comparisons.
+    /// Comparisons with the baseline, for arms that were loaded at the same time as the baseline.
+    /// Empty if an experiment defines the comparisons.
     pub duets: Vec<Effect>,
-    /// Nuisance factors of the starts; empty with fewer than ten starts.
+    /// Influence of conditions such as the time of a start on its results; empty with fewer than
+    /// ten starts.
     pub nuisance: Vec<Nuisance>,
     /// Spread between repeats of one step, by key of the metric.
     pub noise: BTreeMap<&'static str, NoiseFloor>,
     /// Time of a fixed piece of work before each start; `None`: not measured.
     pub canary: Option<CanaryResult>,
-    /// Growth of throughput with the requests in flight; empty without two levels.
+    /// Growth of throughput with the requests in flight; empty with fewer than two levels.
     pub scaling: Vec<ScalingResult>,
     /// Rates between which each arm stops meeting the suite's objective; empty without an objective
     /// or open loops.
     pub brackets: Vec<Bracket>,
-    /// Searches of each start for the highest rate that meets the objective; empty unless a suite
-    /// has `rate = "find"`.
+    /// Searches of each start for the highest rate that meets the objective; empty without
+    /// `rate = "find"` in the suite.
     pub searches: Vec<SearchResult>,
-    /// HTTP/2 compared with HTTP/1.1, server by server; empty unless a suite has the same requests
-    /// over both.
+    /// Comparisons of HTTP/2 with HTTP/1.1, server by server; empty if no requests use both.
     pub protocols: Vec<ProtocolComparison>,
     /// Traffic on the wire, by subject and protocol.
     pub wire: Vec<WireResult>,
     pub tables: Vec<Table>,
-    /// Profiles by cell; empty unless profiles were requested.
+    /// Profiles by cell; empty if no profiles were requested.
     pub profiles: Vec<ProfileResult>,
 }
 
@@ -102,21 +102,21 @@ pub struct RunFacts {
     /// Repeats after which the run ended because its question was answered; `None`: all repeats
     /// were to run.
     pub answered_after: Option<u32>,
-    /// Whether the run could end as soon as its question was answered: intervals of ratios hold at
-    /// every look.
+    /// Whether the run could end as soon as its question was answered. If so, intervals of ratios
+    /// are valid after every repeat.
     pub at_every_look: bool,
     pub load: plan::Load,
     /// Measurement from which the load's rates are derived; `None`: the rates are absolute, or
-    /// there are none.
+    /// there are no rates.
     pub measured_first: Option<plan::MeasuredFirst>,
     pub workloads: Vec<plan::Workload>,
     /// Names of the arms in planned order, block by block.
     pub order: Vec<Vec<String>>,
-    /// Names of the arms that were planned to be loaded at the same time; empty: each ran alone on
-    /// its CPUs, or took turns.
+    /// Names of the arms that were planned to be loaded at the same time; empty: arms ran one at a
+    /// time, or took turns.
     #[serde(rename = "at_once")]
     pub concurrent_arms: Vec<String>,
-    /// Name of the arm that others are compared with; `None`: the suite names none.
+    /// Name of the arm with which the others are compared; `None`: the suite names no baseline.
     pub baseline: Option<String>,
     /// Whether servers and generator swap CPUs from block to block. The conditions of subjects name
     /// the CPUs of the first block.
@@ -126,22 +126,21 @@ pub struct RunFacts {
     pub objective: Option<String>,
     pub cost: Option<plan::Cost>,
     pub suite_source: String,
-    /// Names of the suite's profiles that were applied; later ones override earlier ones.
+    /// Names of the applied profiles of the suite. Later profiles override earlier ones.
     pub profiles: Vec<String>,
     pub trials_planned: usize,
     pub trials_done: usize,
-    /// Searches for a rate (`rate = "find"`) that were not completed after a trial: the run was
-    /// interrupted.
+    /// Searches for a rate (`rate = "find"`) that are missing because the run was interrupted.
     pub searches_missing: usize,
     /// Trials after which the server's contract was not checked, because the run was interrupted.
     pub trials_unchecked: usize,
-    /// Number of invalid trials, without those of a control that was expected to refuse, and did.
+    /// Number of invalid trials, except trials of a control that refused connections as expected.
     pub trials_invalid: usize,
-    /// Trials that are invalid because of other programs. `None`: there are none.
+    /// Trials that are invalid because of other programs; `None`: no such trials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_programs: Option<DisturbedSteps>,
-    /// Share of the measured time that was spent on reading counters, on the generator's CPUs: the
-    /// median over the trials. `None`: no trial has it.
+    /// Share of the measured time in which dyno read counters on the generator's CPUs: the median
+    /// over the trials. `None`: unknown in all trials.
     pub observing_share: Option<f64>,
 }
 
@@ -152,7 +151,7 @@ impl Report {
         self.summaries.iter().find(|summary| summary.cell == cell)
     }
 
-    /// Returns the comparison of a cell with the baseline's; `None`: the cell belongs to the
+    /// Returns the comparison of a cell with the baseline's cell; `None`: the cell belongs to the
     /// baseline, or has no trials.
     #[must_use]
     pub fn comparison(&self, cell: CellKey) -> Option<&Comparison> {
@@ -160,7 +159,7 @@ impl Report {
     }
 }
 
-/// Computes everything from a run's archive.
+/// Computes the report of a run.
 #[must_use]
 pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
@@ -217,32 +216,35 @@ pub fn report(run: &Run) -> Report {
     };
     compare_arms(run, &mut report);
     report.run.answered_after = repeats_until_answer(run, &report);
-    // In a run that ended early, the remaining repeats do not count as missing.
+    // In a run that ended early, the remaining repeats are not missing, so arms are compared again.
     if report.run.answered_after.is_some() {
         compare_arms(run, &mut report);
     }
     report
 }
 
+/// Sets the comparisons of arms: experiment, twins and duets.
 fn compare_arms(run: &Run, report: &mut Report) {
     report.experiment = experiment(run, report);
     report.twins = twins(run, report);
     report.duets = duets(run, report);
 }
 
-/// Returns the number of repeats of a run that ended early because its question was answered.
+/// Returns the number of repeats after which a run ended because its question was answered; `None`:
+/// the run did not end for this reason.
 fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
     let plan = &run.header.plan;
     let block = |trial: usize| plan.launches[plan.trials[trial].launch].block;
     let finished_repeats = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
     let takes_part =
         |launch: usize| plan.launches[launch].arms.iter().all(|arm| plan.takes_part(*arm));
-    // A run that answered its question ends between two blocks. Within a block it was interrupted.
+    // A run that answered its question ends between two blocks. If it ended within a block, it was
+    // interrupted.
     let is_of_last_block = |trial: &usize| {
         block(*trial) + 1 == finished_repeats && takes_part(plan.trials[*trial].launch)
     };
     let has_record = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
-    // A failed start ends without the remaining trials, and the run goes on.
+    // After a failed start, its remaining trials are omitted, and the run continues.
     let has_failed = |trial: usize| {
         let Trial { launch, workload, .. } = plan.trials[trial];
         let mut starts = run.starts.iter().filter(|start| start.launch == launch);
@@ -257,6 +259,7 @@ fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
     .then_some(finished_repeats)
 }
 
+/// Returns the plan and the progress of the run.
 fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
     let plan = &run.header.plan;
     let order = (0..plan.repeats).map(|block| {

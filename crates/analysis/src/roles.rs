@@ -1,9 +1,9 @@
-//! Determines the purpose of a thread from its name and the name of its process.
+//! Determines the role of a thread from its name and the name of its process.
 //!
-//! Runtimes name their threads. The kernel keeps 15 bytes of a name, so patterns are cut there.
+//! Runtimes name their threads. The kernel stores only 15 bytes of a name, so patterns end there.
 
-/// Returns the role of a thread. `process`: the name of its process's first thread; `is_first`:
-/// whether the thread is that one.
+/// Returns the role of a thread. `process`: name of its process's first thread; `is_first`: whether
+/// this thread is the first one.
 #[must_use]
 pub fn thread_role(name: &str, process: &str, is_first: bool) -> &'static str {
     let known = ROLES.iter().find(|rule| rule.matches_thread(name, process, is_first));
@@ -15,16 +15,16 @@ pub fn thread_role(name: &str, process: &str, is_first: bool) -> &'static str {
     }
 }
 
-/// Threads with the name of their process.
+/// Role of threads with the name of their process.
 pub const WORK: &str = "work";
 
-/// Threads that match no rule.
+/// Role of threads that match no rule.
 pub const OTHER: &str = "other";
 
-/// CPU time that no known thread used.
+/// Role for CPU time that belongs to no known thread.
 pub const UNATTRIBUTED: &str = "unattributed";
 
-/// Whether threads of a role serve requests, by their names.
+/// Whether threads of a role may serve requests.
 #[must_use]
 pub fn serves(role: &str) -> bool {
     !matches!(role, "jit" | "gc" | "vm" | "v8_worker")
@@ -51,6 +51,7 @@ enum ThreadPosition {
 }
 
 impl Rule {
+    /// Whether the rule applies to a thread. `process`: name of the process's first thread.
     fn matches_thread(&self, name: &str, process: &str, is_first: bool) -> bool {
         let is_at_position = match self.position {
             ThreadPosition::Any => true,
@@ -63,10 +64,12 @@ impl Rule {
     }
 }
 
+/// Returns a rule for threads of any process.
 const fn rule(thread: &'static str, role: &'static str) -> Rule {
     Rule { process: "*", thread, position: ThreadPosition::Any, role }
 }
 
+/// Returns a rule for threads of certain processes.
 const fn process_rule(
     process: &'static str,
     thread: &'static str,
@@ -76,7 +79,7 @@ const fn process_rule(
     Rule { process, thread, position, role }
 }
 
-/// The first rule that matches applies.
+/// Rules for the roles of threads. The first rule that matches applies.
 const ROLES: &[Rule] = &[
     // HotSpot, as of JDK 17. Newer versions shorten the middle of names.
     rule("C1 Compiler*", "jit"),
@@ -99,7 +102,7 @@ const ROLES: &[Rule] = &[
     rule("Monitor Deflati", "vm"),
     rule("Notification Th", "vm"),
     rule("Attach Listener", "vm"),
-    // The thread that started the JVM only waits for the one that runs `main`.
+    // The thread that started the JVM only waits for the thread that runs `main`.
     process_rule("java", "java", ThreadPosition::First, "vm"),
     // .NET.
     rule(".NET Tiered Com", "jit"),

@@ -1,5 +1,5 @@
-//! Computes how the throughput of each arm grows with the requests in flight: its knee, and its
-//! law.
+//! Computes how the throughput of each arm grows with the requests in flight: the knee of the
+//! curve, and the fit of the Universal Scalability Law.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,8 @@ use crate::peak::{is_open, missing_repeats};
 use crate::stats::scaling::{Law, ScalingPoint, knee};
 use crate::stats::{REPEATS_FOR_INTERVAL, jackknife, median};
 
-/// Minimum number of levels for a law, which has three coefficients. With fewer levels it would fit
-/// the noise.
+/// Minimum number of levels for a fit of the law. With fewer levels, its three coefficients would
+/// fit the noise.
 pub const LEVELS_FOR_LAW: usize = 6;
 
 /// Growth of an arm's throughput with the requests in flight, over the closed loops of one workload
@@ -28,14 +28,14 @@ pub struct ScalingResult {
     pub streams: u32,
     pub pipeline: u32,
     pub levels: Vec<ScalingLevel>,
-    /// Requests in flight above which more of them add little throughput (Satopää et al. 2011).
-    /// `None`: fewer than four levels, no bend beyond the noise, one repeat, or a level at or above
-    /// the bend is among `open_levels`.
+    /// Requests in flight above which more requests add little throughput (Satopää et al. 2011).
+    /// `None`: fewer than four levels, no bend beyond the noise, a single repeat, or a level at or
+    /// above the bend in `open_levels`.
     pub knee: Option<f64>,
-    /// Levels at which the server may have done more, because repeats are excluded for reasons
+    /// Levels at which the server may have done more, because repeats are not valid for reasons
     /// outside of the server.
     pub open_levels: Vec<u64>,
-    /// `None`: fewer than six levels.
+    /// Fit of the Universal Scalability Law; `None`: fewer than six levels.
     pub law: Option<LawResult>,
 }
 
@@ -47,7 +47,7 @@ pub struct ScalingLevel {
     pub throughput_rps: f64,
     /// Throughput by the law; `None`: no fit.
     pub fitted_rps: Option<f64>,
-    /// Measured throughput above the law, as a share of it.
+    /// Difference of the measured throughput from the law, as a share of the law's throughput.
     pub residual: Option<f64>,
 }
 
@@ -55,29 +55,31 @@ pub struct ScalingLevel {
 /// κn(n − 1)).
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LawResult {
-    /// Requests per second with one in flight.
+    /// Requests per second with one request in flight.
     pub lambda: Coefficient,
     /// Contention: 0 to 1 and more.
     pub sigma: Coefficient,
-    /// Cost of each request in flight to each other.
+    /// Coherency: cost of each pair of requests in flight.
     pub kappa: Coefficient,
     /// Requests in flight with the highest throughput by the law. `None`: throughput never falls,
-    /// or is not known at the highest levels (`open_levels`).
+    /// or is unknown at the highest levels (`open_levels`).
     pub peak_at: Option<f64>,
-    /// Highest throughput by the law, or its limit; `None`: it grows without limit, or is not
-    /// known, as for `peak_at`.
+    /// Highest throughput by the law, or its limit. `None`: throughput grows without limit, or is
+    /// unknown at the highest levels.
     #[serde(rename = "most_rps")]
     pub max_rps: Option<f64>,
-    /// The largest residual, as a share. Far above the noise, the law does not fit this server.
+    /// Largest absolute residual, as a share. If it is far above the noise, the law does not fit
+    /// this server.
     pub worst_residual: f64,
 }
 
-/// A coefficient, with its 95 % interval over launches (the jackknife's error and Student's t,
-/// Tukey 1958). `None`: fewer than five launches, or the fit holds it at 0 with all launches or
-/// without one of them. Its uncertainty is then unknown.
+/// A coefficient of the law.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Coefficient {
     pub value: f64,
+    /// 95 % interval over launches (the jackknife's error and Student's t, Tukey 1958). `None`:
+    /// fewer than five launches, or a coefficient of 0 in the fit with all launches or without one
+    /// of them.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -94,11 +96,11 @@ struct CurveKey {
 /// Returns the curves of a run that have two levels or more.
 #[must_use]
 pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
-    let mut curves: BTreeMap<CurveKey, (Vec<Point>, BTreeSet<u64>)> = BTreeMap::new();
+    let mut curves: BTreeMap<CurveKey, CurvePoints> = BTreeMap::new();
     for trial in &plan.trials {
         let step = &plan.load.steps[trial.step];
         let key = CellKey::from_trial(trial);
-        // A planned level that did not run is open, too.
+        // At a planned level that did not run, the server may also have done more.
         if step.arrivals.is_closed()
             && grid
                 .get(key)
@@ -107,7 +109,7 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
             curves
                 .entry(curve_key(key, Shape::from_step(step)))
                 .or_default()
-                .1
+                .open_levels
                 .insert(step.in_flight());
         }
     }
@@ -119,20 +121,33 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
         let series = cell.series(&THROUGHPUT);
         let points_of_level =
             series.blocks().map(|(block, rps)| Point { block, in_flight: step.in_flight(), rps });
-        curves.entry(curve_key(key, Shape::from_step(step))).or_default().0.extend(points_of_level);
+        curves
+            .entry(curve_key(key, Shape::from_step(step)))
+            .or_default()
+            .measured
+            .extend(points_of_level);
     }
     curves
         .into_iter()
-        .filter_map(|(key, (points, open))| curve(plan, key, &points, &open))
+        .filter_map(|(key, points)| curve(plan, key, &points.measured, &points.open_levels))
         .collect()
 }
 
+/// Returns the key of the curve to which a step of a cell belongs.
 fn curve_key(key: CellKey, shape: Shape) -> CurveKey {
     let Shape { streams, pipeline, pass, .. } = shape;
     CurveKey { arm: key.arm, workload: key.workload, streams, pipeline, pass }
 }
 
-/// The throughput of one launch at one level.
+/// The points of one curve.
+#[derive(Default)]
+struct CurvePoints {
+    measured: Vec<Point>,
+    /// Levels at which the server may have done more.
+    open_levels: BTreeSet<u64>,
+}
+
+/// The throughput of one launch (one start of the server) at one level.
 #[derive(Clone, Copy)]
 struct Point {
     block: u32,
@@ -140,6 +155,8 @@ struct Point {
     rps: f64,
 }
 
+/// Returns the result of a curve; `None`: fewer than two levels. `open`: levels at which the server
+/// may have done more.
 fn curve(
     plan: &Plan,
     key: CurveKey,
@@ -180,6 +197,8 @@ fn curve(
     })
 }
 
+/// Returns the coefficients of a fitted law, with their intervals. `is_max_known`: whether the
+/// throughput is known at the highest levels.
 fn law_result(
     law: Law,
     points: &[Point],
@@ -189,7 +208,8 @@ fn law_result(
     let laws_without_launch = leave_one_out_laws(&law, points);
     let coefficient = |pick: fn(&Law) -> f64| {
         let values: Vec<f64> = laws_without_launch.iter().map(pick).collect();
-        // A coefficient that is held at 0 does not vary with the measurements.
+        // A coefficient that the fit holds at 0 does not vary with the measurements, so its
+        // uncertainty is unknown.
         let is_free = values.iter().chain([&pick(&law)]).all(|value| *value > 0.0);
         let interval = jackknife(pick(&law), &values).filter(|_| is_free);
         let interval = interval.map(|(low, high)| (low.max(0.0), high));
@@ -211,8 +231,8 @@ fn leave_one_out_laws(law: &Law, points: &[Point]) -> Vec<Law> {
     if blocks.len() < REPEATS_FOR_INTERVAL {
         return Vec::new();
     }
-    let without = |left_out: &u32| {
-        let remaining = points.iter().filter(|point| point.block != *left_out);
+    let without = |excluded: &u32| {
+        let remaining = points.iter().filter(|point| point.block != *excluded);
         let remaining: Vec<(f64, f64)> =
             remaining.map(|point| (point.in_flight as f64, point.rps)).collect();
         law.refit(&remaining)

@@ -1,4 +1,5 @@
-//! Holds the values of a metric in a cell by block, and computes ratios to other series.
+//! Defines the series of a metric's values in a cell, one per block, and its ratios to other
+//! series.
 
 use crate::load::percentile_value::repeated_percentile;
 use std::collections::BTreeMap;
@@ -9,13 +10,14 @@ use crate::stats::{Pairs, Repeated};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RepeatValue {
     Known(f64),
-    /// A percentile that lies among the unanswered: it ranks above every known value.
+    /// A percentile that lies among unanswered requests. It ranks above every known value.
     Unanswered,
-    /// Not measured, or too few samples for it.
+    /// Not measured, or too few samples for the percentile.
     Missing,
 }
 
 impl RepeatValue {
+    /// Returns the value; `None`: not known.
     pub(crate) const fn known_value(self) -> Option<f64> {
         match self {
             RepeatValue::Known(value) => Some(value),
@@ -24,23 +26,23 @@ impl RepeatValue {
     }
 }
 
-/// A metric in a trial that took turns.
+/// A metric's values in a trial that took turns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnValues {
-    /// When the load began, on the machine's clock.
+    /// Start of the load, on the machine's clock.
     pub(crate) began_ns: u64,
-    /// Values round by round, in order of time; `None`: rounds do not have the metric.
+    /// Value in each round, in order of time; `None`: the metric is not known per round.
     pub(crate) rounds: Option<Vec<f64>>,
 }
 
-/// One metric of one cell: a point for each block whose trial counts for the metric.
+/// The values of one metric in one cell: one for each block whose trial the metric includes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     by_block: Vec<(u32, RepeatValue)>,
     /// Start of the load of each block that took turns, on the machine's clock. Loads with the same
     /// start took turns with each other.
     turn_starts: BTreeMap<u32, u64>,
-    /// Rounds of the blocks that took turns, if rounds have the metric.
+    /// Values per round of the blocks that took turns, if the metric is known per round.
     rounds: BTreeMap<u32, Vec<f64>>,
 }
 
@@ -55,22 +57,23 @@ impl Series {
     #[must_use]
     pub(crate) fn with_turns(
         mut self,
-        turn_starts: impl IntoIterator<Item = (u32, TurnValues)>,
+        turns: impl IntoIterator<Item = (u32, TurnValues)>,
     ) -> Series {
-        for (block, turn_starts) in turn_starts {
-            self.turn_starts.insert(block, turn_starts.began_ns);
-            self.rounds.extend(turn_starts.rounds.map(|values| (block, values)));
+        for (block, turn_values) in turns {
+            self.turn_starts.insert(block, turn_values.began_ns);
+            self.rounds.extend(turn_values.rounds.map(|values| (block, values)));
         }
         self
     }
 
-    /// Removes the turns, to compare the series with one of the same starts at other times.
+    /// Removes the turns, so that the series can be compared with loads of the same starts at other
+    /// times.
     #[must_use]
     pub(crate) fn without_turns(self) -> Series {
         Series { by_block: self.by_block, ..Series::default() }
     }
 
-    /// Returns every repeat's point.
+    /// Returns the value of every repeat.
     pub(crate) fn points(&self) -> impl Iterator<Item = RepeatValue> {
         self.by_block.iter().map(|(_, point)| *point)
     }
@@ -81,34 +84,35 @@ impl Series {
         self.values().count()
     }
 
-    /// Returns the number of repeats in which the percentile lies among the unanswered.
+    /// Returns the number of repeats in which the percentile lies among unanswered requests.
     #[must_use]
     pub fn unanswered_count(&self) -> usize {
         self.by_block.iter().filter(|(_, point)| *point == RepeatValue::Unanswered).count()
     }
 
-    /// Whether every repeat has a known value or ranks above every known value.
+    /// Whether no repeat has a missing value.
     #[must_use]
     pub fn has_all_points(&self) -> bool {
         self.by_block.iter().all(|(_, point)| *point != RepeatValue::Missing)
     }
 
-    /// Whether there are repeats, and all of them have a known value.
+    /// Whether there are repeats, and every repeat has a known value.
     #[must_use]
     pub fn is_known(&self) -> bool {
         !self.by_block.is_empty() && self.known_count() == self.by_block.len()
     }
 
-    /// Returns the known value of a block.
+    /// Returns the value of a block; `None`: not known.
     pub(crate) fn value_in_block(&self, block: u32) -> Option<f64> {
         self.blocks().find(|(value_block, _)| *value_block == block).map(|(_, value)| value)
     }
 
-    /// Returns the blocks with a known value.
+    /// Returns the blocks with a known value, and their values.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u32, f64)> {
         self.by_block.iter().filter_map(|(block, point)| Some((*block, point.known_value()?)))
     }
 
+    /// Returns the known values.
     fn values(&self) -> impl Iterator<Item = f64> {
         self.by_block.iter().filter_map(|(_, point)| point.known_value())
     }
@@ -119,8 +123,8 @@ impl Series {
         repeated_percentile(self.values().collect(), self.unanswered_count())
     }
 
-    /// Returns [`Series::repeated`], with the values alone if some repeats have too few samples or
-    /// no measurement: the other repeats are a biased selection.
+    /// Returns [`Series::repeated`]. If a repeat has a missing value, only the values are returned,
+    /// without median and interval, because the other repeats are a biased selection.
     #[must_use]
     pub fn repeated_if_complete(&self) -> Repeated {
         let repeats = self.repeated();
@@ -130,12 +134,12 @@ impl Series {
         }
     }
 
-    /// Returns ratios to another series, block by block. Trials of one block are close in time, so
-    /// a drift of the machine cancels.
+    /// Returns the ratios to another series, block by block. The trials of a block are close in
+    /// time, so a drift of the machine cancels out.
     ///
-    /// If one pair has no ratio (a value is missing, or the divisor is 0), the result is empty,
+    /// If a pair has no ratio (a value is missing, or the divisor is 0), the result is empty,
     /// because the remaining pairs would be a biased selection. Two trials are not a pair if only
-    /// one took turns, or if they took turns with different loads.
+    /// one of them took turns, or if they took turns with different loads.
     #[must_use]
     pub fn ratios_to(&self, base: &Series) -> Repeated {
         let ratio = |(value, base): (RepeatValue, RepeatValue)| {
@@ -146,7 +150,7 @@ impl Series {
         Repeated::new(ratios.unwrap_or_default())
     }
 
-    /// Returns ratios to another series by block, and by round if the two took turns.
+    /// Returns the ratios to another series by block, and also by round if the two took turns.
     #[must_use]
     pub fn pairs_with(&self, base: &Series) -> Pairs {
         let launches = self.ratios_to(base).values;
@@ -158,13 +162,13 @@ impl Series {
                 .then(|| rounds.iter().zip(base_rounds).map(|(value, base)| value / base).collect())
         };
         let rounds: Vec<Vec<f64>> = self.rounds.iter().filter_map(rounds_of_block).collect();
-        // The rounds of some blocks only would be a biased selection.
+        // The rounds of only some blocks would be a biased selection.
         let has_all_rounds = rounds.len() == launches.len();
         Pairs { launches, rounds: if has_all_rounds { rounds } else { Vec::new() } }
     }
 
-    /// Returns, for each block that both have, the ratio to another series. Both values of each
-    /// round are included if the two took turns.
+    /// Returns the ratio to another series for each block that both have. If the two took turns,
+    /// the values of both in each round are included.
     pub(crate) fn ratios_by_block(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
         let block_ratio = |(block, value): (u32, f64)| {
             let ratio = value / base.value_in_block(block)?;
@@ -179,8 +183,8 @@ impl Series {
         self.blocks().filter_map(block_ratio).collect()
     }
 
-    /// Returns the points of blocks that all series have, if all took turns with each other, or
-    /// none did.
+    /// Returns the values of the blocks that all series have. Blocks in which only some of the
+    /// loads took turns with each other are omitted.
     pub(crate) fn common_points(series: &[&Series]) -> Vec<Vec<RepeatValue>> {
         let Some((first, others)) = series.split_first() else { return Vec::new() };
         let points_of_block = |(block, point): &(u32, RepeatValue)| {
@@ -200,7 +204,7 @@ impl Series {
         first.by_block.iter().filter_map(points_of_block).collect()
     }
 
-    /// Returns the pairs of points of two series, as [`Series::common_points`].
+    /// Returns the pairs of values of two series, as [`Series::common_points`].
     pub(crate) fn paired_with(
         &self,
         other: &Series,

@@ -32,14 +32,14 @@ pub use sockets::{ListenQueue, Sockets, TcpLosses};
 pub use threads::{RoleUse, ServingThreads};
 use threads::{ThreadDeltas, Threads, run_time_s};
 
-/// The server's use of resources. `None`: it could not be measured; a caveat of the trial gives the
-/// reason.
+/// The server's use of resources. `None`: the value could not be measured. A caveat of the trial
+/// gives the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ServerUse {
     /// Length of the observed window: between the samples nearest to the measured window's edges.
     pub window_s: f64,
-    /// `None` also if only the sum of both is known (`cpus`), because threads or processes ended
-    /// whose split was not read.
+    /// `None` also if a thread or process ended before its user and system time were read. In this
+    /// case, only their sum is known (`cpus`).
     pub cpu_user_s: Option<f64>,
     /// As for `cpu_user_s`.
     pub cpu_sys_s: Option<f64>,
@@ -47,7 +47,7 @@ pub struct ServerUse {
     pub cpus: Option<f64>,
     /// Per complete response, correct or incorrect.
     pub cpu_us_per_request: Option<f64>,
-    /// CPU time that the quota and the CPUs allowed in that window.
+    /// CPU time that the quota and the CPUs allow in the window.
     pub cpu_allowed_s: Option<f64>,
     /// CPU time used ÷ allowed.
     pub cpu_utilisation: Option<f64>,
@@ -56,24 +56,24 @@ pub struct ServerUse {
     pub throttled_s: Option<f64>,
     /// `None` without a quota.
     pub throttling: Option<Throttling>,
-    /// Highest memory of its control group in the window, page cache included.
+    /// Highest memory of the server's control group in the window, including page cache.
     pub memory_peak_bytes: Option<u64>,
     /// Anonymous memory: the highest sample of the window. If the control group reports 0 (cgroup
     /// v1 charges in batches), the sum over its processes.
     pub memory_anon_bytes: Option<u64>,
-    /// Page cache, shared memory included: the highest sample of the window.
+    /// Page cache, including shared memory: the highest sample of the window.
     pub memory_file_bytes: Option<u64>,
-    /// Shared memory, memfd, and files of a tmpfs, part of `memory_file_bytes`; resident shared
-    /// memory where there is no control group. The highest sample of the window.
+    /// Shared memory, memfd, and files of a tmpfs: part of `memory_file_bytes`. Without a control
+    /// group: resident shared memory. It is the highest sample of the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_shmem_bytes: Option<u64>,
-    /// Memory that the kernel holds for the server (stacks, page tables, its own objects, buffers
-    /// of sockets): the highest sample of the window.
+    /// Memory that the kernel uses for the server (stacks, page tables, kernel objects, socket
+    /// buffers): the highest sample of the window.
     pub memory_kernel_bytes: Option<u64>,
     /// Resident memory: the highest sample of the window.
     pub rss_bytes: Option<u64>,
-    /// Memory that the server itself holds: anonymous and shared memory, or resident memory if only
-    /// that is known.
+    /// Memory of the server itself: anonymous and shared memory, or resident memory if only that is
+    /// known.
     pub memory_held_bytes: Option<u64>,
     /// `memory_held_bytes` × time per response, in MB·s (10⁶ bytes × s).
     pub memory_mb_s_per_request: Option<f64>,
@@ -83,41 +83,42 @@ pub struct ServerUse {
     pub busy_threads: Option<usize>,
     /// Processes at the end of the window.
     pub processes: Option<u32>,
-    /// Share of one CPU that its busiest thread used.
+    /// Share of one CPU that the server's busiest thread used.
     pub busiest_thread_utilisation: Option<f64>,
-    /// Share of one CPU that its busiest serving thread used. Threads of compilers, garbage
-    /// collectors and virtual machines are left out. Only rules of verdicts read it.
+    /// Share of one CPU that the server's busiest serving thread used. Threads of compilers,
+    /// garbage collectors and virtual machines are excluded. Only rules of verdicts read it.
     #[serde(skip)]
     pub(crate) busiest_serving_utilisation: Option<f64>,
     /// Time that threads were runnable but waited for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
-    /// CPU time of the whole machine that neither the server nor dyno used, without the kernel's
-    /// own threads where they are visible, and without interrupts where the kernel bills them to no
+    /// CPU time of the whole machine that neither the server nor dyno used. The kernel's own
+    /// threads are excluded if they are visible, and interrupts if the kernel bills them to no
     /// program.
     pub others_cpu_s: Option<f64>,
-    /// At most so much of `others_cpu_s` was used on the CPUs on which the server may run.
+    /// Upper bound of the part of `others_cpu_s` that was used on the server's CPUs.
     pub others_on_its_cpus_s: Option<f64>,
-    /// Threads and processes that ended before their counters were read; `None`: no counter is
-    /// unknown because of it.
+    /// Threads and processes that ended before their counters were read. `None`: no counter is
+    /// unknown for this reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unread_counters: Option<UnreadCounters>,
     pub context_switches_voluntary: Option<u64>,
     pub context_switches_involuntary: Option<u64>,
     /// Source of the split of CPU time; `None`: no split is known.
     pub cpu_split_by: Option<SplitBy>,
-    /// Page faults that were served without, and with, reading from a disk; of threads that lived
+    /// Page faults without (minor) and with (major) reading from a disk, of threads that lived
     /// through the window.
     pub page_faults_minor: Option<u64>,
     pub page_faults_major: Option<u64>,
-    /// Times that its threads were woken up, and moved to another CPU.
+    /// Number of times that the server's threads were woken up, and moved to another CPU.
     pub wakeups: Option<u64>,
     pub migrations: Option<u64>,
     pub per_request: PerRequest,
-    /// `None`: they were not counted.
+    /// `None`: system calls were not counted.
     pub calls: Option<CallRates>,
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
     /// The threads that served, and their time by state; `None`: states were not observed.
-    pub working: Option<ServingThreads>,
+    #[serde(rename = "working")]
+    pub serving: Option<ServingThreads>,
     /// Metrics that the server's runtime reports; `None`: not requested, or none reported.
     pub runtime: Option<RuntimeMetrics>,
     /// TCP sockets, read once in the window; `None`: not read, or there are none.
@@ -131,13 +132,13 @@ pub struct ServerUse {
     pub probe_s: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor took.
     pub steal_share: Option<f64>,
-    /// CPU seconds that the hypervisor took: an upper bound of the time taken from the server. Only
-    /// rules of verdicts read it.
+    /// CPU seconds that the hypervisor took from the machine: an upper bound of the time taken from
+    /// the server. Only rules of verdicts read it.
     #[serde(skip)]
     pub(crate) stolen_s: Option<f64>,
     /// CPU seconds of the machine's interrupts, which are part of no program's CPU time. `None`:
-    /// the kernel bills them to the interrupted program, or that is not known. Only rules of
-    /// verdicts read it.
+    /// the kernel bills them to the interrupted program, or it is unknown whether it does. Only
+    /// rules of verdicts read it.
     #[serde(skip)]
     pub(crate) interrupt_s: Option<f64>,
     pub intervals: Vec<ServerInterval>,
@@ -157,7 +158,7 @@ impl Throttling {
         Some(Throttling { periods, throttled_periods })
     }
 
-    /// Share of periods in which the server was held back: 0 to 1.
+    /// Returns the share of periods in which the server was throttled: 0 to 1.
     #[must_use]
     pub fn share(self) -> f64 {
         self.throttled_periods as f64 / self.periods.max(1) as f64
@@ -188,7 +189,7 @@ pub enum SplitBy {
     Entries,
 }
 
-/// The server between two samples, for showing it over time.
+/// The server's use between two samples, for charts over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ServerInterval {
     /// Since the load began, in seconds.
@@ -198,11 +199,14 @@ pub struct ServerInterval {
     pub cpu: Option<f64>,
     pub cpu_user: Option<f64>,
     pub cpu_sys: Option<f64>,
-    /// CPU use of the just-in-time compiler's threads, in CPUs; `None`: no thread has a known name
-    /// of one.
+    /// CPU use of the JIT compiler's threads, in CPUs. `None`: no thread has the name of a known
+    /// compiler.
     pub cpu_jit: Option<f64>,
-    /// All of dyno's own threads, in CPUs.
+    /// CPU use of all of dyno's threads, in CPUs.
     pub generator_cpu: Option<f64>,
+    /// CPU use of programs outside of the run, in CPUs.
+    #[serde(skip)]
+    pub others_cpu: Option<f64>,
     /// Time runnable but waiting for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
     pub throttled_s: Option<f64>,
@@ -267,15 +271,15 @@ impl<'a> PartySample<'a> {
     }
 
     /// Returns the anonymous memory of the control group. The kernel updates it in batches, so it
-    /// may be 0 for a small server. Then the sum over its processes is used, which otherwise counts
-    /// pages of forked processes several times.
+    /// may be 0 for a small server. Only then is the sum over its processes used, because that sum
+    /// includes pages of forked processes several times.
     fn anon_bytes(&self) -> Option<u64> {
         let group_bytes = self.cgroup?.memory_anon_bytes?;
         Some(group_bytes).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
     }
 
-    /// Returns anonymous and shared memory of the control group, or else of its processes, or else
-    /// resident memory.
+    /// Returns the anonymous and shared memory of the cgroup. If it is unknown, it is the sum over
+    /// the processes, or else their resident memory.
     fn held_bytes(&self) -> Option<u64> {
         let group_bytes = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
@@ -287,13 +291,14 @@ impl<'a> PartySample<'a> {
         self.cgroup.and_then(|c| c.memory_shmem_bytes).or(self.used.rss_shmem_bytes)
     }
 
-    /// Returns the use of its threads up to a later sample.
+    /// Returns what the party's threads used from this sample to a later one.
     fn threads_until(&self, last: &PartySample<'_>) -> ThreadDeltas {
         ThreadDeltas::new(self.all_threads(), last.all_threads())
     }
 }
 
-fn window_samples(record: &LoadRecord, party: Party) -> Vec<PartySample<'_>> {
+/// Returns a party's counters in every sample of a load, also outside of the measured window.
+fn party_samples(record: &LoadRecord, party: Party) -> Vec<PartySample<'_>> {
     record.samples.iter().filter_map(|sample| PartySample::new(sample, party)).collect()
 }
 
@@ -334,7 +339,7 @@ impl Memory {
 /// processes left its control group.
 #[must_use]
 pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus) -> ServerUse {
-    let samples = window_samples(record, party);
+    let samples = party_samples(record, party);
     let is_complete = strays::stray_processes(record, party) == 0;
     let Some((first, last)) = edges(record, &samples).filter(|_| is_complete) else {
         return ServerUse::default();
@@ -358,8 +363,10 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
     let split_us = split.zip(cpu_us).map(|(split, us)| split.parts(us));
     let allowed = allowed_cpus.count * seconds;
     let memory = Memory::from_samples(&window, last);
-    // CPU time of others is what the server does not account for, so it is unknown, too.
-    let others = (cpu_s.and_then(|_| others_cpu_s(record, first, last)), cpu_s, seconds);
+    // The CPU time of others is the rest of the machine's CPU time. It is unknown if the server's
+    // CPU time is unknown.
+    let others_s = cpu_s.and_then(|_| others_cpu_s(record, first, last));
+    let on_its_cpus_s = others_on_cpus_s(record, &allowed_cpus.ids, (others_s, cpu_s, seconds));
     let probe_ns: u64 = window.iter().map(|s| s.took_ns).sum();
     ServerUse {
         window_s: seconds,
@@ -377,8 +384,8 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         busiest_serving_utilisation: threads.busiest_serving_s.map(|s| s / seconds),
-        others_cpu_s: others.0,
-        others_on_its_cpus_s: others_on_cpus_s(record, &allowed_cpus.ids, others),
+        others_cpu_s: others_s,
+        others_on_its_cpus_s: on_its_cpus_s,
         unread_counters: unread,
         cpu_split_by: split_us.and(split).map(|split| split.by),
         per_request: per_request(&threads, split_us, calls.as_ref(), per_response),
@@ -386,7 +393,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
         runtime: subject_runtime(record, party),
         sockets: samples.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
         probe_s: Some(probe_ns as f64 / 1e9),
-        intervals: intervals(record.began_ns, &samples),
+        intervals: intervals(record, &samples),
         ..with_edge_counters(with_memory(with_thread_counters(threads), &memory), first, last)
     }
 }
@@ -438,7 +445,7 @@ fn with_thread_counters(threads: ThreadDeltas) -> ServerUse {
         wakeups: threads.wakeups,
         migrations: threads.migrations,
         by_thread_role: threads.roles,
-        working: threads.working,
+        serving: threads.serving,
         run_delay_s: threads.run_delay_s,
         ..ServerUse::default()
     }
@@ -471,9 +478,9 @@ struct Split {
 }
 
 impl Split {
-    /// Returns the part of CPU seconds that is user time, with the split. The part is `None` if the
-    /// split is unknown. If the kernel's tick sampled neither user nor system time, there is no
-    /// split, and all of it counts as system time.
+    /// Returns the user time, in seconds, and the split. The user time is `None` if the split is
+    /// unknown. It is 0, without a split, if the kernel's tick sampled neither user nor system
+    /// time.
     fn divide(
         cpu_s: Option<f64>,
         threads: &ThreadDeltas,
@@ -485,8 +492,8 @@ impl Split {
         (cpu_s.filter(|_| is_known).map(|cpu_s| cpu_s * user_share), split)
     }
 
-    /// Returns the split by entries into the kernel if these were observed, or else the kernel's
-    /// own. `None`: it is unknown, or has no time.
+    /// Returns the split by entries into the kernel if these were observed, otherwise the kernel's
+    /// own split. `None`: the split is unknown, or both times are 0.
     fn new(threads: &ThreadDeltas, kernel: Option<(f64, f64)>) -> Option<Split> {
         let by_entries = threads.modes.map(|modes| (modes.user_ns as f64, modes.sys_ns as f64));
         let by = if by_entries.is_some() { SplitBy::Entries } else { SplitBy::Kernel };
@@ -509,10 +516,14 @@ impl ServerUse {
 
     /// Returns the CPUs that the server used between the two samples around the middle of a
     /// stretch. `None`: unknown, or 0.
-    pub(crate) fn cpus_at_middle(&self, (start_s, end_s): (f64, f64)) -> Option<f64> {
-        let middle = f64::midpoint(start_s, end_s);
-        let interval = self.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
-        interval.cpu.filter(|cpu| *cpu > 0.0)
+    pub(crate) fn cpus_at_middle(&self, stretch_s: (f64, f64)) -> Option<f64> {
+        self.interval_at_middle(stretch_s)?.cpu.filter(|cpu| *cpu > 0.0)
+    }
+
+    /// Returns the interval between the two samples around the middle of a stretch.
+    pub(crate) fn interval_at_middle(&self, stretch_s: (f64, f64)) -> Option<&ServerInterval> {
+        let middle = f64::midpoint(stretch_s.0, stretch_s.1);
+        self.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)
     }
 
     /// Returns the share of the server's CPU time that threads of a role used: 0 to 1. `None`: no
@@ -598,18 +609,19 @@ fn others_cpu_s(
         }
     };
     let watched: Option<f64> = last.sample.parties.iter().map(|used| cpu_s_of(used.party)).sum();
-    let others_ns = |sample: &PartySample<'_>| {
-        sample.sample.co_runners.as_ref().map_or(Some(0), |others| others.cpu_ns)
+    // Without co-runners (servers loaded at the same time), their CPU time is 0.
+    let co_runners_ns = |sample: &PartySample<'_>| {
+        sample.sample.co_runners.as_ref().map_or(Some(0), |co_runners| co_runners.cpu_ns)
     };
-    let others_s = others_ns(last)?.saturating_sub(others_ns(first)?) as f64 / 1e9;
+    let co_runners_s = co_runners_ns(last)?.saturating_sub(co_runners_ns(first)?) as f64 / 1e9;
     let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
     let kernel_s = kernel_threads_cpus(record).unwrap_or(0.0) * seconds;
     let interrupt_s = interrupt_s(first, last).unwrap_or(0.0);
-    Some((busy_ns as f64 / 1e9 - kernel_s - interrupt_s - watched? - others_s).max(0.0))
+    Some((busy_ns as f64 / 1e9 - kernel_s - interrupt_s - watched? - co_runners_s).max(0.0))
 }
 
-/// Returns how many CPU seconds others may have used on these CPUs: all of theirs, but at most the
-/// time for which these CPUs were busy without the server.
+/// Returns how many CPU seconds other programs may have used on these CPUs: all of their CPU time,
+/// but at most the time for which these CPUs were busy without the server.
 fn others_on_cpus_s(
     record: &LoadRecord,
     ids: &[u32],
@@ -619,7 +631,7 @@ fn others_on_cpus_s(
     others_s.map(|others_s| others_s.min(rest_s.unwrap_or(f64::INFINITY).max(0.0)))
 }
 
-/// Returns how many of these CPUs programs used on average. `None`: unknown.
+/// Returns the mean number of these CPUs that programs used. `None`: unknown.
 fn busy_cpus(record: &LoadRecord, ids: &[u32]) -> Option<f64> {
     let machine = record.client.machine.as_ref().filter(|machine| machine.length_ns > 0)?;
     let all = || machine.cpus.iter().chain(&machine.remaining_cpus);
@@ -628,7 +640,7 @@ fn busy_cpus(record: &LoadRecord, ids: &[u32]) -> Option<f64> {
     (!ids.is_empty()).then(|| billed_ns as f64 / machine.length_ns as f64)
 }
 
-/// Returns the CPUs that the kernel's own threads used on average, which work for all programs.
+/// Returns the mean number of CPUs that the kernel's own threads used. They work for all programs.
 /// `None`: unknown.
 fn kernel_threads_cpus(record: &LoadRecord) -> Option<f64> {
     let machine = record.client.machine.as_ref()?;
@@ -654,14 +666,18 @@ fn stolen_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     Some(last.host?.steal_ns.saturating_sub(first.host?.steal_ns) as f64 / 1e9)
 }
 
-fn intervals(began_ns: u64, samples: &[PartySample<'_>]) -> Vec<ServerInterval> {
-    samples.windows(2).map(|pair| interval(began_ns, &pair[0], &pair[1])).collect()
+fn intervals(record: &LoadRecord, samples: &[PartySample<'_>]) -> Vec<ServerInterval> {
+    samples.windows(2).map(|pair| interval(record, &pair[0], &pair[1])).collect()
 }
 
-fn interval(began_ns: u64, first: &PartySample<'_>, last: &PartySample<'_>) -> ServerInterval {
+fn interval(
+    record: &LoadRecord,
+    first: &PartySample<'_>,
+    last: &PartySample<'_>,
+) -> ServerInterval {
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let PartyDeltas { threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
-    let since_begin = |s: &PartySample<'_>| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
+    let since_begin = |s: &PartySample<'_>| s.at_ns.saturating_sub(record.began_ns) as f64 / 1e9;
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     ServerInterval {
         start_s: since_begin(first),
@@ -672,6 +688,7 @@ fn interval(began_ns: u64, first: &PartySample<'_>, last: &PartySample<'_>) -> S
         cpu_jit: threads.roles.get("jit").map(|role| role.cpu_s / seconds),
         generator_cpu: (!last.generator.is_empty())
             .then(|| run_time_s(first.generator, last.generator) / seconds),
+        others_cpu: others_cpu_s(record, first, last).map(|s| s / seconds),
         run_delay_s: threads.run_delay_s,
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
         memory_anon_bytes: last.anon_bytes().or(last.rss_bytes),

@@ -1,4 +1,4 @@
-//! Decides whether a server that is being warmed up is steady.
+//! Decides whether a server that is being warmed up is steady. The runner then ends the warm-up.
 //!
 //! Georges, Buytaert and Eeckhout (*Statistically rigorous Java performance evaluation*, OOPSLA
 //! 2007) call a process steady once the coefficient of variation over its last iterations is small.
@@ -21,27 +21,28 @@ use dyno_archive::start::WarmUpSlice;
 
 use crate::stats::median;
 
-/// Minimum number of rounds for judging a warm-up.
+/// Minimum number of rounds for a decision about a warm-up.
 pub const MIN_ROUNDS: usize = 8;
 
-/// A trend is tested in the last of this many parts of the warm-up, but in at least [`MIN_ROUNDS`]
-/// rounds.
+/// The warm-up is divided into this many parts, and the last part is tested for a trend. The tested
+/// part has at least [`MIN_ROUNDS`] rounds.
 const TREND_PARTS: usize = 4;
 
-/// Compilers are checked in the last of this many parts, but in at least [`MIN_ROUNDS`] rounds. The
-/// part is long because compilers work in bursts, which may be seconds apart.
+/// The warm-up is divided into this many parts, and the last part is checked for active compilers.
+/// The part is longer than the part for trends, because compilers work in bursts that may be
+/// seconds apart.
 const COMPILER_PARTS: usize = 2;
 
 /// Bound of Mann and Kendall's test: by how many standard deviations rising pairs must outnumber
-/// falling ones to count as a trend. A series without trend exceeds it one time in five. The bound
-/// is low because a false alarm costs only a few slices.
+/// falling pairs for a trend. A series without trend exceeds this bound one time in five. The bound
+/// is low because a false alarm only makes the warm-up a little longer.
 const MIN_RISE_DEVIATIONS: f64 = 0.84;
 
 /// Minimum growth over the tested rounds that counts as a trend.
 const MIN_GROWTH: f64 = 1.05;
 
-/// Share of the subject's CPU time, as a mean over the last rounds, above which its compilers count
-/// as still at work.
+/// The subject's compilers still work if they use more than this share of its CPU time, as a mean
+/// over the last rounds.
 pub const MAX_JIT_SHARE: f64 = 0.1;
 
 /// One round of a warm-up: a slice of each workload.
@@ -49,8 +50,8 @@ pub const MAX_JIT_SHARE: f64 = 0.1;
 pub struct Round {
     /// Responses per second: the geometric mean over the workloads.
     pub throughput_rps: f64,
-    /// CPU time per response in µs: the geometric mean over the workloads. `None`: unknown for
-    /// all of them.
+    /// CPU time per response in µs: the geometric mean over the workloads. `None`: unknown
+    /// for a workload.
     pub cpu_us_per_request: Option<f64>,
     /// Share of the CPU time that compiler threads used: 0 to 1. `None`: unknown, or no CPU time
     /// was used.
@@ -58,7 +59,7 @@ pub struct Round {
     pub responses: u64,
 }
 
-/// Groups slices by round. An unfinished round is left out.
+/// Groups slices by round. An unfinished round is omitted.
 #[must_use]
 pub fn group_by_round(slices: &[WarmUpSlice]) -> Vec<Round> {
     let mut slices_by_round: BTreeMap<usize, Vec<WarmUpSlice>> = BTreeMap::new();
@@ -73,6 +74,7 @@ pub fn group_by_round(slices: &[WarmUpSlice]) -> Vec<Round> {
         .collect()
 }
 
+/// Combines the slices of one round.
 fn summarize_round(slices: &[WarmUpSlice]) -> Round {
     let mean = |pick: &dyn Fn(&WarmUpSlice) -> Option<f64>| -> Option<f64> {
         let logs: Option<Vec<f64>> = slices.iter().map(|s| pick(s).map(f64::ln)).collect();
@@ -109,13 +111,13 @@ pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
 pub enum WarmUpState {
     /// Too few rounds for a decision.
     Early,
-    /// Throughput still grows, by this factor over the judged rounds.
+    /// Throughput still grows, by this factor over the tested rounds.
     Faster(f64),
     /// CPU time per response still falls, by this factor.
     Cheaper(f64),
     /// Compiler threads still use this share of the CPU time: 0 to 1.
     Compiling(f64),
-    /// No request got a response in the judged rounds.
+    /// No request got a response in the tested rounds.
     Unanswered,
     Steady,
 }
@@ -128,9 +130,9 @@ pub enum WarmUpEvidence {
     Throughput,
 }
 
-/// Judges a warm-up by its rounds so far.
+/// Decides from the rounds so far whether a server is steady.
 #[must_use]
-pub fn judge_warm_up(rounds: &[Round]) -> WarmUpState {
+pub fn assess_warm_up(rounds: &[Round]) -> WarmUpState {
     if rounds.len() < MIN_ROUNDS {
         return WarmUpState::Early;
     }
@@ -154,7 +156,7 @@ pub fn judge_warm_up(rounds: &[Round]) -> WarmUpState {
     }
 }
 
-/// Returns the basis for judging the last rounds.
+/// Returns the basis of the decision about the last rounds.
 #[must_use]
 pub fn evidence(rounds: &[Round]) -> WarmUpEvidence {
     match responses_per_cpu_us(last_part(TREND_PARTS, rounds)) {
@@ -243,7 +245,7 @@ mod tests {
         let mut rounds = Vec::new();
         (0..max_rounds).find_map(|i| {
             rounds.push(round(i));
-            (judge_warm_up(&rounds) == WarmUpState::Steady).then_some(i + 1)
+            (assess_warm_up(&rounds) == WarmUpState::Steady).then_some(i + 1)
         })
     }
 
@@ -262,9 +264,9 @@ mod tests {
         let rounds: Vec<Round> =
             measured_rps.iter().chain(&[1500.0]).map(|rps| round_of(*rps)).collect();
         assert!(
-            matches!(judge_warm_up(&rounds), WarmUpState::Faster(growth) if growth > 3.0),
+            matches!(assess_warm_up(&rounds), WarmUpState::Faster(growth) if growth > 3.0),
             "{:?}",
-            judge_warm_up(&rounds)
+            assess_warm_up(&rounds)
         );
         let warming = |i: usize| 34_800.0 * (1.0 - (-(i as f64) / 40.0).exp()).max(0.01);
         for seed in 0..20 {
@@ -317,15 +319,15 @@ mod tests {
             .map(|i| Round { cpu_us_per_request: Some(20.0 - f64::from(i)), ..round_of(90e3) })
             .collect();
         assert!(
-            matches!(judge_warm_up(&rounds), WarmUpState::Cheaper(_)),
+            matches!(assess_warm_up(&rounds), WarmUpState::Cheaper(_)),
             "{:?}",
-            judge_warm_up(&rounds)
+            assess_warm_up(&rounds)
         );
-        // Without CPU times only throughput is judged.
+        // Without CPU times only throughput is tested.
         let unknown: Vec<Round> =
             rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
         assert_eq!(
-            (judge_warm_up(&unknown), evidence(&unknown)),
+            (assess_warm_up(&unknown), evidence(&unknown)),
             (WarmUpState::Steady, WarmUpEvidence::Throughput)
         );
         // CPU times may be missing in up to half of the rounds.
@@ -335,20 +337,20 @@ mod tests {
         };
         let (half, fewer) = (sampled(2), sampled(3));
         assert!(
-            matches!(judge_warm_up(&half), WarmUpState::Cheaper(_)),
+            matches!(assess_warm_up(&half), WarmUpState::Cheaper(_)),
             "{:?}",
-            judge_warm_up(&half)
+            assess_warm_up(&half)
         );
         assert_eq!(evidence(&half), WarmUpEvidence::ThroughputAndCpu);
         assert_eq!(
-            (judge_warm_up(&fewer), evidence(&fewer)),
+            (assess_warm_up(&fewer), evidence(&fewer)),
             (WarmUpState::Steady, WarmUpEvidence::Throughput)
         );
         assert_eq!(evidence(&rounds), WarmUpEvidence::ThroughputAndCpu);
         let rising: Vec<Round> = (1..9)
             .map(|i| Round { cpu_us_per_request: None, ..round_of(f64::from(i) * 1e3) })
             .collect();
-        assert!(matches!(judge_warm_up(&rising), WarmUpState::Faster(_)));
+        assert!(matches!(assess_warm_up(&rising), WarmUpState::Faster(_)));
     }
 
     #[test]
@@ -416,14 +418,14 @@ mod tests {
     }
 
     #[test]
-    fn server_that_never_answers_is_not_waited_for() {
+    fn warm_up_of_silent_server_ends_unanswered() {
         let nothing = vec![Round { responses: 0, ..round_of(4.0) }; MIN_ROUNDS];
-        assert_eq!(judge_warm_up(&nothing), WarmUpState::Unanswered);
-        assert_eq!(judge_warm_up(&nothing[1..]), WarmUpState::Early);
+        assert_eq!(assess_warm_up(&nothing), WarmUpState::Unanswered);
+        assert_eq!(assess_warm_up(&nothing[1..]), WarmUpState::Early);
         let mut nearly = nothing.clone();
         nearly[0].responses = 1;
-        assert_eq!(judge_warm_up(&nearly), WarmUpState::Steady);
-        assert_eq!(judge_warm_up(&[]), WarmUpState::Early);
+        assert_eq!(assess_warm_up(&nearly), WarmUpState::Steady);
+        assert_eq!(assess_warm_up(&[]), WarmUpState::Early);
     }
 
     #[test]
@@ -460,8 +462,8 @@ mod tests {
     }
 
     proptest! {
-        /// Noise as seen on a shared machine: up to a fifth either way in each slice, and half the
-        /// speed for a while.
+        /// Noise as measured on a shared machine: up to a fifth in both directions in each slice,
+        /// and half the speed for a while.
         #[test]
         fn noise_does_not_prolong_warm_up_to_limit(
             seed in any::<u64>(),

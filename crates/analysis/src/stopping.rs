@@ -1,5 +1,7 @@
-//! Decides whether a run may end because its question is answered, and whether trials are re-run
-//! because other programs disturbed them.
+//! Decides whether a run may end early, and whether disturbed trials are re-run.
+//!
+//! A run ends early when its question is answered (`[stop]`). Trials are re-run if other programs
+//! disturbed them.
 
 use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;
@@ -15,7 +17,8 @@ use crate::stats::Looks;
 use crate::trial::{TrialResult, trial};
 
 impl Looks {
-    /// Returns the looks at a run's repeats during the run.
+    /// Returns when a run checks its results: after each repeat if it may end early, otherwise at
+    /// the end.
     #[must_use]
     pub fn from_plan(plan: &Plan) -> Looks {
         if plan.stop.is_some() { Looks::AfterEach } else { Looks::AtTheEnd }
@@ -24,9 +27,9 @@ impl Looks {
 
 /// Whether a run that may stop early ([`Plan::stop`]) has answered its question.
 ///
-/// The question is whether arms differ in the named metrics, or agree within a margin, for each
-/// compared pair of arms at each common step. Verdicts are corrected for all pairs, and for a look
-/// after each repeat, so a run may end at the first positive look.
+/// The question is whether arms differ in the named metrics, or are the same within a margin, for
+/// each compared pair of arms at each common step. Verdicts are corrected for all pairs and for a
+/// check after each repeat, so a run may end as soon as one check is positive.
 #[must_use]
 pub fn is_answered(run: &Run, report: &Report) -> bool {
     let plan = &run.header.plan;
@@ -36,27 +39,29 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
         return false;
     }
     let pairs = compare::compare_arms(run, report, &compared_pairs(plan));
-    let is_asked = |row: &&ComparisonRow| stop.metrics.iter().any(|metric| metric == row.metric);
+    let has_stop_metric =
+        |row: &&ComparisonRow| stop.metrics.iter().any(|metric| metric == row.metric);
     let is_known = |row: &ComparisonRow| {
         matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same)
     };
-    // Without a common step, no comparison is possible.
+    // A pair without a common step has no rows, and its question is never answered. A planned step
+    // without a trial has none either.
     let is_pair_known = |pair: &ArmComparison| {
-        let mut rows = pair.rows.iter().filter(is_asked).peekable();
-        rows.peek().is_some() && rows.all(is_known)
+        let mut rows = pair.rows.iter().filter(has_stop_metric).peekable();
+        pair.unmeasured == 0 && rows.peek().is_some() && rows.all(is_known)
     };
     !pairs.is_empty() && pairs.iter().all(is_pair_known)
 }
 
-/// Whether a plan compares any arms, so that its `[stop]` can end the run early. Equal servers are
-/// twins, whose difference is noise.
+/// Whether a plan compares any arms, so that its `[stop]` can end the run early. Identical arms
+/// (*twins*) are not compared, because their difference is noise.
 #[must_use]
 pub fn has_question(plan: &Plan) -> bool {
     !compared_pairs(plan).is_empty()
 }
 
-/// Returns the pairs of compared arms: the pairs of the experiment, or else all except controls and
-/// twins.
+/// Returns the pairs of compared arms: the pairs of the experiment, or otherwise all pairs without
+/// controls and twins.
 pub(crate) fn compared_pairs(plan: &Plan) -> Vec<(usize, usize)> {
     let pairs = match &plan.experiment {
         Some(experiment) => experiment::pairs(plan, experiment),
@@ -71,11 +76,11 @@ pub(crate) fn compared_pairs(plan: &Plan) -> Vec<(usize, usize)> {
     pairs.into_iter().filter(|(a, b)| plan.takes_part(*a) && plan.takes_part(*b)).collect()
 }
 
-/// Whether trials that were measured side by side are to be re-run, because other guests of the
-/// hypervisor or other processes used the machine, or because a CPU was throttled for heat.
+/// Whether trials that ran at the same time must be re-run: other guests of the hypervisor or other
+/// processes used the machine, or a CPU was throttled because of heat.
 ///
-/// The decision does not depend on the results, so it does not select by result. Trials with a
-/// failure of the server are not re-run, because a re-run would hide the failure.
+/// The decision does not depend on the measured values, so it does not bias them. Trials in which
+/// the server failed are not re-run, because a re-run would hide the failure.
 #[must_use]
 pub fn are_contaminated<'a>(
     plan: &Plan,
@@ -87,15 +92,18 @@ pub fn are_contaminated<'a>(
             (start.launch, trial(plan, facts, Some(start), record, &CoRunners::default()))
         })
         .collect();
+    let has_failed = |result: &TrialResult| result.has_failure() || has_failed_warmup(result);
     results.iter().any(|(launch, result)| is_contaminated(plan, *launch, result))
-        && !results.iter().any(|(_, result)| result.has_failure() || has_failed_warmup(result))
+        && !results.iter().any(|(_, result)| has_failed(result))
 }
 
-/// Whether requests of the warm-up failed. A re-run has a warm-up of its own, which may not fail.
+/// Whether requests of the warm-up failed. A re-run has a separate warm-up, which may hide the
+/// failure.
 fn has_failed_warmup(result: &TrialResult) -> bool {
     result.caveats.iter().any(|caveat| caveat.code == Code::WarmupFailures)
 }
 
+/// Whether a trial has a caveat of a disturbance from outside of the run.
 fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
     const EXTERNAL: [Code; 5] = [
         Code::Steal,
@@ -105,20 +113,22 @@ fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
         Code::GeneratorStopped,
     ];
     // With these caveats, a generator that waits for a CPU waits for the server or for itself.
-    const OWN: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
+    const SELF_INFLICTED: [Code; 3] =
+        [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
     let has_code = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
-    let shares =
+    let shares_cpus =
         plan.launches[launch].arms.iter().any(|arm| !plan.has_separate_generator_cpus(*arm));
     // In turns, several generators share a CPU and wait for each other.
-    let is_alone = !shares && plan.slice_ns.is_none() && !OWN.iter().any(has_code);
-    EXTERNAL.iter().any(has_code) || is_alone && has_code(&Code::GeneratorStarved)
+    let has_own_cpus =
+        !shares_cpus && plan.slice_ns.is_none() && !SELF_INFLICTED.iter().any(has_code);
+    EXTERNAL.iter().any(has_code) || has_own_cpus && has_code(&Code::GeneratorStarved)
 }
 
 #[cfg(test)]
 mod tests {
     use dyno_archive::machine::{MachineUse, OtherUse};
     use dyno_archive::outcome::Outcome;
-    use dyno_archive::plan::{StopRule, Subject};
+    use dyno_archive::plan::{Step, StopRule, Subject, Trial};
     use dyno_archive::start::{Failure, FailureKind, WarmUpEnd};
     use dyno_archive::times::Recording;
 
@@ -162,7 +172,7 @@ mod tests {
         let large = first_answering_repeat(1.2, None).unwrap();
         let small = first_answering_repeat(1.04, None).unwrap();
         assert!(large >= 5 && small > large, "{large} {small}");
-        assert_eq!(first_answering_repeat(1.0, None), None, "that they are the same was not asked");
+        assert_eq!(first_answering_repeat(1.0, None), None, "no margin for equal results");
         let same = first_answering_repeat(1.0, Some(0.03)).unwrap();
         assert!(same > 5, "{same}");
         let mut other = run(10, 1.2, None);
@@ -173,7 +183,7 @@ mod tests {
         assert!(!is_answered(&other, &crate::report::report(&other)));
     }
 
-    /// The run goes on after a failed start, and ends at the next block.
+    /// The run continues after a failed start, and ends at the next block.
     #[test]
     fn run_is_answered_after_block_with_failed_start() {
         let answered_after = |failure: Option<FailureKind>| {
@@ -194,7 +204,22 @@ mod tests {
         assert_eq!(answered_after(Some(FailureKind::Crashed)), Some(15));
         assert_eq!(answered_after(Some(FailureKind::Harness)), Some(15));
         assert_eq!(answered_after(Some(FailureKind::Interrupted)), None);
-        assert_eq!(answered_after(None), None, "it was killed");
+        assert_eq!(answered_after(None), None, "the run was killed");
+    }
+
+    /// A second step of both servers was planned, and no trial of it is recorded.
+    #[test]
+    fn step_without_trials_leaves_run_unanswered() {
+        let mut run = run(20, 1.2, None);
+        assert!(is_answered(&run, &crate::report::report(&run)));
+        let plan = &mut run.header.plan;
+        let step =
+            Step { connections: 2 * plan.load.steps[0].connections, ..plan.load.steps[0].clone() };
+        plan.load.steps.push(step);
+        let second: Vec<Trial> =
+            plan.trials.iter().map(|trial| Trial { step: 1, ..*trial }).collect();
+        plan.trials.extend(second);
+        assert!(!is_answered(&run, &crate::report::report(&run)));
     }
 
     #[test]

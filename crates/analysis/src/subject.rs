@@ -19,8 +19,7 @@ use crate::stats::Repeated;
 use crate::trial::TrialResult;
 use crate::warm_up::{self, WarmUpResult};
 
-/// One arm of the run: a subject under one set of conditions. A subject with a single arm has one
-/// entry.
+/// Result of one arm of the run: a subject under one set of conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SubjectResult {
     /// Name of the arm: `name` or `name/variant` if the subject has one arm.
@@ -35,9 +34,10 @@ pub struct SubjectResult {
     pub build: Option<BuildResult>,
     /// Start-up times over the starts, in milliseconds.
     pub startup_ms: StartupSummary,
-    /// Warm-up of each start before its first trial; empty unless the plan has warm-ups.
+    /// Warm-up of each start before its first trial; empty if the plan has no warm-ups
+    /// of starts.
     pub warm_ups: Vec<WarmUpResult>,
-    /// The program that the subject's busiest process runs; `None`: not read, or not readable.
+    /// Program of the subject's busiest process; `None`: not read, or not readable.
     pub binary: Option<Binary>,
     /// Activity of the subject while it was idle; `None`: not measured.
     pub idle: Option<Idle>,
@@ -49,15 +49,15 @@ pub struct SubjectResult {
     pub warm_up_s: Repeated,
     /// Stop times over the starts: from the signal to the end of the last process.
     pub stop_ms: Repeated,
-    /// Starts whose processes had to be killed.
+    /// Number of starts whose processes had to be killed.
     pub stop_killed: usize,
-    /// The services that the subject needs, in the order of their starts.
+    /// The subject's back ends, in the order of their starts.
     pub backends: Vec<BackendResult>,
-    /// Answers and CPU time of its starts over their whole lives.
+    /// Responses and CPU time of each start over its whole life.
     pub lifetimes: Lifetimes,
-    /// Every check, summarised over all starts and moments.
+    /// Every check, summarized over all starts, before, during and after the load.
     pub checks: Vec<CheckSummary>,
-    /// Limits as read back in its first start.
+    /// Limits as read back in the arm's first start.
     pub limits: Vec<LimitReadBack>,
     pub conditions: ConditionsResult,
     /// Reason why the subject was skipped; `None`: not skipped.
@@ -67,13 +67,18 @@ pub struct SubjectResult {
 }
 
 impl SubjectFailure {
+    /// Whether the build failed, and not a single start.
+    pub(crate) const fn is_of_build(&self) -> bool {
+        self.repeat == 0
+    }
+
     /// Whether the server is at fault. A feature that this machine lacks is not the server's fault.
     pub(crate) fn is_servers_fault(&self) -> bool {
         self.failure.kind.is_caused_by_subject() && self.failure.kind != FailureKind::Skipped
     }
 }
 
-/// The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
+/// Planned conditions of an arm. The environment is omitted, because it may contain secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConditionsResult {
     /// The arm's value on the varied scale, such as a number of CPUs; `None`: no scale.
@@ -86,11 +91,11 @@ pub struct ConditionsResult {
     /// Changes to the run's load; `null` fields are unchanged.
     pub load: plan::LoadChanges,
     pub isolation: plan::Isolation,
-    /// Probes in addition to those that always run.
+    /// Probes in addition to the probes that always run.
     pub observe: BTreeSet<dyno_archive::probe::Probe>,
 }
 
-/// Cost of the build that made the artefact, including an earlier build (`cached`).
+/// Cost of the build that made the artefact. It may be an earlier build (`cached`).
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BuildResult {
     pub wall_s: f64,
@@ -105,35 +110,36 @@ pub struct BuildResult {
 pub struct StartupSummary {
     /// Until the kernel accepted a connection.
     pub listening: Repeated,
-    /// Until the first response with the correct status was complete; empty if readiness has
-    /// another sign.
+    /// Until the first response with the correct status was complete; empty if the subject defines
+    /// readiness in another way.
     #[serde(rename = "first_answer")]
     pub first_response: Repeated,
-    /// Until it was ready, by any sign.
+    /// Until the subject was ready, however it defines readiness.
     pub ready: Repeated,
-    /// CPU time used until it was ready, in milliseconds.
+    /// CPU time that the subject used until it was ready, in milliseconds.
     pub cpu: Repeated,
 }
 
-/// One contract check over one of a subject's protocols, over all starts and moments.
+/// Result of one contract check over one protocol of a subject, over all starts, before, during and
+/// after the load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckSummary {
-    /// Name with the protocol unless it is plain HTTP/1.1: `json`, `json over h2`.
+    /// Name, followed by the protocol if it is not plain HTTP/1.1: `json`, `json over h2`.
     pub name: String,
     pub protocol: Protocol,
-    /// Whether it never failed.
+    /// Whether the check never failed.
     pub ok: bool,
-    /// Whether it failed, and the subject's file allows that.
+    /// Whether the check failed, and the subject's file allows this failure.
     pub waived: bool,
-    /// Whether it failed only because its response came late, or not at all while the server was
-    /// full.
+    /// Whether the check failed only because its response came late, or because an overloaded
+    /// server sent no response.
     pub late: bool,
     /// The request; `null`: the archive does not have it.
     pub asked: Option<String>,
     /// The expected response; `null`: the archive does not have it.
     pub expected: Option<String>,
-    /// Detail of its first failure, or of its first result if it never failed. It has the response,
-    /// and for a failure also the request and the expectation.
+    /// Detail of the first failure, or of the first result if the check never failed. It has the
+    /// response, and for a failure also the request and the expectation.
     pub detail: String,
     pub passed: usize,
     pub failed: usize,
@@ -142,15 +148,16 @@ pub struct CheckSummary {
 /// A failed build or start of a subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SubjectFailure {
-    /// Counted from 1; 0: the build.
+    /// Repeat, counted from 1; 0: the build failed.
     pub repeat: u32,
     #[serde(flatten)]
     pub failure: Failure,
-    /// The only protocol that the failure concerns; `null`: the start as a whole.
+    /// The only protocol that the failure affects; `null`: the failure affects the whole start.
     pub protocol: Option<Protocol>,
-    /// Part with the log: the subject's arm, or a back end; `null`: none was kept.
+    /// Name of the program that wrote `log_tail`: the subject's arm, or a back end; `null`: no log
+    /// was stored.
     pub log_of: Option<String>,
-    /// Last lines that the server, or else a back end, wrote; `None`: none were kept.
+    /// Last lines that the server or a back end wrote; `None`: no log was stored.
     pub log_tail: Option<String>,
 }
 
@@ -160,11 +167,12 @@ pub struct Idle {
     pub length_s: f64,
     /// CPU time per second.
     pub cpus: Option<f64>,
-    /// Times per second that its threads were woken up.
+    /// Wake-ups of the server's threads per second.
     pub wakeups_per_s: Option<f64>,
 }
 
 impl Idle {
+    /// Computes the activity per second; `None`: no time was measured.
     fn new(idle: &IdleUse) -> Option<Idle> {
         let length_s = Some(idle.length_ns as f64 / 1e9).filter(|s| *s > 0.0)?;
         Some(Idle {
@@ -175,17 +183,18 @@ impl Idle {
     }
 }
 
+/// Computes the result of an arm.
 pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectResult {
     let plan = &run.header.plan;
     let (arm_plan, planned) = (&plan.arms[arm], plan.subject_of(arm));
     let launches = &plan.launches;
     let starts: Vec<&StartRecord> =
         run.starts.iter().filter(|s| launches[s.launch].arms.contains(&arm)).collect();
-    let by_repeat: Vec<(u32, &PartStart)> =
+    let parts_with_repeat: Vec<(u32, &PartStart)> =
         starts.iter().filter_map(|start| arm_part(start, &launches[start.launch], arm)).collect();
-    let parts: Vec<&PartStart> = by_repeat.iter().map(|(_, part)| *part).collect();
+    let parts: Vec<&PartStart> = parts_with_repeat.iter().map(|(_, part)| *part).collect();
     let ms = |ns: u64| ns as f64 / 1e6;
-    let warm_ups = warm_up::results(&by_repeat);
+    let warm_ups = warm_up::results(&parts_with_repeat);
     SubjectResult {
         id: arm_plan.name.clone(),
         name: planned.name.clone(),
@@ -217,6 +226,7 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
     }
 }
 
+/// Converts the units of a planned build.
 pub(crate) fn build_result(build: &plan::Build) -> BuildResult {
     BuildResult {
         wall_s: build.wall_ns as f64 / 1e9,
@@ -226,7 +236,7 @@ pub(crate) fn build_result(build: &plan::Build) -> BuildResult {
     }
 }
 
-/// Summarizes the start-up times of a part over its starts.
+/// Summarizes the start-up times of a subject or a back end over its starts.
 pub(crate) fn summarize_startup(parts: &[&PartStart]) -> StartupSummary {
     let summarize = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
         let values = parts.iter().filter_map(|part| pick(part.startup.as_ref()?));
@@ -240,7 +250,7 @@ pub(crate) fn summarize_startup(parts: &[&PartStart]) -> StartupSummary {
     }
 }
 
-/// Returns an arm's part of a start, with its repeat, counted from 1; `None`: that part was not
+/// Returns an arm's part of a start, and the repeat, counted from 1; `None`: the part was not
 /// started.
 fn arm_part<'a>(
     start: &'a StartRecord,
@@ -250,8 +260,9 @@ fn arm_part<'a>(
     Some((launch.block + 1, start.part(launch.party_of(arm)?)?))
 }
 
-/// Returns a unique title for each arm: the subject's title, with the arm's name if it differs from
-/// the subject's id. If titles are equal, the variant is added, or else the arm's unique name.
+/// Returns a unique title for each arm: the subject's title, followed by the arm's name if it
+/// differs from the subject's id. Equal titles are extended by the variant, otherwise by the arm's
+/// name.
 #[must_use]
 pub(crate) fn titles(plan: &Plan) -> Vec<String> {
     let plain = |arm: usize| {
@@ -271,7 +282,8 @@ pub(crate) fn titles(plan: &Plan) -> Vec<String> {
     for longer in [&with_variant as &dyn Fn(usize) -> String, &with_name] {
         equal_texts(&titles).into_iter().for_each(|arm| titles[arm] = longer(arm));
     }
-    // An extended title may equal another title. Such arms get their unique names as titles.
+    // An extended title may equal another title. Arms with equal titles get their unique names as
+    // titles.
     equal_texts(&titles).into_iter().for_each(|arm| titles[arm].clone_from(&plan.arms[arm].name));
     titles
 }
@@ -288,6 +300,7 @@ fn equal_texts(texts: &[String]) -> Vec<usize> {
         .collect()
 }
 
+/// Returns the planned conditions of an arm, without values that may be secret.
 fn conditions(arm: &Arm) -> ConditionsResult {
     let Conditions { limits, placement, load, isolation, observe, request, .. } =
         arm.conditions.clone();
@@ -299,6 +312,7 @@ fn conditions(arm: &Arm) -> ConditionsResult {
     ConditionsResult { level: arm.level, limits, placement, request, load, isolation, observe }
 }
 
+/// Returns the failures of an arm's build and starts, in order of time.
 fn failures(
     planned: &plan::Subject,
     starts: &[&StartRecord],
@@ -311,7 +325,7 @@ fn failures(
         log_of: None,
         log_tail: None,
     });
-    // A failure that was not the subject's fault is dropped if a later start of the same launch
+    // A failure that the subject did not cause is omitted if a later start of the same launch
     // succeeded.
     let is_superseded = |s: &StartRecord, failure: &Failure| {
         let later = |other: &&&StartRecord| other.launch == s.launch && other.start > s.start;
@@ -336,22 +350,21 @@ fn failures(
             log_tail: log.and_then(|part| part.log_tail.clone()),
         })
     };
-    // Failures that exclude a start from some protocols only.
+    // Failures that affect only some protocols of a start.
     let refusals = starts.iter().flat_map(|s| {
-        // A check of the whole life of the subject counts for every protocol, and is reported once.
-        let is_own_protocol = |protocol: &Protocol, check: &CheckResult| {
+        // A failed lifecycle check excludes every protocol, but is reported only once.
+        let is_reported = |protocol: &Protocol, check: &CheckResult| {
             !check.is_lifecycle || *protocol == check.protocol
         };
         let unreported =
             s.refused_protocols().into_iter().filter(|(_, check)| !message_has_check(s, check));
-        let unreported =
-            unreported.filter(move |(protocol, check)| is_own_protocol(protocol, check));
+        let unreported = unreported.filter(move |(protocol, check)| is_reported(protocol, check));
         unreported.map(|(protocol, check)| SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure: Failure {
                 kind: FailureKind::IncorrectResponses,
                 message: format!(
-                    "over {protocol}, which was not loaded: check {:?}: {}",
+                    "no load was run over {protocol}, because the check {:?} failed: {}",
                     check.name,
                     check.detail()
                 ),
@@ -375,8 +388,8 @@ fn message_has_check(start: &StartRecord, check: &CheckResult) -> bool {
     start.failure.as_ref().is_some_and(|failure| failure.message.contains(&check.detail()))
 }
 
-/// Returns the part whose log explains a failure best: of a failed back end the back end, otherwise
-/// the subject.
+/// Returns the part whose log best explains a failure: for a failed back end, the back end,
+/// otherwise the subject. `None`: no part has a log.
 fn explaining_log(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
     let has_log = |part: &&PartStart| part.log_tail.is_some();
     let (backends, subjects): (Vec<&PartStart>, Vec<&PartStart>) = start
@@ -398,8 +411,7 @@ fn explaining_log(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> 
     }
 }
 
-/// Merges checks before, during and after the load by name and protocol. A check is good if it
-/// never failed.
+/// Summarizes the checks before, during and after the load, by name and protocol.
 fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSummary> {
     let during = run.trials.iter().filter(|t| run.header.plan.trials[t.trial].arm == arm);
     let before_and_after = parts.iter().flat_map(|p| p.checks_before.iter().chain(&p.checks_after));
@@ -416,7 +428,7 @@ fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSumm
     order.into_iter().map(|name| check_summary(&by_name[&name])).collect()
 }
 
-/// Returns a check's unique name among all of its subject.
+/// Returns the name of a check, which is unique among the checks of its subject.
 fn check_name(check: &CheckResult) -> String {
     match check.protocol {
         Protocol::H1 => check.name.clone(),
@@ -424,6 +436,7 @@ fn check_name(check: &CheckResult) -> String {
     }
 }
 
+/// Summarizes the results of one check.
 fn check_summary(results: &[&CheckResult]) -> CheckSummary {
     let failures: Vec<&&CheckResult> = results.iter().filter(|c| !c.ok).collect();
     // An incorrect response is more informative than a late one.

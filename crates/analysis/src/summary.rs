@@ -1,4 +1,4 @@
-//! Summarizes each cell of a run over its repeats.
+//! Summarizes each cell of a run over its repeats. A cell is an arm with a workload at a step.
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
@@ -18,8 +18,8 @@ use crate::trial::TrialResult;
 use crate::use_method::{UseRow, use_table};
 use crate::verdict::{Confidence, Limiter, Resource};
 
-/// One cell over all its repeats. Invalid trials are counted in `invalid`, and left out of all
-/// metrics except `error_share`.
+/// One cell over all its repeats. Invalid trials are excluded from all metrics except
+/// `error_share`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
     pub cell: CellKey,
@@ -44,8 +44,8 @@ pub struct Summary {
     pub response_p50_us: Repeated,
     pub response_p90_us: Repeated,
     pub response_p99_us: Repeated,
-    /// The unanswered requests. A percentile of the response time that falls among them is longer
-    /// than their `longest_wait`.
+    /// Unanswered requests. A percentile of the response time that lies among them is longer than
+    /// their `longest_wait`.
     pub response_unanswered: StepUnanswered,
     pub cpu_us_per_request: Repeated,
     /// Anonymous memory (resident if only that is known), highest sample of the window.
@@ -55,33 +55,35 @@ pub struct Summary {
     pub memory_kernel_bytes: Repeated,
     pub memory_mb_s_per_request: Repeated,
     pub context_switches_per_request: Repeated,
-    /// The services behind the subject.
+    /// The subject's back ends.
     pub backends: Vec<BackendSummary>,
     pub inside: InsideSummary,
-    /// USE table of the valid repeat with the median throughput, or of the first repeat.
+    /// USE table (utilisation, saturation, errors) of the valid repeat with the median throughput,
+    /// or of the first repeat.
     pub use_table: Vec<UseRow>,
-    /// Activity of the machine in the same repeat.
+    /// Activity of the machine in the repeat of `use_table`.
     pub machine: MachineResult,
-    /// Share of due requests without a correct response: 0 to 1. Over all repeats, valid or not.
+    /// Share of requests without a correct response: 0 to 1. Invalid repeats are included.
     pub error_share: Repeated,
-    /// Every metric by its key, those above included; unknown ones are left out.
+    /// Every known metric by its key, including the metrics above.
     pub metrics: ByMetric,
-    /// Bottleneck of most of the repeats; without a majority, a guess.
+    /// Bottleneck of most repeats; without a majority, the most frequent one with low confidence.
     pub limiter: Resource,
     pub limiter_confidence: Confidence,
     pub limiter_sentence: String,
-    /// Caveats of any repeat, of severity `warning` or `invalid`.
+    /// Caveats of severity `warning` or `invalid` that any repeat has.
     pub caveats: Vec<StepCaveat>,
 }
 
 impl Summary {
+    /// Returns the load point of the cell's step.
     #[must_use]
     pub const fn shape(&self) -> Shape {
         let Summary { connections, streams, pipeline, rate, schedule, pass, .. } = *self;
         Shape { connections, streams, pipeline, rate, schedule, pass }
     }
 
-    /// Returns a metric over the repeats, by its key; `None`: unknown.
+    /// Returns the metric with this key; `None`: unknown.
     #[must_use]
     pub fn metric(&self, key: &str) -> Option<&MetricSummary> {
         self.metrics.get(key)
@@ -105,6 +107,7 @@ pub fn summaries(plan: &Plan, grid: &Grid<'_>) -> Vec<Summary> {
     grid.cells().map(|(key, cell)| summary(plan, key, cell)).collect()
 }
 
+/// Summarizes one cell.
 fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let trials = cell.trials();
     let valid: Vec<&TrialResult> = cell.valid().collect();
@@ -157,20 +160,24 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     }
 }
 
-/// Returns the trial with the median throughput, the lower one of two.
+/// Returns the trial with the median throughput, or the lower one of two middle trials.
 fn median_trial<'a>(trials: &[&'a TrialResult]) -> Option<&'a TrialResult> {
     let mut sorted = trials.to_vec();
     sorted.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
 
+/// Returns the caveats of a step's trials, the most severe first.
 fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
     let mut caveats: Vec<StepCaveat> = Vec::new();
     for caveat in trials.iter().flat_map(|t| &t.caveats).filter(|c| c.severity > Severity::Info) {
         match caveats.iter_mut().find(|c| c.code == caveat.code) {
             Some(known) => {
                 known.repeats += 1;
-                known.severity = known.severity.max(caveat.severity);
+                // The message gives the reason of the severity.
+                if caveat.severity > known.severity {
+                    (known.severity, known.message) = (caveat.severity, caveat.message.clone());
+                }
             }
             None => caveats.push(StepCaveat {
                 code: caveat.code,
@@ -184,19 +191,27 @@ fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
     caveats
 }
 
-/// Returns the verdict of most repeats. Without a majority, it is the first of the most frequent
-/// ones, as a guess.
+/// Returns the verdict of most repeats: the first one with the median of their confidences, or with
+/// the lower one of two middle confidences. Without a majority, it is the first of the most
+/// frequent verdicts, with low confidence.
 fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     let votes = |r: Resource| verdicts.iter().filter(|v| v.resource == r).count();
     let max_votes = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);
-    let first =
-        verdicts.iter().find(|v| votes(v.resource) == max_votes).expect("a summary has trials");
+    let first = verdicts
+        .iter()
+        .find(|v| votes(v.resource) == max_votes)
+        .expect("a cell should have trials");
     if 2 * max_votes > verdicts.len() {
-        return Limiter::clone(first);
+        let leading = || verdicts.iter().filter(|v| v.resource == first.resource);
+        let mut confidences: Vec<Confidence> = leading().map(|v| v.confidence).collect();
+        confidences.sort();
+        let median = confidences[confidences.len() / 2];
+        let typical = leading().find(|v| v.confidence == median).unwrap_or(first);
+        return Limiter::clone(typical);
     }
     let doubt = format!(
-        " This is the verdict of {max_votes} of {} repeats. The other repeats have other \
-         verdicts.",
+        " Only {max_votes} of {} repeats have this verdict. The verdicts of the other repeats \
+         differ from it.",
         verdicts.len()
     );
     first.weaken(Confidence::Low, &doubt)
@@ -228,6 +243,46 @@ mod tests {
                 (Code::ChecksFailed, Severity::Invalid, 2)
             ]
         );
+    }
+
+    #[test]
+    fn majority_limiter_has_median_confidence() {
+        use Confidence::{High, Low, Medium};
+        for (confidences, confidence) in [
+            (&[High][..], High),
+            (&[High, Low, Low], Low),
+            (&[Low, High, High], High),
+            (&[High, Medium], Medium),
+            (&[Low, Medium, High], Medium),
+        ] {
+            let verdict = |confidence: &Confidence| {
+                let evidence = serde_json::json!({});
+                Limiter::new(Resource::ServerCpu, *confidence, "It.".into(), evidence)
+            };
+            let mut verdicts: Vec<Limiter> = confidences.iter().map(verdict).collect();
+            let other = Limiter::new(Resource::Lock, High, "It.".into(), serde_json::json!({}));
+            verdicts.extend((confidences.len() > 1).then_some(other));
+            let leading = leading_limiter(&verdicts.iter().collect::<Vec<_>>());
+            assert_eq!(leading.confidence, confidence, "{confidences:?}");
+        }
+    }
+
+    #[test]
+    fn step_caveat_has_message_of_its_severity() {
+        let mut trials = five_block_report().trials;
+        trials.truncate(3);
+        for (trial, severity) in
+            trials.iter_mut().zip([Severity::Warning, Severity::Invalid, Severity::Warning])
+        {
+            let message = format!("{severity:?}");
+            let evidence = serde_json::json!({});
+            trial.caveats =
+                vec![crate::Caveat::new(Code::GeneratorBusy, severity, message, evidence)];
+        }
+        let caveats = step_caveats(&trials.iter().collect::<Vec<_>>());
+        let [caveat] = &caveats[..] else { panic!("{caveats:?}") };
+        assert_eq!((caveat.severity, caveat.repeats), (Severity::Invalid, 3));
+        assert_eq!(caveat.message, "Invalid");
     }
 
     #[test]

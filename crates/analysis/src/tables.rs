@@ -1,4 +1,4 @@
-//! Builds tables for people and for spreadsheets.
+//! Builds the tables of a report, for people and for spreadsheets.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -35,13 +35,17 @@ pub fn overview_table(rows: &[OverviewRow]) -> Table {
     }
 }
 
+/// Columns of the overview. New columns are added at the end, because programs may read columns by
+/// position.
 const OVERVIEW: &[Column<OverviewRow>] = &[
     ("subject", |r| json!(r.subject)),
     ("workload", |r| json!(r.workload)),
     ("language", |r| json!(r.language)),
     ("peak_rps", |r| json!(r.peak_rps.as_ref().and_then(|p| p.median))),
-    ("peak_rps_low", |r| json!(r.peak_rps.as_ref().and_then(Repeated::spread).map(|s| s.0))),
-    ("peak_rps_high", |r| json!(r.peak_rps.as_ref().and_then(Repeated::spread).map(|s| s.1))),
+    ("peak_rps_low", |r| json!(r.peak_rps.as_ref().and_then(Repeated::spread).map(|(low, _)| low))),
+    ("peak_rps_high", |r| {
+        json!(r.peak_rps.as_ref().and_then(Repeated::spread).map(|(_, high)| high))
+    }),
     ("peak_connections", |r| json!(r.peak_connections)),
     ("peak_streams", |r| json!(r.peak_streams)),
     ("tie_group", |r| json!(r.tie_group)),
@@ -77,6 +81,7 @@ impl TrialColumn {
         }
     }
 
+    /// Returns the value of the column in the row of a trial.
     fn cell(&self, t: &TrialResult) -> Value {
         match self {
             Field(_, cell) => cell(t),
@@ -85,50 +90,9 @@ impl TrialColumn {
     }
 }
 
-/// Returns the table of trials, one row each. Metrics that are not in `TRIALS` come last.
-#[must_use]
-pub fn trials_table(trials: &[TrialResult]) -> Table {
-    let is_listed = |metric: &&Metric| TRIALS.iter().any(|column| column.name() == metric.key);
-    let others =
-        METRICS.iter().filter(|metric| !is_listed(metric)).map(|metric| MetricValue(metric.key));
-    let others: Vec<TrialColumn> = others.collect();
-    let columns = || TRIALS.iter().chain(&others).chain(LAST_COLUMNS);
-    Table {
-        name: "trials",
-        title: "Trials",
-        columns: columns().map(TrialColumn::name).collect(),
-        rows: trials.iter().map(|t| columns().map(|column| column.cell(t)).collect()).collect(),
-    }
-}
-
-/// Columns after the metrics that are not in `TRIALS`. They were added later, and programs may read
-/// columns by position.
-const LAST_COLUMNS: &[TrialColumn] = &[
-    Field("backends_cpu_us_per_request", |t| {
-        json!(backend_sum(t, |b| b.server.cpu_us_per_request))
-    }),
-    Field("backends_memory_bytes", |t| {
-        json!(backend_sum(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))
-    }),
-    Field("pass", |t| json!(t.step.pass)),
-    Field("schedule", |t| {
-        json!(t.step.schedule.map(|schedule| schedule.label(|rate| format!("{rate:.0}"))))
-    }),
-];
-
-/// Returns a sum over the back ends of the subject; `None`: the subject has no back ends, or one
-/// value is not known.
-fn backend_sum(t: &TrialResult, pick: fn(&BackendUse) -> Option<f64>) -> Option<f64> {
-    t.backends.iter().map(pick).sum::<Option<f64>>().filter(|_| !t.backends.is_empty())
-}
-
-/// Returns the codes of a trial's caveats of severity `warning` or `invalid`.
-fn codes(t: &TrialResult) -> String {
-    let reported = t.caveats.iter().filter(|c| c.severity > Severity::Info);
-    reported.map(|c| c.code.name()).collect::<Vec<_>>().join(" ")
-}
-
-const TRIALS: &[TrialColumn] = &[
+/// First columns of the table of trials. Their order is fixed, because programs may read columns by
+/// position.
+const FIXED_TRIAL_COLUMNS: &[TrialColumn] = &[
     Field("subject", |t| json!(t.subject_id)),
     Field("workload", |t| json!(t.workload)),
     Field("block", |t| json!(t.block)),
@@ -180,6 +144,51 @@ const TRIALS: &[TrialColumn] = &[
     Field("caveats", |t| json!(codes(t))),
 ];
 
+/// Returns the table with one row per trial. Metrics that are not in `FIXED_TRIAL_COLUMNS` have
+/// columns after it.
+#[must_use]
+pub fn trials_table(trials: &[TrialResult]) -> Table {
+    let is_listed =
+        |metric: &&Metric| FIXED_TRIAL_COLUMNS.iter().any(|column| column.name() == metric.key);
+    let others =
+        METRICS.iter().filter(|metric| !is_listed(metric)).map(|metric| MetricValue(metric.key));
+    let others: Vec<TrialColumn> = others.collect();
+    let columns = || FIXED_TRIAL_COLUMNS.iter().chain(&others).chain(LAST_COLUMNS);
+    Table {
+        name: "trials",
+        title: "Trials",
+        columns: columns().map(TrialColumn::name).collect(),
+        rows: trials.iter().map(|t| columns().map(|column| column.cell(t)).collect()).collect(),
+    }
+}
+
+/// Columns at the end of the table. They move if a metric is added; only `FIXED_TRIAL_COLUMNS` has
+/// fixed positions.
+const LAST_COLUMNS: &[TrialColumn] = &[
+    Field("backends_cpu_us_per_request", |t| {
+        json!(backend_sum(t, |b| b.server.cpu_us_per_request))
+    }),
+    Field("backends_memory_bytes", |t| {
+        json!(backend_sum(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))
+    }),
+    Field("pass", |t| json!(t.step.pass)),
+    Field("schedule", |t| {
+        json!(t.step.schedule.map(|schedule| schedule.label(|rate| format!("{rate:.0}"))))
+    }),
+];
+
+/// Returns the sum of a value over the back ends of the subject; `None`: the subject has no back
+/// ends, or a value is unknown.
+fn backend_sum(t: &TrialResult, pick: fn(&BackendUse) -> Option<f64>) -> Option<f64> {
+    t.backends.iter().map(pick).sum::<Option<f64>>().filter(|_| !t.backends.is_empty())
+}
+
+/// Returns the codes of a trial's caveats of severity `warning` or `invalid`.
+fn codes(t: &TrialResult) -> String {
+    let reported = t.caveats.iter().filter(|c| c.severity > Severity::Info);
+    reported.map(|c| c.code.name()).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,12 +206,14 @@ mod tests {
             let named = columns.iter().filter(|name| **name == metric.key).count();
             assert_eq!(named, 1, "{}", metric.key);
             assert!(
-                !TRIALS.iter().any(|c| matches!(c, Field(name, _) if *name == metric.key)),
+                !FIXED_TRIAL_COLUMNS
+                    .iter()
+                    .any(|c| matches!(c, Field(name, _) if *name == metric.key)),
                 "{}",
                 metric.key
             );
         }
-        let measured = TRIALS.iter().filter(|column| matches!(column, MetricValue(_)));
+        let measured = FIXED_TRIAL_COLUMNS.iter().filter(|column| matches!(column, MetricValue(_)));
         assert!(
             measured
                 .map(TrialColumn::name)
@@ -231,7 +242,7 @@ mod tests {
         assert_eq!(
             value(&trials, invalid_trial, "caveats"),
             json!("subject_failed"),
-            "those that only inform are left out"
+            "caveats of severity `info` are omitted"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Computes the result of one trial: its load, the server's use of resources, and the verdict.
+//! Computes the result of one trial (one repeat of a step): its load, the server's use of
+//! resources, its caveats and its limiter.
 
 use std::borrow::Cow;
 
@@ -22,6 +23,7 @@ use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Context, Limiter, TrialContext, limiter};
 use crate::window_levels::{self, Steadiness};
 
+/// The result of one trial: one repeat of an arm, workload and step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TrialResult {
     pub cell: CellKey,
@@ -32,22 +34,23 @@ pub struct TrialResult {
     pub workload: String,
     /// Place of the trial in order of time, counted from 1 over the whole plan.
     pub place: usize,
-    /// Counted from 1.
+    /// Number of the repeat, counted from 1.
     pub repeat: u32,
-    /// Counted from 1.
+    /// Number of the block, counted from 1. A block has one repeat of each arm, so the number is
+    /// equal to `repeat`.
     pub block: u32,
     pub step: StepResult,
     pub valid: bool,
-    /// Whether every connection was refused by a control that is expected to refuse. The trial then
-    /// shows nothing about responses, and nothing is wrong.
+    /// Whether every connection was refused by a control that is expected to refuse. If so, the
+    /// trial has no responses, as intended.
     pub refused: bool,
     pub caveats: Vec<Caveat>,
-    /// Share of due requests without a correct response: 0 to 1.
+    /// Share of the window's requests without a correct response: 0 to 1.
     pub error_share: f64,
     pub load: LoadResult,
-    /// Resources that the subject used; empty if it was not watched.
+    /// Resources that the subject used. Empty: the subject was not monitored.
     pub server: ServerUse,
-    /// Use of the services behind the subject; `per_request` is per response of the subject.
+    /// Resources that the subject's back ends used. `per_request` is per response of the subject.
     pub backends: Vec<BackendUse>,
     pub machine: MachineResult,
     /// `None`: the load did not take turns.
@@ -61,16 +64,21 @@ pub struct TrialResult {
 }
 
 impl TrialResult {
-    /// Whether the trial should be valid, and is not.
+    /// Whether the trial is not valid, although its connections were not refused as intended.
     #[must_use]
     pub const fn is_unexpectedly_invalid(&self) -> bool {
         !self.valid && !self.refused
     }
 
-    /// Whether the trial is not valid only because the generator limited it, without other
-    /// programs. Its CPU time per response is known nevertheless.
+    /// Whether the generator's limit is the only reason why the trial is not valid, and no other
+    /// program caused this limit. If so, the CPU time per response is known.
     pub(crate) fn has_known_cost(&self) -> bool {
-        self.is_limited_by_generator() && !self.is_disturbed()
+        self.is_limited_by_generator() && !self.is_disturbed() && !self.may_be_disturbed()
+    }
+
+    /// Whether the generator waited for its CPUs, and the CPU time of other programs is unknown.
+    fn may_be_disturbed(&self) -> bool {
+        self.server.others_cpu_s.is_none() && self.limiter.is_doubtful_generator()
     }
 
     /// Returns the codes of the caveats that make the trial invalid.
@@ -79,8 +87,8 @@ impl TrialResult {
         invalid.map(|caveat| caveat.code)
     }
 
-    /// Whether the generator's capacity is the only reason why the trial is not valid. The server
-    /// can then respond at least as fast, and each response cost it what was measured.
+    /// Whether the generator's capacity is the only reason why the trial is not valid. If so, the
+    /// server can respond at least as fast as measured, and its CPU time per response is valid.
     pub(crate) fn is_limited_by_generator(&self) -> bool {
         !self.valid
             && self.invalid_codes().next().is_some()
@@ -88,6 +96,7 @@ impl TrialResult {
     }
 }
 
+/// The step that a trial measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepResult {
     /// Index among the plan's steps.
@@ -95,7 +104,7 @@ pub struct StepResult {
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
-    /// Requests per second offered; `None` in a closed loop, and where the rate changes.
+    /// Requests per second offered. `None`: a closed loop, or a rate that changes.
     pub rate: Option<f64>,
     /// `None`: the rate does not change, or the loop is closed.
     pub schedule: Option<RateChange>,
@@ -123,6 +132,7 @@ impl StepResult {
         }
     }
 
+    /// Returns the properties of the step without its index and length.
     #[must_use]
     pub const fn shape(&self) -> Shape {
         let StepResult { connections, streams, pipeline, rate, schedule, pass, .. } = *self;
@@ -132,7 +142,7 @@ impl StepResult {
 
 /// Caveats that make a trial invalid because its server responded incorrectly, ended, or violated
 /// its contract.
-const BREAKING: [Code; 5] = [
+const SERVER_FAULTS: [Code; 5] = [
     Code::IncorrectResponses,
     Code::SubjectFailed,
     Code::ChecksFailed,
@@ -141,24 +151,25 @@ const BREAKING: [Code; 5] = [
 ];
 
 /// Caveats that make a trial invalid because too many requests got no response.
-const LOSING: [Code; 3] = [Code::NoCorrectResponse, Code::Errors, Code::Outage];
+const MISSING_RESPONSES: [Code; 3] = [Code::NoCorrectResponse, Code::Errors, Code::Outage];
 
 /// Caveats that attribute missing responses to causes outside of the server and the generator's
 /// capacity.
-const EXCUSING: [Code; 4] =
+const OUTSIDE_CAUSES: [Code; 4] =
     [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed, Code::MachineFailed];
 
-/// Caveats that attribute all failures of a server, also incorrect responses, to another program.
-const FOREIGN: [Code; 2] = [Code::BackendFailed, Code::MachineFailed];
+/// Caveats that attribute all failures of a server, including incorrect responses, to another
+/// program.
+const OTHER_PROGRAM_FAILED: [Code; 2] = [Code::BackendFailed, Code::MachineFailed];
 
 /// Sorts caveats, the most severe first. Among equally severe caveats, faults of the server come
 /// first, because reports show the first one.
 pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
     let rank = |code: Code| match code {
-        code if FOREIGN.contains(&code) => 0,
-        code if BREAKING.contains(&code) => 1,
+        code if OTHER_PROGRAM_FAILED.contains(&code) => 0,
+        code if SERVER_FAULTS.contains(&code) => 1,
         code if excuses_losses(code) => 2,
-        code if LOSING.contains(&code) => 3,
+        code if MISSING_RESPONSES.contains(&code) => 3,
         _ => 4,
     };
     caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(c.code)));
@@ -167,12 +178,12 @@ pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
 /// Whether a caveat that makes a load invalid shows that missing responses and slow ones are not
 /// the server's fault. Incorrect responses remain its fault.
 pub(crate) fn excuses_losses(code: Code) -> bool {
-    EXCUSING.contains(&code) || code.is_generator_limit() || code == Code::NoLocalPort
+    OUTSIDE_CAUSES.contains(&code) || code.is_generator_limit() || code == Code::NoLocalPort
 }
 
-/// Whether a caveat is about missing responses, and may make a load invalid.
+/// Whether a caveat is about missing responses, and can make a load invalid.
 pub(crate) fn is_loss(code: Code) -> bool {
-    LOSING.contains(&code)
+    MISSING_RESPONSES.contains(&code)
 }
 
 impl TrialResult {
@@ -180,26 +191,27 @@ impl TrialResult {
     /// violated its contract.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
-        self.is_broken() || self.has_lost()
+        self.is_broken() || self.has_lost_requests()
     }
 
     /// Whether the trial is not valid because a server that kept running responded incorrectly or
-    /// violated its contract. Noise does not cause this.
+    /// violated its contract. Noise does not cause these faults.
     #[must_use]
     pub fn has_wrong_responses(&self) -> bool {
-        self.is_broken() && !self.is_refused_for(&[Code::SubjectFailed])
+        self.is_broken() && !self.is_invalid_because_of(&[Code::SubjectFailed])
     }
 
-    /// Whether the trial is not valid because its server responded incorrectly, ended, or
-    /// violated its contract. Noise does not cause this. A failed back end or machine excuses it.
+    /// Whether the trial is not valid because its server responded incorrectly, ended, or violated
+    /// its contract. Noise does not cause these faults. A failed back end or machine excuses it.
     pub(crate) fn is_broken(&self) -> bool {
-        self.is_refused_for(&BREAKING) && !self.is_refused_for(&FOREIGN)
+        self.is_invalid_because_of(&SERVER_FAULTS)
+            && !self.is_invalid_because_of(&OTHER_PROGRAM_FAILED)
     }
 
     /// Whether the trial is not valid because too many requests got no response, and nothing
-    /// outside of the server explains that. A stall of the machine can cause this, too.
-    pub(crate) fn has_lost(&self) -> bool {
-        self.is_refused_for(&LOSING) && !self.invalid_codes().any(excuses_losses)
+    /// outside of the server explains them. A stall of the machine can also lose responses.
+    pub(crate) fn has_lost_requests(&self) -> bool {
+        self.is_invalid_because_of(&MISSING_RESPONSES) && !self.invalid_codes().any(excuses_losses)
     }
 
     /// Whether the machine may have dropped the packets of requests that failed.
@@ -208,9 +220,9 @@ impl TrialResult {
         may_drop && !self.refused && self.load.failed_requests() > 0
     }
 
-    /// Returns the number of requests that the server failed: those without a correct response, of
-    /// which the generator lost none, and the machine dropped none. A control that refuses
-    /// connections fails none.
+    /// Returns the number of requests that failed because of the server: requests without a correct
+    /// response, minus those that the generator lost. It is 0 if the machine may have dropped
+    /// packets, or if the server is a control that refuses connections.
     pub(crate) fn server_losses(&self) -> u64 {
         let load = &self.load;
         let by_generator = match self.is_limited_by_generator() {
@@ -224,20 +236,22 @@ impl TrialResult {
 
     /// Whether the trial is not valid because the generator stopped, packets were dropped, or a
     /// back end or the machine failed.
-    pub(crate) fn has_excuse(&self) -> bool {
-        self.is_refused_for(&EXCUSING)
+    pub(crate) fn has_outside_cause(&self) -> bool {
+        self.is_invalid_because_of(&OUTSIDE_CAUSES)
     }
 
     /// Whether any request got an incorrect response or none, or the server violated its contract,
     /// for any reason.
     pub(crate) fn has_failure(&self) -> bool {
         let is_fault = self.caveats.iter().any(|caveat| TrialResult::is_server_code(caveat.code));
-        !self.refused && (is_fault || self.load.outcomes.not_ok().next().is_some())
+        let load = &self.load;
+        let has_loss = load.outcomes.not_ok().next().is_some() || load.exchanges.unanswered() > 0;
+        !self.refused && (is_fault || has_loss)
     }
 
     /// Whether a caveat is about the server's behaviour.
     pub(crate) fn is_server_code(code: Code) -> bool {
-        BREAKING.contains(&code) || LOSING.contains(&code)
+        SERVER_FAULTS.contains(&code) || MISSING_RESPONSES.contains(&code)
     }
 
     /// Whether the trial is not valid for a reason other than its server. Such a trial is not
@@ -245,20 +259,23 @@ impl TrialResult {
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {
         // Requests also take long while the machine drops packets or a back end has failed.
-        let is_slow = self.is_refused_for(&[Code::LongerThanWindow]) && !self.has_excuse();
-        self.is_unexpectedly_invalid()
-            && !self.is_servers_fault()
-            && !self.is_refused_for(&[Code::FellBack])
-            && !is_slow
+        let is_slow =
+            self.is_invalid_because_of(&[Code::LongerThanWindow]) && !self.has_outside_cause();
+        // The server chose another protocol than requested.
+        let has_fallen_back = self.is_invalid_because_of(&[Code::FellBack]);
+        self.is_unexpectedly_invalid() && !self.is_servers_fault() && !has_fallen_back && !is_slow
     }
 
-    fn is_refused_for(&self, codes: &[Code]) -> bool {
+    /// Whether one of these codes makes the trial invalid.
+    fn is_invalid_because_of(&self, codes: &[Code]) -> bool {
         self.caveats
             .iter()
             .any(|caveat| caveat.severity == Severity::Invalid && codes.contains(&caveat.code))
     }
 }
 
+/// Computes the result of a trial from its record. `start`: the start in which it ran.
+/// `co_runners`: the servers that were loaded at the same time or in turns.
 pub(crate) fn trial(
     plan: &Plan,
     facts: &Facts,
@@ -280,9 +297,9 @@ pub(crate) fn trial(
         |record: &LoadRecord| server::server_use(record, party, &cpus_of(&arm.conditions, part));
     let is_watched = start.is_none() || part.is_some();
     let (turns, duet) = (turns.as_ref(), duet.as_ref());
-    let load_judge = LoadJudge { record, subject, requested, is_watched, turns, duet };
+    let trial_load = TrialLoad { record, subject, requested, is_watched, turns, duet };
     let CountedPart { record: counted_record, load, server, steadiness } =
-        load_judge.counted_load(party, &server_use);
+        trial_load.counted_load(party, &server_use);
     let caveats = verdict::trial(
         &load,
         is_watched.then_some(&server),
@@ -336,7 +353,7 @@ fn without_strays(record: &TrialRecord) -> Cow<'_, TrialRecord> {
     }
 }
 
-/// Returns the requested load of a trial.
+/// Returns the configuration of a trial's load.
 fn requested_load(plan: &Plan, record: &TrialRecord) -> load::LoadConfig {
     let planned = &plan.trials[record.trial];
     let (workload, step) = (&plan.workloads[planned.workload], &plan.load.steps[planned.step]);
@@ -348,7 +365,7 @@ fn requested_load(plan: &Plan, record: &TrialRecord) -> load::LoadConfig {
 }
 
 /// Inputs of the result of a trial's load.
-struct LoadJudge<'a> {
+struct TrialLoad<'a> {
     record: &'a TrialRecord,
     subject: &'a Subject,
     requested: load::LoadConfig,
@@ -357,9 +374,9 @@ struct LoadJudge<'a> {
     duet: Option<&'a DuetResult>,
 }
 
-impl<'a> LoadJudge<'a> {
-    /// Returns the counted part of the load: its window, or the last level of throughput if the
-    /// server got faster within the window and no other server was loaded at the same time.
+impl<'a> TrialLoad<'a> {
+    /// Returns the part of the load that is used: its window, or the last level of throughput if
+    /// the server got faster within the window and no other server was loaded at the same time.
     fn counted_load(
         &self,
         party: Party,
@@ -405,7 +422,7 @@ impl<'a> LoadJudge<'a> {
     }
 }
 
-/// The counted part of a load.
+/// The part of a load that is used for its result.
 struct CountedPart<'a> {
     record: Cow<'a, LoadRecord>,
     load: LoadResult,
@@ -474,7 +491,7 @@ mod tests {
             trial.has_wrong_responses()
         };
         assert!(has_wrong_responses(&[Code::IncorrectResponses, Code::Errors]));
-        for codes in [&LOSING[..], &[Code::SubjectFailed, Code::Errors]] {
+        for codes in [&MISSING_RESPONSES[..], &[Code::SubjectFailed, Code::Errors]] {
             assert!(!has_wrong_responses(codes), "{codes:?}");
         }
     }
@@ -485,7 +502,7 @@ mod tests {
         trial.valid = false;
         let caveat = |code, severity| Caveat::new(code, severity, String::new(), json!({}));
         trial.caveats = vec![caveat(Code::Errors, Severity::Invalid)];
-        assert!(trial.has_lost());
+        assert!(trial.has_lost_requests());
         for code in [
             Code::GeneratorBusy,
             Code::GeneratorCrowded,
@@ -495,19 +512,19 @@ mod tests {
         ] {
             trial.caveats.truncate(1);
             trial.caveats.push(caveat(code, Severity::Warning));
-            assert!(trial.has_lost(), "{code}: the server was at its limit, too");
+            assert!(trial.has_lost_requests(), "{code}: the server was at its limit, too");
             trial.caveats[1].severity = Severity::Invalid;
-            assert!(!trial.has_lost() && trial.is_inconclusive(), "{code}");
+            assert!(!trial.has_lost_requests() && trial.is_inconclusive(), "{code}");
             // Incorrect responses are the server's in any case.
             trial.caveats.push(caveat(Code::IncorrectResponses, Severity::Invalid));
-            assert!(trial.is_servers_fault() != FOREIGN.contains(&code), "{code}");
+            assert!(trial.is_servers_fault() != OTHER_PROGRAM_FAILED.contains(&code), "{code}");
         }
     }
 
     #[test]
-    fn error_share_is_relative_to_due_requests() {
+    fn error_share_is_relative_to_requests_of_window() {
         let mut load = fixture::result(&fixture::record(0), None);
-        assert_eq!(load.error_share(), 0.0, "no request was due");
+        assert_eq!(load.error_share(), 0.0, "the window had no request");
         (load.exchanges.scheduled, load.exchanges.failed) = (40, 7);
         (0..3).for_each(|_| load.outcomes.count(Outcome::UnexpectedBody));
         assert_eq!(load.error_share(), 0.25);

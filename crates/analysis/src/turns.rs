@@ -1,4 +1,7 @@
-//! Evaluates loads that took turns: their own time, their rounds, and the activity of idle servers.
+//! Evaluates loads that took turns: subjects run at the same time, and one after the other is
+//! loaded for a slice of time.
+//!
+//! Rates refer only to a load's own turns. The turns also show what a server does while it is idle.
 
 mod others_turns;
 
@@ -9,40 +12,40 @@ use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A trial whose load took turns with those of other subjects that ran at the same time.
+/// A trial whose load took turns with the loads of other subjects.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TurnsResult {
     /// Length of a turn.
     pub slice_s: f64,
-    /// When the load began, on the machine's monotonic clock: loads that began at the same instant
-    /// took turns with each other.
+    /// Start of the load, on the machine's monotonic clock. Loads with the same start took turns
+    /// with each other.
     pub began_ns: u64,
-    /// CPUs that the subject used in others' turns, without the first quarter of a turn after each
-    /// own one. `None`: its CPU time could not be read, or it had no rest that long.
+    /// CPUs that the subject used in other subjects' turns. A quarter of a turn after each of its
+    /// own turns is excluded. `None`: the CPU time could not be read, or no pause was that long.
     pub idle_cpus: Option<f64>,
-    /// `idle_cpus` as a share of the CPUs that it used in its own turns.
+    /// `idle_cpus` as a share of the CPUs that the subject used in its own turns.
     pub idle_share: Option<f64>,
-    /// CPU time used in all of others' turns, as a share of that in its own turns. CPU time per
-    /// request is higher by this share.
+    /// CPU time used in all turns of other subjects, as a share of the CPU time in its own turns.
+    /// CPU time per request is higher by this share.
     pub carried_share: Option<f64>,
-    /// Correct responses per second of the own turns, without the first quarter of each.
+    /// Correct responses per second of its own turns, without the first quarter of each turn.
     pub throughput_rps: Option<f64>,
     /// Rounds in order of time. Rounds with the same number are compared with each other.
     pub rounds: Vec<RoundResult>,
 }
 
-/// A round of turns: two of each subject, in mirrored order.
+/// A round of turns: two of each subject, in mirrored order (such as A, B, B, A).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RoundResult {
-    /// Correct responses per second of the own turns, without the first quarter of each.
+    /// Correct responses per second of the subject's own turns, without the first quarter of each
+    /// turn.
     pub throughput_rps: Option<f64>,
-    /// The subject's CPU time between the samples nearest to the round's edges, per response;
-    /// microseconds.
+    /// The subject's CPU time per response, between the samples nearest to the ends of the round.
     pub cpu_us_per_request: Option<f64>,
 }
 
-/// The first 1/4 of a turn is left out of comparisons, because caches still hold another server's
-/// data.
+/// The first 1/4 of a turn is excluded from comparisons, because caches still contain another
+/// server's data.
 const EDGE_FRACTION: u64 = 4;
 
 impl TurnsResult {
@@ -52,10 +55,10 @@ impl TurnsResult {
         let turns = Turns::from_record(record)?;
         let length_ns = turns.0.first().map(|(start, end)| end - start)?;
         let cpus = |within: &dyn Fn(u64, u64) -> bool| cpus_in(record, party, within);
-        // The middle is checked, too, because a turn may lie between two distant samples.
+        // The midpoint is checked, too, because a turn may lie between two distant samples.
         let is_idle = |at| turns.is_idle(at, length_ns / EDGE_FRACTION);
         let idle_cpus = cpus(&|from, to| [from, to, from.midpoint(to)].into_iter().all(is_idle));
-        // The sample at the end of a turn is taken slightly later.
+        // The sample of the end of a turn is taken slightly after that end.
         let busy_cpus = cpus(&|from, to| {
             turns.is_own(from)
                 && turns.is_own(from.midpoint(to))
@@ -83,8 +86,8 @@ impl TurnsResult {
     }
 }
 
-/// Returns the correct responses per second in each round of a load that took turns, as multiples
-/// of their mean. `None`: the load took no turns, or a round had no response.
+/// Returns the correct responses per second in each round of a load that took turns, divided by
+/// their mean. `None`: the load took no turns, or a round had no correct response.
 pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
     let turns = Turns::from_record(record)?;
     let rounds = turns.rounds(record.window_ns).map(|round| turns.inner_rate(record, round));
@@ -93,19 +96,20 @@ pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
     rates.iter().all(|rate| *rate > 0.0).then(|| rates.iter().map(|rate| rate / mean).collect())
 }
 
-/// Returns the record as if the load's turns had followed each other without a gap. Rates and
-/// curves then refer to its own time. Responses after a turn count for that turn.
+/// Returns the record with the time of other loads' turns removed, so that rates and curves refer
+/// to the load's own time. Responses after a turn are added to that turn.
 pub(crate) fn to_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     let Some(turns) = Turns::from_record(record) else { return Cow::Borrowed(record) };
     let closes = record.window_ns.1;
     // The drain begins when the window closes, regardless of turns.
     let own_time = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
+    // Instants before the load are unchanged.
     let on_clock =
         |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own_time(at));
     let mut samples: Vec<Sample> = Vec::new();
     for mut sample in others_turns::samples_without_others_turns(record, &turns) {
         sample.at_ns = on_clock(sample.at_ns);
-        // Between two turns only the last sample remains, because work after a turn belongs to it.
+        // Between two turns, only the last sample remains, because work after a turn belongs to it.
         if let Some(before) = samples.pop_if(|last| last.at_ns >= sample.at_ns) {
             copy_sockets(before, &mut sample);
         }
@@ -131,7 +135,8 @@ pub(crate) fn to_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     })
 }
 
-/// Returns silences in the load's own time, without those in others' turns.
+/// Returns the silences (periods without a complete response) in the load's own time, without
+/// silences in other loads' turns.
 fn own_silences(silences: &[Silence], own_time: impl Fn(u64) -> u64) -> Vec<Silence> {
     let silences_in_own_time = silences.iter().map(|s| Silence {
         start_ns: own_time(s.start_ns),
@@ -143,7 +148,7 @@ fn own_silences(silences: &[Silence], own_time: impl Fn(u64) -> u64) -> Vec<Sile
     silences_in_own_time.filter(|s| s.start_ns < s.end_ns).collect()
 }
 
-/// Copies the sockets, which are read in only one sample, to a later sample.
+/// Copies the sockets to a later sample, because they are read in only one sample.
 fn copy_sockets(before: Sample, sample: &mut Sample) {
     for used in before.parties.into_iter().filter(|used| used.sockets.is_some()) {
         if sample.party_use(used.party).is_some_and(|now| now.sockets.is_none()) {
@@ -152,69 +157,75 @@ fn copy_sockets(before: Sample, sample: &mut Sample) {
     }
 }
 
-/// Returns the intervals of the own turns and of the drain. Each includes the requests that ended
-/// in others' turns after it.
+/// Returns the intervals of the load's own turns and of the drain. Each includes the requests that
+/// ended in the other loads' turns after it.
 fn own_intervals(
     record: &LoadRecord,
     turns: &Turns<'_>,
     own_time: impl Fn(u64) -> u64,
 ) -> Vec<Interval> {
     let mut intervals: Vec<Interval> = Vec::new();
-    // Requests that ended in others' turns before the first own turn of a phase.
+    // Requests that ended in other loads' turns before the first own turn of a phase.
     let mut before: Option<Interval> = None;
     for interval in &record.intervals {
         let (start_ns, end_ns) = (own_time(interval.start_ns), own_time(interval.end_ns));
         let moved = Interval { start_ns, end_ns, ..interval.clone() };
         let is_own = interval.phase == Phase::Drain || turns.is_own(interval.start_ns);
-        match intervals.last_mut().filter(|last| last.phase == interval.phase) {
-            Some(last) if !is_own => last.extend(&moved),
-            _ if !is_own => match &mut before {
-                Some(before) if before.phase == moved.phase => before.extend(&moved),
-                _ => before = Some(moved),
-            },
-            _ => intervals.push(match before.take().filter(|before| before.phase == moved.phase) {
+        if is_own {
+            let own = match before.take().filter(|before| before.phase == moved.phase) {
                 Some(mut before) => {
                     before.extend(&moved);
                     before
                 }
                 None => moved,
-            }),
+            };
+            intervals.push(own);
+            continue;
+        }
+        match intervals.last_mut().filter(|last| last.phase == moved.phase) {
+            Some(last) => last.extend(&moved),
+            None => match &mut before {
+                Some(before) if before.phase == moved.phase => before.extend(&moved),
+                _ => before = Some(moved),
+            },
         }
     }
     intervals
 }
 
-/// The turns of a load, in order; nanoseconds since it began.
+/// Starts and ends of the turns of a load, in order, in nanoseconds since the load began.
 struct Turns<'a>(&'a [(u64, u64)]);
 
 impl<'a> Turns<'a> {
+    /// Returns the turns of a load; `None`: the load took no turns.
     fn from_record(record: &'a LoadRecord) -> Option<Self> {
         record.slices_ns.as_deref().filter(|slices| !slices.is_empty()).map(Turns)
     }
 
-    /// Returns the own time that has passed at an instant, nanoseconds.
+    /// Returns the time of the load's own turns until an instant, nanoseconds.
     fn own_ns(&self, at: u64) -> u64 {
         let passed = self.0.iter().take_while(|(start, _)| *start < at);
         passed.map(|(start, end)| at.min(*end) - start).sum()
     }
 
-    /// Returns the share of a stretch of time that belongs to others: 0 to 1.
+    /// Returns the share of a period that belongs to other loads' turns: 0 to 1.
     fn others_share(&self, from: u64, to: u64) -> f64 {
         let own_ns = self.own_ns(to).saturating_sub(self.own_ns(from));
         1.0 - own_ns as f64 / to.saturating_sub(from).max(1) as f64
     }
 
+    /// Whether an instant is in one of the load's own turns.
     fn is_own(&self, at: u64) -> bool {
         self.0.iter().any(|(start, end)| (*start..*end).contains(&at))
     }
 
-    /// Whether an instant is in another's turn, at least `since_ns` after the last own turn.
+    /// Whether an instant is in another load's turn, at least `since_ns` after the last own turn.
     fn is_idle(&self, at: u64, since_ns: u64) -> bool {
         let ends = self.0.iter().map(|(_, end)| *end).take_while(|end| *end <= at);
         !self.is_own(at) && ends.last().is_none_or(|end| at - end >= since_ns)
     }
 
-    /// Returns the edges of the rounds of the measured window, which consists of whole rounds.
+    /// Returns the start and end of each round of the measured window, which has only whole rounds.
     fn rounds(&self, (opens, closes): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
         let full_turns =
             self.0.iter().filter(|(start, end)| *start >= opens && *end <= closes).count() as u64;
@@ -223,9 +234,9 @@ impl<'a> Turns<'a> {
         (0..rounds).map(move |k| (opens + k * length_ns, opens + (k + 1) * length_ns))
     }
 
-    /// Returns the correct responses per second of the turns within a stretch of time, without the
-    /// first quarter of each turn. Responses after a turn are left out, too: on average they are as
-    /// many as are missing at its beginning.
+    /// Returns the correct responses per second of the own turns within a period, without the first
+    /// quarter of each turn. Responses after a turn are excluded, too. On average, as many
+    /// responses are missing at the beginning of a turn.
     fn inner_rate(&self, record: &LoadRecord, within: (u64, u64)) -> Option<f64> {
         let is_inner = |interval: &&Interval| {
             self.0.iter().any(|(start, end)| {
@@ -235,10 +246,11 @@ impl<'a> Turns<'a> {
         };
         let inner = || measured_intervals(record, within).filter(is_inner);
         let inner_ns: u64 = inner().map(|interval| interval.end_ns - interval.start_ns).sum();
-        let right: u64 = inner().map(Interval::correct_responses).sum();
-        (inner_ns > 0).then(|| right as f64 / (inner_ns as f64 / 1e9))
+        let correct: u64 = inner().map(Interval::correct_responses).sum();
+        (inner_ns > 0).then(|| correct as f64 / (inner_ns as f64 / 1e9))
     }
 
+    /// Returns the result of the round between two instants.
     fn round(&self, record: &LoadRecord, party: Party, (from, to): (u64, u64)) -> RoundResult {
         RoundResult {
             throughput_rps: self.inner_rate(record, (from, to)),
@@ -248,7 +260,7 @@ impl<'a> Turns<'a> {
 }
 
 /// Returns a party's CPU time per response between two instants (nanoseconds since the load began),
-/// in microseconds. CPU time is that between the nearest samples.
+/// in microseconds. CPU time is measured between the samples nearest to these instants.
 pub(crate) fn cpu_us_per_request(
     record: &LoadRecord,
     party: Party,
@@ -262,7 +274,7 @@ pub(crate) fn cpu_us_per_request(
     (responses > 0).then(|| cpu_ns as f64 / 1e3 / responses as f64)
 }
 
-/// Returns the measured intervals within a stretch of time.
+/// Returns the measured intervals within a period.
 pub(crate) fn measured_intervals(
     record: &LoadRecord,
     (from, to): (u64, u64),
@@ -271,7 +283,7 @@ pub(crate) fn measured_intervals(
     record.intervals.iter().filter(|interval| interval.phase == Phase::Measured).filter(within)
 }
 
-/// Returns the CPUs that a party used between neighbouring samples of the window, for the pairs of
+/// Returns the mean number of CPUs that a party used in the window, over the pairs of neighbouring
 /// samples that `is_selected` accepts.
 fn cpus_in(
     record: &LoadRecord,
@@ -293,7 +305,7 @@ fn cpus_in(
 
 /// Returns the CPU time of a party between two samples, nanoseconds.
 fn cpu_between(first: &Sample, last: &Sample, party: Party) -> Option<u64> {
-    // The difference is negative if a process ended that no other waited for.
+    // The difference is negative if a process ended for which no parent waited.
     last.party_use(party)?.cpu_ns()?.checked_sub(first.party_use(party)?.cpu_ns()?)
 }
 

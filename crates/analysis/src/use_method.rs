@@ -1,5 +1,6 @@
 //! Builds the table of the USE method for one trial: the utilisation, saturation and errors of
-//! every resource (Gregg 2013). Cells without a value state the reason.
+//! every resource (Gregg 2013). The table shows which resources were checked. A cell without a
+//! value states the reason.
 
 use dyno_archive::sample::ThreadState;
 use dyno_archive::syscall::UNNAMED;
@@ -10,7 +11,7 @@ use crate::metric::Unit;
 use crate::server::CallRates;
 use crate::trial::TrialResult;
 
-/// A resource.
+/// A row of the table: one resource.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct UseRow {
     pub resource: String,
@@ -24,7 +25,7 @@ pub struct UseRow {
 pub struct UseCell {
     pub value: Option<f64>,
     pub unit: Unit,
-    /// Meaning of the value; without a value, the reason why there is none.
+    /// Meaning of the value. Without a value: the reason why it is unknown.
     pub note: &'static str,
 }
 
@@ -38,15 +39,19 @@ fn cell(
     UseCell { value, unit, note: if value.is_some() { note_of_value } else { why_not } }
 }
 
+/// Returns a cell without a value.
 fn unknown(why_not: &'static str) -> UseCell {
     cell(None, Unit::Share, "", why_not)
 }
 
 const NOT_OBSERVED: &str = "the server was not observed";
 const NO_STATES: &str = "thread states were not observed (`--observe states`)";
-const NO_GROUP: &str = "there is no control group that counts it";
-const NO_PURPOSE: &str = "the purposes of futex calls are unknown without an eBPF program";
-const NO_COUNTER: &str = "the kernel does not count it here";
+const NO_GROUP: &str = "no cgroup counts this value";
+const NO_PURPOSE: &str =
+    "without an eBPF program, waits are not distinguished from other futex calls";
+const NO_COUNTER: &str = "the kernel did not report this value";
+const NOT_IN_LEVEL: &str = "unknown for the part of the window that this result uses";
+const MEAN_WAITING: &str = "threads waiting for a CPU (mean number)";
 
 /// Returns the table of a trial.
 #[must_use]
@@ -70,7 +75,7 @@ fn cpu(t: &TrialResult) -> UseRow {
         cell(
             mean_waiting(server.run_delay_s, server.window_s),
             Unit::Count,
-            "threads waiting for a CPU on average",
+            MEAN_WAITING,
             NO_COUNTER,
         ),
         cell(
@@ -78,7 +83,7 @@ fn cpu(t: &TrialResult) -> UseRow {
             Unit::Count,
             "periods throttled by the quota",
             if server.throttled_s.is_some() {
-                "it has no quota, and processes cannot read the machine's own errors"
+                "no CPU quota throttles the server, and dyno cannot read errors of the hardware"
             } else {
                 NO_GROUP
             },
@@ -92,9 +97,9 @@ fn mean_waiting(waited_s: Option<f64>, window_s: f64) -> Option<f64> {
 }
 
 fn thread(t: &TrialResult) -> UseRow {
-    let no_counter = || unknown("threads have no queue of their own and no errors");
+    let no_counter = || unknown("this value does not exist for a single thread");
     row(
-        "its busiest thread",
+        "the server's busiest thread",
         cell(t.server.busiest_thread_utilisation, Unit::Share, "of one CPU", NOT_OBSERVED),
         no_counter(),
         no_counter(),
@@ -124,17 +129,22 @@ fn memory(t: &TrialResult) -> UseRow {
 }
 
 fn disk(t: &TrialResult) -> UseRow {
-    let waited = t.server.working.as_ref().map(|working| working.share(ThreadState::Disk));
+    let waited = t.server.serving.as_ref().map(|serving| serving.share(ThreadState::Disk));
     row(
         "disks",
         cell(
             t.machine.disk_utilisation,
             Unit::Share,
-            "of the time the machine's busiest disk had work",
+            "utilisation of the machine's busiest disk",
             NO_COUNTER,
         ),
-        cell(waited, Unit::Share, "of their time serving threads waited for a disk", NO_STATES),
-        unknown("disks report no errors to processes"),
+        cell(
+            waited,
+            Unit::Share,
+            "of the serving threads' time was spent waiting for a disk",
+            NO_STATES,
+        ),
+        unknown("dyno cannot read errors of disks"),
     )
 }
 
@@ -148,21 +158,21 @@ fn network(t: &TrialResult) -> UseRow {
             t.machine.busiest_link.as_ref().map(|link| link.utilisation),
             Unit::Share,
             "of the capacity of the machine's busiest link",
-            "no network device reports its capacity; a network within one machine has none",
+            "no network device reports its capacity. Loopback and virtual devices have none.",
         ),
         cell(overflows, Unit::Count, "connections found the accept queue full", NO_COUNTER),
         cell(retransmitted, Unit::Count, "segments retransmitted", NO_COUNTER),
     )
 }
 
-/// Whether the purposes of futex calls are known. Perf events count these calls as `futex`, or
-/// without a name.
+/// Whether futex calls were counted by purpose, such as `futex(wait)`. Perf events count them as
+/// `futex`, or without a name.
 fn knows_futex_waits(calls: &CallRates) -> bool {
     !["futex", UNNAMED].iter().any(|name| calls.by_name.contains_key(*name))
 }
 
 fn locks(t: &TrialResult) -> UseRow {
-    let working = t.server.working.as_ref();
+    let serving = t.server.serving.as_ref();
     let calls = t.server.calls.as_ref();
     let waits = calls
         .filter(|calls| knows_futex_waits(calls))
@@ -171,9 +181,9 @@ fn locks(t: &TrialResult) -> UseRow {
     row(
         "locks",
         cell(
-            working.map(|working| working.share(ThreadState::Lock)),
+            serving.map(|serving| serving.share(ThreadState::Lock)),
             Unit::Share,
-            "of their time serving threads waited for each other, or for work",
+            "of the serving threads' time was spent waiting for other threads, or for work",
             NO_STATES,
         ),
         cell(waits, Unit::Count, "waits for another thread per response", why_not),
@@ -190,7 +200,7 @@ fn backends(t: &TrialResult) -> Vec<UseRow> {
             cell(
                 mean_waiting(server.run_delay_s, server.window_s),
                 Unit::Count,
-                "threads waiting for a CPU on average",
+                MEAN_WAITING,
                 NO_COUNTER,
             ),
             cell(
@@ -204,9 +214,9 @@ fn backends(t: &TrialResult) -> Vec<UseRow> {
     t.backends.iter().map(backend_row).collect()
 }
 
-/// Whether only the last level of throughput counts. The generator's use then covers a longer
-/// window.
-fn counts_last_level_only(t: &TrialResult) -> bool {
+/// Whether only the last level of throughput is used. If so, the generator's use covers a longer
+/// window than the throughput.
+fn uses_last_level_only(t: &TrialResult) -> bool {
     t.steadiness.as_ref().is_some_and(|steadiness| steadiness.counts_from_s.is_some())
 }
 
@@ -214,20 +224,20 @@ fn generator(t: &TrialResult) -> UseRow {
     let client = &t.load.client;
     row(
         "the generator",
-        cell(Some(client.headroom.need), Unit::Share, "of its CPU needed", ""),
+        cell(Some(client.headroom.need), Unit::Share, "of one CPU was needed", ""),
         cell(
             client
                 .run_delay_s
-                .filter(|_| t.load.duration_s > 0.0 && !counts_last_level_only(t))
+                .filter(|_| t.load.duration_s > 0.0 && !uses_last_level_only(t))
                 .map(|s| s / t.load.duration_s),
             Unit::Count,
-            "of its threads waiting for a CPU on average",
-            NO_COUNTER,
+            MEAN_WAITING,
+            if uses_last_level_only(t) { NOT_IN_LEVEL } else { NO_COUNTER },
         ),
         cell(
             Some(t.load.exchanges.dropped as f64),
             Unit::Count,
-            "requests dropped, because too many waited",
+            "requests dropped, because too many waited for a connection",
             "",
         ),
     )
@@ -271,7 +281,7 @@ mod tests {
     #[test]
     fn unobserved_use_cells_have_reasons() {
         let mut trial = five_block_report().trials.remove(0);
-        trial.server.working = None;
+        trial.server.serving = None;
         trial.server.network = None;
         let rows = use_table(&trial);
         let row_of = |name: &str| rows.iter().find(|row| row.resource == name).unwrap();

@@ -1,4 +1,5 @@
-//! Computes the accuracy of verdicts on servers with known bottlenecks: `dyno.validation/1`.
+//! Computes the accuracy of verdicts on servers with known bottlenecks, in the format
+//! `dyno.validation/1`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -18,7 +19,7 @@ pub enum User {
 }
 
 impl User {
-    /// Returns the name for people.
+    /// Returns the name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,10 +33,11 @@ impl User {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KnownStep {
     pub behaviour: String,
-    /// The load in words, such as `8 connections`.
+    /// Description of the load, such as `8 connections`.
     pub load: String,
     pub user: User,
-    /// The correct verdicts. The first names the true cause; the others are other names of it.
+    /// Correct verdicts. The first one is the true cause, and the others are acceptable
+    /// alternatives.
     #[serde(rename = "right")]
     pub correct_verdicts: Vec<Resource>,
     pub verdict: Resource,
@@ -43,15 +45,18 @@ pub struct KnownStep {
     pub sentence: String,
     pub evidence: Value,
     pub throughput_rps: f64,
-    /// CPUs that programs outside of the run used during the step. `None`: not measured.
+    /// Mean number of CPUs that programs outside of the run used during the step. `None`: not
+    /// measured.
     pub others_cpus: Option<f64>,
-    /// Caveats that make the step invalid. Empty: the step is valid.
+    /// Caveats that make the step invalid; empty: the step is valid.
     pub invalid: Vec<Code>,
-    /// Whether the machine is the true cause. The step is then judged even if it is invalid.
+    /// Whether the machine is the true cause. If so, the verdict is evaluated even if the step is
+    /// invalid.
     pub is_of_machine: bool,
 }
 
 impl KnownStep {
+    /// Compares the verdict of a trial with the correct verdicts.
     #[must_use]
     pub fn new(
         trial: &TrialResult,
@@ -80,43 +85,45 @@ impl KnownStep {
         }
     }
 
-    /// Whether the verdict counts.
+    /// Whether the verdict is evaluated.
     #[must_use]
-    pub fn is_judged(&self) -> bool {
+    pub fn is_evaluated(&self) -> bool {
         self.invalid.is_empty() || self.is_of_machine
     }
 
+    /// Whether the verdict is one of the correct verdicts.
     #[must_use]
     pub fn is_correct(&self) -> bool {
         self.correct_verdicts.contains(&self.verdict)
     }
 
+    /// Whether the verdict is wrong, and has high confidence.
     fn is_high_wrong(&self) -> bool {
         self.confidence == Confidence::High && !self.is_correct()
     }
 
-    /// Returns the true cause. `None`: no verdict counts as correct.
+    /// Returns the true cause; `None`: no verdict is correct.
     fn cause(&self) -> Option<Resource> {
         self.correct_verdicts.first().copied()
     }
 }
 
-/// CPUs used by other programs above which they are a second cause.
+/// Number of CPUs in use by other programs from which they are a second cause.
 const OTHERS_LIMIT: f64 = 0.2;
 
 /// Adds `other_programs` to the correct verdicts of a CPU-bound server if other programs use many
-/// CPUs, because the server would be faster with these CPUs.
+/// CPUs. With these CPUs, the server would be faster.
 fn add_other_programs(mut verdicts: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
     const USE_CPU: [Resource; 4] =
         [Resource::ServerCpu, Resource::ServerThread, Resource::Gc, Resource::Jit];
-    let wants_cpu = verdicts.iter().any(|resource| USE_CPU.contains(resource));
-    if wants_cpu && others_cpus >= OTHERS_LIMIT && !verdicts.contains(&Resource::OtherPrograms) {
+    let is_cpu_bound = verdicts.iter().any(|resource| USE_CPU.contains(resource));
+    if is_cpu_bound && others_cpus >= OTHERS_LIMIT && !verdicts.contains(&Resource::OtherPrograms) {
         verdicts.push(Resource::OtherPrograms);
     }
     verdicts
 }
 
-/// A behaviour that was not measured.
+/// A server behaviour that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotRun {
     pub behaviour: String,
@@ -141,45 +148,46 @@ pub struct MatrixCell {
 pub struct Validation {
     pub schema: &'static str,
     pub machine: String,
-    /// Steps whose verdicts are judged: the valid ones, and those whose true cause is the machine.
+    /// Number of evaluated steps: valid steps, and steps whose true cause is the machine.
     pub judged: usize,
-    /// Share of these whose verdict is correct. `None`: no verdict was judged.
+    /// Share of the evaluated steps whose verdict is correct; `None`: no step was evaluated.
     #[serde(rename = "right")]
     pub correct_share: Option<f64>,
-    /// Share of the correct verdicts that have high confidence. `None`: no verdict is correct.
+    /// Share of the correct verdicts that have high confidence; `None`: no verdict is correct.
     #[serde(rename = "right_high")]
     pub correct_high_share: Option<f64>,
-    /// Wrong verdicts with high confidence.
+    /// Number of wrong verdicts with high confidence.
     pub high_wrong: usize,
-    /// Steps that are not judged, because the report marks them as invalid.
+    /// Number of steps that are not evaluated, because they are invalid.
     pub invalid: usize,
     pub matrix: Vec<MatrixCell>,
-    /// Steps with wrong verdicts, those with high confidence first.
+    /// Steps with wrong verdicts, with high confidence first.
     pub wrong: Vec<KnownStep>,
     pub invalid_steps: Vec<KnownStep>,
     pub not_run: Vec<NotRun>,
 }
 
 impl Validation {
+    /// Computes the accuracy of the verdicts of all steps.
     #[must_use]
     pub fn new(machine: String, steps: Vec<KnownStep>, not_run: Vec<NotRun>) -> Validation {
-        let (judged, invalid_steps): (Vec<_>, Vec<_>) =
-            steps.into_iter().partition(KnownStep::is_judged);
-        let correct = judged.iter().filter(|step| step.is_correct());
-        let (correct, correct_high) = correct.fold((0, 0), |(correct, high), step| {
-            (correct + 1, high + usize::from(step.confidence == Confidence::High))
-        });
-        let matrix = matrix(&judged);
+        let (evaluated, invalid_steps): (Vec<_>, Vec<_>) =
+            steps.into_iter().partition(KnownStep::is_evaluated);
+        let correct: Vec<&KnownStep> = evaluated.iter().filter(|step| step.is_correct()).collect();
+        let correct_count = correct.len();
+        let correct_high_count =
+            correct.iter().filter(|step| step.confidence == Confidence::High).count();
+        let matrix = matrix(&evaluated);
         let (count, high_wrong) =
-            (judged.len(), judged.iter().filter(|step| step.is_high_wrong()).count());
-        let mut wrong: Vec<_> = judged.into_iter().filter(|step| !step.is_correct()).collect();
+            (evaluated.len(), evaluated.iter().filter(|step| step.is_high_wrong()).count());
+        let mut wrong: Vec<_> = evaluated.into_iter().filter(|step| !step.is_correct()).collect();
         wrong.sort_by_key(|step| rank(step.confidence));
         Validation {
             schema: SCHEMA,
             machine,
             judged: count,
-            correct_share: share(correct, count),
-            correct_high_share: share(correct_high, correct),
+            correct_share: share(correct_count, count),
+            correct_high_share: share(correct_high_count, correct_count),
             high_wrong,
             invalid: invalid_steps.len(),
             matrix,
@@ -190,6 +198,7 @@ impl Validation {
     }
 }
 
+/// Returns the share of a part: 0 to 1; `None`: the total is 0.
 fn share(part: usize, total: usize) -> Option<f64> {
     (total > 0).then(|| part as f64 / total as f64)
 }
@@ -203,9 +212,10 @@ const fn rank(confidence: Confidence) -> usize {
     }
 }
 
-fn matrix(judged: &[KnownStep]) -> Vec<MatrixCell> {
+/// Returns the confusion matrix of the evaluated steps.
+fn matrix(evaluated: &[KnownStep]) -> Vec<MatrixCell> {
     let mut cells: Vec<MatrixCell> = Vec::new();
-    for step in judged {
+    for step in evaluated {
         let Some(cause) = step.cause() else { continue };
         let (verdict, confidence) = (step.verdict, step.confidence);
         let is_same =
@@ -249,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn validation_shares_are_of_judged_and_correct_steps() {
+    fn validation_shares_are_of_evaluated_and_correct_steps() {
         let invalid =
             KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Unknown, Low) };
         let all = validation(vec![
@@ -282,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_steps_are_not_judged() {
+    fn invalid_steps_are_not_evaluated() {
         let invalid =
             KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Workers, High) };
         let all = validation(vec![invalid]);
@@ -294,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_steps_with_machine_as_cause_are_judged() {
+    fn invalid_steps_with_machine_as_cause_are_evaluated() {
         let invalid = vec![Code::GeneratorBusy];
         let step = KnownStep { invalid, is_of_machine: true, ..step(&[Unknown], Workers, High) };
         let all = validation(vec![step]);

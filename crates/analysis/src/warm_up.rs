@@ -1,4 +1,5 @@
-//! Computes the result of the warm-up of each start, for reports.
+//! Computes the result of the warm-up of each start, so that reports can show how long it took and
+//! why it ended.
 
 use dyno_archive::start::{PartStart, WarmUpEnd, WarmUpSlice};
 use schemars::JsonSchema;
@@ -9,14 +10,14 @@ use crate::steady_state::{self, WarmUpEvidence};
 /// The warm-up of one start of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WarmUpResult {
-    /// Counted from 1.
+    /// Number of the repeat, counted from 1.
     pub repeat: u32,
     pub took_s: f64,
     pub ended: WarmUpEnd,
-    /// Whether it was judged by throughput and CPU time per request, rather than by throughput
-    /// alone.
+    /// Whether both throughput and CPU time per request decided when the server was warm. If not,
+    /// throughput alone decided.
     pub judged_by_cpu: bool,
-    /// Requests without a correct response, over all workloads. They are in no number of a step.
+    /// Requests without a correct response, over all workloads. The steps' numbers exclude them.
     pub failed: u64,
     pub slices: Vec<WarmUpPoint>,
 }
@@ -28,7 +29,7 @@ pub struct WarmUpPoint {
     pub workload: usize,
     /// Index among the plan's steps.
     pub step: usize,
-    /// Since the warm-up began, in seconds.
+    /// Seconds since the warm-up began.
     pub start_s: f64,
     pub end_s: f64,
     pub throughput_rps: f64,
@@ -38,8 +39,8 @@ pub struct WarmUpPoint {
     pub jit_share: Option<f64>,
 }
 
-/// Returns the warm-ups of an arm's starts, in order of time. `parts`: each with its repeat,
-/// counted from 1.
+/// Returns the warm-ups of an arm's starts, in order of time. `parts`: the arm's part of each
+/// start, with its repeat counted from 1.
 #[must_use]
 pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
     let result = |(repeat, part): &(u32, &PartStart)| {
@@ -57,7 +58,7 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
     parts.iter().filter_map(result).collect()
 }
 
-/// Computes the point of a slice.
+/// Converts a slice of the archive to a point for reports.
 #[must_use]
 pub fn point(slice: &WarmUpSlice) -> WarmUpPoint {
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_without_cpu_time_is_judged_by_throughput() {
+    fn warm_up_without_cpu_time_uses_throughput() {
         let start = warm_up(WarmUpEnd::Steady, 0, None);
         assert!(!results(&[(1, start.subject().unwrap())])[0].judged_by_cpu);
     }

@@ -20,7 +20,7 @@ use crate::turns::{RoundResult, TurnsResult};
 /// Minimum number of intervals for levels to be distinguished from noise.
 pub const MIN_INTERVALS: usize = 10;
 
-/// Minimum share of the window that the highest level must last at its end to count as a level.
+/// Minimum share of the window that the last level must cover for the pattern [`Pattern::WarmUp`].
 const MIN_LAST_SHARE: f64 = 0.2;
 
 /// Minimum relative difference between two levels.
@@ -34,7 +34,7 @@ const MIN_PIECE_INTERVALS: usize = 3;
 /// correlated.
 const PENALTY: f64 = 4.0;
 
-/// Minimum assumed noise, as a share, because constant values would have no noise.
+/// Minimum noise, as a share. It is used for constant values, which show no noise.
 const MIN_NOISE: f64 = 0.003;
 
 /// Levels of throughput within the measured window.
@@ -45,10 +45,10 @@ pub struct Steadiness {
     pub pieces: Vec<Piece>,
     /// Level of the last piece, as a multiple of the first.
     pub last_to_first: f64,
-    /// Levels of the CPU time per response; `None`: unknown for every interval.
+    /// Levels of the CPU time per response; `None`: unknown in some interval.
     pub cost: Option<CostSteadiness>,
-    /// Instant from which the window counts, since the load began: if a server got faster, only its
-    /// last level is used. `None`: all of it counts.
+    /// Instant from which the window is used, in seconds since the load began: if a server got
+    /// faster, only its last level is used. `None`: the whole window is used.
     pub counts_from_s: Option<f64>,
     /// Standard deviation of the intervals around their levels, in logarithms.
     #[serde(skip)]
@@ -56,7 +56,7 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// Sets the instant from which the window counts, nanoseconds since the load began.
+    /// Sets the instant from which the window is used, nanoseconds since the load began.
     pub(crate) fn with_counted_start(self, from_ns: Option<u64>) -> Steadiness {
         Steadiness { counts_from_s: from_ns.map(|ns| ns as f64 / 1e9), ..self }
     }
@@ -71,11 +71,11 @@ pub enum Pattern {
     Flat,
     /// Ends on its highest level.
     WarmUp,
-    /// It rose to the end, and its highest level lasts less than a fifth of the window.
+    /// No steady level: ends on its highest level, which lasts less than a fifth of the window.
     None,
     /// Ends below an earlier level.
     Slowdown,
-    /// Goes up and down again.
+    /// Changes between rising and falling at least twice.
     Cyclic,
 }
 
@@ -89,7 +89,8 @@ pub struct Piece {
     pub throughput_rps: f64,
 }
 
-/// Levels of the CPU time per response within the measured window. A fall counts as warm-up.
+/// Levels of the CPU time per response within the measured window. A fall of the cost has the
+/// pattern [`Pattern::WarmUp`].
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostSteadiness {
     pub pattern: Pattern,
@@ -156,16 +157,17 @@ pub(crate) fn rounds(
 /// Finds the levels of throughput; `None`: too few intervals, or too many without a response.
 #[must_use]
 pub(crate) fn steadiness(intervals: &[IntervalValues]) -> Option<Steadiness> {
-    let rates: Vec<f64> = intervals.iter().map(|one| one.throughput_rps).collect();
+    let rates: Vec<f64> = intervals.iter().map(|interval| interval.throughput_rps).collect();
     let piece = |(start_s, end_s, throughput_rps)| Piece { start_s, end_s, throughput_rps };
     let Fit { pieces, noise } = fit(intervals, &rates)?;
     let pieces: Vec<Piece> = pieces.into_iter().map(piece).collect();
     let levels: Vec<(f64, f64)> =
         pieces.iter().map(|p| (p.throughput_rps, p.end_s - p.start_s)).collect();
+    let (first_level, last_level) = (levels[0].0, levels[levels.len() - 1].0);
     Some(Steadiness {
         pattern: pattern(&levels),
-        last_to_first: levels[levels.len() - 1].0
-            / levels[0].0.max(half_response_rate(&intervals[0])),
+        // The first level may be 0.
+        last_to_first: last_level / first_level.max(half_response_rate(&intervals[0])),
         pieces,
         cost: cost(intervals),
         counts_from_s: None,
@@ -173,12 +175,13 @@ pub(crate) fn steadiness(intervals: &[IntervalValues]) -> Option<Steadiness> {
     })
 }
 
+/// Finds the levels of the CPU time per response. `None`: unknown in some interval.
 fn cost(intervals: &[IntervalValues]) -> Option<CostSteadiness> {
     let mut costs: Vec<f64> = Vec::with_capacity(intervals.len());
-    for one in intervals {
+    for interval in intervals {
         // An interval without a response has no cost per request, so the previous cost is used.
-        let before = costs.last().copied().filter(|_| one.throughput_rps == 0.0);
-        costs.push(before.or(one.cpu_us_per_request)?);
+        let before = costs.last().copied().filter(|_| interval.throughput_rps == 0.0);
+        costs.push(before.or(interval.cpu_us_per_request)?);
     }
     let Fit { pieces, noise } = fit(intervals, &costs)?;
     let piece =
@@ -204,7 +207,7 @@ pub(crate) fn fit(intervals: &[IntervalValues], values: &[f64]) -> Option<Fit> {
     if logs.len() < MIN_INTERVALS || logs.iter().any(|log| !log.is_finite()) {
         return None;
     }
-    let ends = levels(&logs);
+    let ends = piece_ends(&logs);
     let ranges: Vec<Range<usize>> = [0]
         .into_iter()
         .chain(ends.iter().copied())
@@ -222,11 +225,11 @@ pub(crate) fn fit(intervals: &[IntervalValues], values: &[f64]) -> Option<Fit> {
     Some(Fit { pieces: ranges.iter().map(piece).collect(), noise: spread(&logs, &ranges) })
 }
 
-/// Largest share of intervals without a response. More of them mean that intervals are too short
-/// for the rate, unless the others have [`MIN_RESPONSES`] responses.
+/// Largest share of intervals without a response. With more of them, intervals are too short for
+/// the rate, except if the others have [`MIN_RESPONSES`] responses.
 const MAX_EMPTY_SHARE: f64 = 0.2;
 
-/// Minimum median number of responses per interval at which an empty interval is not due to chance.
+/// An empty interval is not due to chance if the median interval has at least this many responses.
 const MIN_RESPONSES: f64 = 20.0;
 
 /// Returns the throughput of an interval with half a response, requests per second.
@@ -266,7 +269,7 @@ fn spread(logs: &[f64], pieces: &[Range<usize>]) -> f64 {
 }
 
 /// Returns the ends of the pieces with different levels.
-fn levels(logs: &[f64]) -> Vec<usize> {
+fn piece_ends(logs: &[f64]) -> Vec<usize> {
     let noise = noise(logs).max(MIN_NOISE);
     let penalty = PENALTY * noise * noise * (logs.len() as f64).ln();
     let mut ends =
@@ -327,13 +330,12 @@ fn pattern(levels: &[(f64, f64)]) -> Pattern {
         .windows(3)
         .filter(|three| (three[1] - three[0]) * (three[2] - three[1]) < 0.0)
         .count();
+    let ends_highest = last >= highest / (1.0 + MIN_LEVEL_DIFFERENCE);
     match rates.len() {
         1 => Pattern::Flat,
         _ if direction_changes >= 2 => Pattern::Cyclic,
-        _ if last >= highest / (1.0 + MIN_LEVEL_DIFFERENCE) && last_share < MIN_LAST_SHARE => {
-            Pattern::None
-        }
-        _ if last >= highest / (1.0 + MIN_LEVEL_DIFFERENCE) => Pattern::WarmUp,
+        _ if ends_highest && last_share < MIN_LAST_SHARE => Pattern::None,
+        _ if ends_highest => Pattern::WarmUp,
         _ => Pattern::Slowdown,
     }
 }
@@ -392,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn single_stall_does_not_count_as_level() {
+    fn single_stall_is_no_level() {
         let mut rates = vec![1000.0; 20];
         rates[7] = 100.0;
         assert_eq!(steadiness(&intervals(&rates)).unwrap().pattern, Pattern::Flat);

@@ -1,4 +1,4 @@
-//! Summarizes the traffic between a subject and the generator, protocol by protocol.
+//! Summarizes the network traffic between a subject and the generator, protocol by protocol.
 
 use dyno_archive::Protocol;
 use dyno_archive::protocol;
@@ -10,11 +10,11 @@ use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
 /// Keys of the metrics that are shown for every protocol.
-pub const SEGMENTS: [&str; 4] =
+pub const COMMON_METRICS: [&str; 4] =
     ["segments_per_response", "bytes_in_per_response", "bytes_out_per_response", "retransmits"];
 
-/// Keys of the metrics that are shown for HTTP/2 in addition.
-pub const FRAMES: [&str; 8] = [
+/// Keys of further metrics that are shown only for HTTP/2.
+pub const HTTP2_METRICS: [&str; 8] = [
     "frames_per_response",
     "frames_per_segment",
     "http2_segments_per_response",
@@ -25,8 +25,8 @@ pub const FRAMES: [&str; 8] = [
     "requests_retried",
 ];
 
-/// One arm with one protocol, over all its trials, valid or not, because the bytes that a server
-/// sends do not depend on the quality of the load.
+/// Traffic of one arm with one protocol. Invalid trials are included, because the bytes that a
+/// server sends do not depend on the quality of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WireResult {
     /// Name of the arm.
@@ -34,7 +34,7 @@ pub struct WireResult {
     #[serde(flatten, with = "protocol::keys")]
     #[schemars(with = "protocol::keys::ProtocolKeys")]
     pub protocol: Protocol,
-    /// Number of its trials with this protocol.
+    /// Number of the arm's trials with this protocol.
     pub trials: usize,
     /// Metrics by key, each with one value per trial in which it is known.
     pub metrics: Ratios,
@@ -54,6 +54,7 @@ pub fn wire(trials: &[TrialResult]) -> Vec<WireResult> {
     groups.into_iter().map(|((_, protocol), group)| wire_result(protocol, &group)).collect()
 }
 
+/// Summarizes the traffic of one arm with one protocol.
 fn wire_result(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
     let summarize = |key: &str| {
         let metric = Metric::from_key(key);
@@ -63,9 +64,9 @@ fn wire_result(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
         subject: trials[0].subject_id.clone(),
         protocol,
         trials: trials.len(),
-        metrics: SEGMENTS
+        metrics: COMMON_METRICS
             .into_iter()
-            .chain(FRAMES)
+            .chain(HTTP2_METRICS)
             .map(summarize)
             .filter(|(_, q)| !q.values.is_empty())
             .collect(),
@@ -92,7 +93,7 @@ mod tests {
             .chain([(last_subject.as_str(), Protocol::H2c, 1)])
             .collect();
         assert_eq!(rows, expected);
-        // Invalid trials count as well.
+        // Invalid trials are included.
         assert_eq!(results[1].metrics["bytes_in_per_response"].values.len(), 20);
     }
 }

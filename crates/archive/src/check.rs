@@ -1,8 +1,8 @@
-//! Checks that a run is consistent. Archives are shared between users, so one may be damaged, mixed
-//! from two runs or made by hand. Such an archive is refused here, with the reason.
+//! Checks that a run is consistent. Users share archives, and an archive may be damaged, mixed from
+//! two runs or edited by hand. This module refuses such an archive, with the reason.
 //!
-//! Later code therefore need not expect an invalid index, an interval that ends before it begins,
-//! or a sum that overflows.
+//! Later code can therefore rely on valid indices, on intervals that end after they begin, and on
+//! sums that do not overflow.
 
 mod books;
 mod counters;
@@ -53,7 +53,7 @@ pub(crate) fn check_header(header: &RunHeader) -> FileCheck {
     if let Some(search) = &plan.search {
         if !(search.width > 0.0 && search.width <= 1.0) {
             return Err(format!(
-                "the width of the search is {}, and must be above 0 and at most 1",
+                "`search.width` is {}, but must be above 0 and at most 1",
                 search.width
             ));
         }
@@ -72,7 +72,9 @@ fn check_arm_limits(arm: &Arm) -> FileCheck {
     check_positive(&format!("`limits.cpus` of arm {name:?}"), arm.conditions.limits.cpus)?;
     if let Some(level) = arm.level.filter(|level| !level.is_finite() || level.abs() > COUNT as f64)
     {
-        return Err(format!("the level of arm {name:?} is {level}"));
+        return Err(format!(
+            "the level of arm {name:?} is {level}, but must be between -{COUNT} and {COUNT}"
+        ));
     }
     let threads = arm.conditions.load.threads.unwrap_or(1);
     check_maximum(
@@ -105,7 +107,8 @@ fn check_indices(plan: &Plan) -> FileCheck {
         check_unique(&format!("arms of launch {i}"), launch.arms.iter())?;
         if launch.block >= plan.repeats {
             return Err(format!(
-                "launch {i} is of block {}, but the plan has only {} repeats",
+                "launch {i} belongs to block {}, but the plan has only {} blocks (repeats), and \
+                 the first has number 0",
                 launch.block, plan.repeats
             ));
         }
@@ -115,7 +118,7 @@ fn check_indices(plan: &Plan) -> FileCheck {
         check_index(&owner(), "launch", trial.launch, plan.launches.len())?;
         if !plan.launches[trial.launch].arms.contains(&trial.arm) {
             return Err(format!(
-                "{} is of arm {}, which launch {} does not have",
+                "{} loads arm (server variant) {}, but launch {} does not start this arm",
                 owner(),
                 trial.arm,
                 trial.launch
@@ -137,8 +140,8 @@ fn check_step(index: usize, step: &Step) -> FileCheck {
     let in_flight = factors.into_iter().try_fold(1u32, u32::checked_mul);
     if in_flight.is_none_or(|n| n == 0 || n > IN_FLIGHT) {
         return Err(format!(
-            "step {index} has {} connections × {} streams × pipeline depth {}, which is 0 or above \
-             the limit",
+            "step {index} has {} connections × {} streams × pipeline depth {}: the product is 0 or \
+             above the limit of {IN_FLIGHT}",
             factors[0], factors[1], factors[2]
         ));
     }
@@ -149,11 +152,11 @@ fn check_step(index: usize, step: &Step) -> FileCheck {
         Arrivals::Shaped { segments, .. } => {
             let is_rate = |r: f64| r.is_finite() && r >= 0.0;
             let is_valid = |s: &Segment| is_rate(s.from_rate) && is_rate(s.to_rate);
-            segments
-                .iter()
-                .all(is_valid)
-                .then_some(())
-                .ok_or(format!("a rate of step {index} is negative or not finite"))
+            if segments.iter().all(is_valid) {
+                Ok(())
+            } else {
+                Err(format!("a rate of step {index} is negative or not finite"))
+            }
         }
     }
 }
@@ -167,7 +170,9 @@ pub(crate) fn check_start(plan: &Plan, start: &StartRecord) -> FileCheck {
     if let (Some(began_ns), Some(ended_ns)) = (start.began_ns, start.ended_ns)
         && began_ns > ended_ns
     {
-        return Err(format!("the start ends at {ended_ns} ns, before it begins at {began_ns} ns"));
+        return Err(format!(
+            "`ended_ns` is {ended_ns}, but must not be less than `began_ns`, which is {began_ns}"
+        ));
     }
     let launch = &plan.launches[start.launch];
     start
@@ -214,20 +219,24 @@ pub(crate) fn check_trial(
         return check_index("this file", "trial", trial.trial, plan.trials.len());
     };
     let Some(start) = starts.iter().find(|s| s.start == trial.start) else {
-        return Err(format!("the trial belongs to start {}, which does not exist", trial.start));
+        return Err(format!(
+            "the trial belongs to start {} of a server, but the run has no record of this start",
+            trial.start
+        ));
     };
     if start.launch != planned.launch {
         return Err(format!(
-            "trial {} belongs to launch {}, but start {} of the trial belongs to launch {}",
+            "trial {} is planned for launch {}, but it was measured in start {}, which belongs to \
+             launch {}",
             trial.trial, planned.launch, start.start, start.launch
         ));
     }
-    check_instants(start, trial.trial, (trial.load.began_ns, trial.load.window_ns))?;
+    check_instants(start, trial.trial, trial.load.began_ns, trial.load.window_ns)?;
     for used in trial.load.samples.iter().flat_map(|s| &s.parties) {
         check_party("a sample", plan, &plan.launches[planned.launch], used.party)?;
     }
     check_positive(
-        "`throughput_rps` of its ceiling",
+        "`throughput_rps` of the trial's ceiling",
         trial.ceiling.as_ref().map(|c| c.throughput_rps),
     )?;
     check_load(&trial.load, version >= FIRST_WITH_AGES)?;
@@ -245,17 +254,19 @@ pub(crate) fn check_trial(
 fn check_instants(
     start: &StartRecord,
     trial: usize,
-    (began_ns, window_ns): (u64, (u64, u64)),
+    began_ns: u64,
+    window_ns: (u64, u64),
 ) -> FileCheck {
-    // The server ended before the load began, which therefore has no instants.
+    // A load that never began, because its server had ended, has no instants.
     if (began_ns, window_ns) == (0, (0, 0)) {
         return Ok(());
     }
-    let closed_ns = began_ns.saturating_add(window_ns.1);
+    let (_, closes) = window_ns;
+    let closed_ns = began_ns.saturating_add(closes);
     let outside = |position: &str, instant_ns: u64| {
         Err(format!(
-            "the load of trial {trial}, from {began_ns} to {closed_ns} ns, is not within start {}, \
-             which {position} at {instant_ns} ns",
+            "the load of trial {trial} took place from {began_ns} to {closed_ns} ns, but start {} \
+             of its server {position} at {instant_ns} ns",
             start.start
         ))
     };
@@ -272,9 +283,9 @@ fn check_frame(frame: &Frame) -> FileCheck {
 
 /// Checks that a name from an archive has one line, because reports print it in line-based files.
 fn check_one_line(name: &str) -> FileCheck {
-    check_maximum("the length of a name in it", name.len() as u64, FUNCTION_NAME_BYTES as u64)?;
+    check_maximum("the length of a name in bytes", name.len() as u64, FUNCTION_NAME_BYTES as u64)?;
     if name.chars().any(char::is_control) {
-        Err("a name in it has control characters".into())
+        Err("a name has control characters".into())
     } else {
         Ok(())
     }
@@ -282,28 +293,28 @@ fn check_one_line(name: &str) -> FileCheck {
 
 /// Checks a profile. `trials`: number of trials of the plan.
 pub(crate) fn check_profile(trials: usize, profile: &ProfileRecord) -> FileCheck {
-    check_index("it", "trial", profile.trial, trials)?;
-    check_maximum("its length", profile.length_ns, DURATION_NS)?;
-    check_maximum("its responses", profile.responses, COUNT)?;
-    check_maximum("its CPU time", profile.cpu_ns.unwrap_or(0), SINCE_BOOT)?;
+    check_index("the profile", "trial", profile.trial, trials)?;
+    check_maximum("`length_ns` of the profile", profile.length_ns, DURATION_NS)?;
+    check_maximum("`answers` of the profile", profile.responses, COUNT)?;
+    check_maximum("`cpu_ns` of the profile", profile.cpu_ns.unwrap_or(0), SINCE_BOOT)?;
     profile.frames.iter().try_for_each(check_frame)?;
     for stacks in [&profile.running, &profile.waiting] {
-        check_maximum("the period of its stacks", stacks.period_ns, DURATION_NS)?;
-        check_maximum("its stacks", stacks.stacks.len() as u64, SAMPLES as u64)?;
+        check_maximum("`period_ns` of the stacks", stacks.period_ns, DURATION_NS)?;
+        check_maximum("the number of stacks", stacks.stacks.len() as u64, SAMPLES as u64)?;
         // The sums of samples and of their times must not overflow.
         let samples =
             stacks.stacks.iter().try_fold(stacks.lost, |sum, stack| sum.checked_add(stack.samples));
         let time = samples.and_then(|samples| samples.checked_mul(stacks.period_ns));
-        check_maximum(
-            "the time that its samples represent",
-            time.unwrap_or(u64::MAX),
-            i64::MAX as u64,
-        )?;
+        check_maximum("the total time of the samples", time.unwrap_or(u64::MAX), i64::MAX as u64)?;
         for stack in &stacks.stacks {
-            check_maximum("the frames of a stack", stack.frames.len() as u64, STACK_FRAMES as u64)?;
+            check_maximum(
+                "the number of frames of a stack",
+                stack.frames.len() as u64,
+                STACK_FRAMES as u64,
+            )?;
             let mut frames = stack.frames.iter();
             frames.try_for_each(|frame| {
-                check_index("a stack of it", "frame", *frame as usize, profile.frames.len())
+                check_index("a stack", "frame", *frame as usize, profile.frames.len())
             })?;
             [&stack.thread, &stack.process]
                 .into_iter()
@@ -315,18 +326,25 @@ pub(crate) fn check_profile(trials: usize, profile: &ProfileRecord) -> FileCheck
 
 /// Checks a search. `trials`: number of trials of the plan.
 pub(crate) fn check_search(trials: usize, search: &SearchRecord) -> FileCheck {
-    check_index("it", "trial", search.trial, trials)?;
+    check_index("the search", "trial", search.trial, trials)?;
     check_search_loads(search)
 }
 
 /// Checks the loads of a search.
 pub(crate) fn check_search_loads(search: &SearchRecord) -> FileCheck {
-    check_maximum("its loads", search.loads.len() as u64, SEARCH_LOADS as u64)?;
+    check_maximum(
+        "the number of loads of the search",
+        search.loads.len() as u64,
+        SEARCH_LOADS as u64,
+    )?;
     for search_load in &search.loads {
         if !SEARCH_RATES.contains(&search_load.rate) {
             return Err(format!(
-                "a load has the rate {}, which is outside of the limits",
-                search_load.rate
+                "a load of the search has a rate of {} requests per second, but the rate must be \
+                 from {} to {}",
+                search_load.rate,
+                SEARCH_RATES.start(),
+                SEARCH_RATES.end()
             ));
         }
         check_load(&search_load.load, true)?;
@@ -336,8 +354,8 @@ pub(crate) fn check_search_loads(search: &SearchRecord) -> FileCheck {
 }
 
 impl LoadRecord {
-    /// Returns in which way the record contradicts itself, so that an archive with it could not be
-    /// read. `None`: it does not.
+    /// Returns how the record contradicts itself. An archive with such a record could not be read.
+    /// `None`: the record is consistent.
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         check_load(self, true).err()
@@ -348,7 +366,9 @@ impl LoadRecord {
 fn check_load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     let (opens, closes) = load.window_ns;
     if opens > closes {
-        return Err(format!("the window begins at {opens} ns, after its end at {closes} ns"));
+        return Err(format!(
+            "the measured window begins at {opens} ns, after its end at {closes} ns"
+        ));
     }
     check_maximum("the number of intervals", load.intervals.len() as u64, INTERVALS as u64)?;
     check_maximum("the number of samples", load.samples.len() as u64, SAMPLES as u64)?;
@@ -366,13 +386,17 @@ fn check_load(load: &LoadRecord, has_ages: bool) -> FileCheck {
 
 fn check_slices(load: &LoadRecord, turns: &[(u64, u64)]) -> FileCheck {
     check_maximum("the number of turns", turns.len() as u64, INTERVALS as u64)?;
-    if !turns.iter().all(|(start, end)| start < end) || !turns.is_sorted_by(|a, b| a.1 <= b.0) {
-        return Err("the turns are not in order".into());
+    let is_ordered = turns.is_sorted_by(|(_, end), (next_start, _)| end <= next_start);
+    if !is_ordered || !turns.iter().all(|(start, end)| start < end) {
+        return Err("the turns (time slices with load) overlap, have no length, or are not in \
+                    order of time"
+            .into());
     }
     let (_, closes) = load.window_ns;
     if let Some((start, end)) = turns.iter().find(|(_, end)| *end > closes) {
         return Err(format!(
-            "a turn from {start} to {end} ns extends beyond the window, which ends at {closes} ns"
+            "a turn (time slice with load) from {start} to {end} ns extends beyond the measured \
+             window, which ends at {closes} ns"
         ));
     }
     Ok(())
@@ -385,13 +409,16 @@ fn check_intervals(all: &[Interval]) -> FileCheck {
             i.start_ns, i.end_ns
         ));
     }
-    let is_sorted = all.is_sorted_by_key(|i| i.start_ns);
-    is_sorted.then_some(()).ok_or("the intervals are not in order".into())
+    if all.is_sorted_by_key(|i| i.start_ns) {
+        Ok(())
+    } else {
+        Err("the intervals are not in order of time".into())
+    }
 }
 
 fn check_samples(all: &[Sample]) -> FileCheck {
     if !all.is_sorted_by_key(|s| s.at_ns) {
-        return Err("the samples are not in order".into());
+        return Err("the samples are not in order of time".into());
     }
     all.iter().try_for_each(|sample| {
         check_unique("parties of a sample", sample.parties.iter().map(|p| p.party))?;
@@ -409,7 +436,7 @@ fn check_samples(all: &[Sample]) -> FileCheck {
     })
 }
 
-/// Checks that no value occurs twice. `name`: noun for the values, in the plural.
+/// Checks that no value occurs twice. `name`: the plural noun for the values.
 pub(crate) fn check_unique<T: Ord + std::fmt::Debug>(
     name: &str,
     values: impl Iterator<Item = T>,
@@ -417,7 +444,7 @@ pub(crate) fn check_unique<T: Ord + std::fmt::Debug>(
     let mut distinct = BTreeSet::new();
     for value in values {
         if distinct.contains(&value) {
-            return Err(format!("two {name} are {value:?}"));
+            return Err(format!("the list of {name} has {value:?} twice"));
         }
         distinct.insert(value);
     }
@@ -455,7 +482,7 @@ fn check_fraction(field: &str, n: f64) -> FileCheck {
     if (0.0..=max).contains(&n) {
         Ok(())
     } else {
-        Err(format!("`{field}` is {n}, and must be 0 to {max}"))
+        Err(format!("`{field}` is {n}, but must be 0 to {max}"))
     }
 }
 
@@ -464,11 +491,12 @@ fn field_limit(field: &str) -> u64 {
     match field {
         // Archives of earlier versions have CPU times of the machine since its start.
         "busy_ns" | "idle_ns" | "steal_ns" => CPU_TIME_SINCE_BOOT,
+        // Instants, and sums of time over connections, threads or CPUs.
         "interrupt_ns" | "kernel_threads_ns" => INSTANT_NS,
         "at_ns" | "began_ns" | "before_ns" | "others_ns" | "in_flight_ns" | "window_limited_ns"
         | "buffer_limited_ns" | "running_ns" | "runnable_ns" | "lock_ns" | "network_ns"
         | "disk_ns" | "sleep_ns" | "other_ns" | "user_ns" | "sys_ns" => INSTANT_NS,
-        // Counted since the machine was started, or summed over its CPUs.
+        // Counted since the machine was started, or summed over its CPUs or over calls.
         "cpu_ns"
         | "memory_ns"
         | "io_ns"
@@ -493,17 +521,19 @@ fn check_index(owner: &str, target: &str, index: usize, count: usize) -> FileChe
     if index < count {
         return Ok(());
     }
-    Err(format!("{owner} refers to {target} {index}, and only {count} exist, counted from 0"))
+    Err(format!(
+        "{owner} refers to {target} {index}, but only {count} exist, and the first has number 0"
+    ))
 }
 
 fn check_maximum(name: &str, n: u64, max: u64) -> FileCheck {
-    if n <= max { Ok(()) } else { Err(format!("{name} is {n}, and must be at most {max}")) }
+    if n <= max { Ok(()) } else { Err(format!("{name} is {n}, but must be at most {max}")) }
 }
 
 fn check_positive(name: &str, value: Option<f64>) -> FileCheck {
     match value {
         Some(v) if !(v.is_finite() && v > 0.0) => {
-            Err(format!("{name} is {v}, and must be above 0"))
+            Err(format!("{name} is {v}, but must be above 0"))
         }
         _ => Ok(()),
     }
@@ -519,10 +549,11 @@ mod tests {
     fn load_that_never_began_has_no_instants() {
         let start =
             StartRecord { began_ns: Some(100), ended_ns: Some(200), ..StartRecord::default() };
-        assert_eq!(check_instants(&start, 3, (0, (0, 0))), Ok(()));
-        assert_eq!(check_instants(&start, 3, (100, (20, 100))), Ok(()));
-        for outside in [(0, (0, 50)), (99, (0, 50)), (100, (0, 101))] {
-            assert!(check_instants(&start, 3, outside).is_err(), "{outside:?}");
+        assert_eq!(check_instants(&start, 3, 0, (0, 0)), Ok(()));
+        assert_eq!(check_instants(&start, 3, 100, (20, 100)), Ok(()));
+        for (began_ns, window_ns) in [(0, (0, 50)), (99, (0, 50)), (100, (0, 101))] {
+            let check = check_instants(&start, 3, began_ns, window_ns);
+            assert!(check.is_err(), "{began_ns} {window_ns:?}");
         }
     }
 
@@ -550,9 +581,9 @@ mod tests {
         assert!(refused(&|p| p.running.stacks = vec![stack(&[1], 1)]).contains("frame"));
         assert!(
             refused(&|p| p.running.stacks = vec![stack(&[0; STACK_FRAMES + 1], 1)])
-                .contains("the frames of a stack")
+                .contains("the number of frames of a stack")
         );
-        let time = "the time that its samples represent";
+        let time = "the total time of the samples";
         assert!(
             refused(&|p| p.running.stacks = vec![stack(&[0], u64::MAX), stack(&[0], 1)])
                 .contains(time)

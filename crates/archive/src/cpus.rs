@@ -6,21 +6,21 @@ use crate::start::{LimitKind, LimitReadBack};
 /// CPUs that a start may use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AllowedCpus {
-    /// The number that it may use at a time, at most its quota.
+    /// Number of CPUs that the start may use at a time, at most its quota.
     pub count: f64,
-    /// Numbers of all CPUs on which it may run; empty: unknown.
+    /// Numbers of all CPUs on which the start may run; empty: unknown.
     pub ids: Vec<u32>,
 }
 
 impl AllowedCpus {
-    /// So many CPUs, whose numbers are not known.
+    /// Returns this many CPUs with unknown numbers.
     #[must_use]
     pub fn any(count: f64) -> AllowedCpus {
         AllowedCpus { count, ids: Vec::new() }
     }
 
-    /// Returns the CPUs that the kernel reported, or else the planned ones. A quota that could not
-    /// be set does not count.
+    /// Returns the CPUs that the kernel reported; without a report, the planned CPUs. A quota that
+    /// could not be set is ignored.
     #[must_use]
     pub fn new(limits: &[LimitReadBack], planned: &Placement, asked: &Limits) -> AllowedCpus {
         let read = |kind: LimitKind| limits.iter().find(|l| l.kind == kind)?.read_back.as_deref();
@@ -29,8 +29,11 @@ impl AllowedCpus {
             .and_then(|list| cpu_list(list).ok());
         let ids = kernel_ids.unwrap_or_else(|| planned.subject.clone());
         let count = ids.len().max(1) as f64;
-        let quota = asked.cpus.filter(|_| read(LimitKind::CpuQuota).is_some());
-        AllowedCpus { count: quota.map_or(count, |quota| quota.min(count)), ids }
+        let count = match asked.cpus {
+            Some(quota) if read(LimitKind::CpuQuota).is_some() => quota.min(count),
+            _ => count,
+        };
+        AllowedCpus { count, ids }
     }
 }
 
@@ -45,7 +48,7 @@ const LAST_CPU: u32 = 4095;
 
 /// Parses a CPU list as the kernel writes it: `0`, `0,2`, `0-3,7`.
 pub fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
-    let error = || format!("{text:?}: not a list of CPUs\nhint: write it like 0, 0,2 or 0-3");
+    let error = || format!("{text:?}: not a list of CPUs\nhint: write it like `0`, `0,2` or `0-3`");
     let number = |text: &str| {
         let digits = text.trim();
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -37,7 +37,7 @@ const PROFILES: &str = "profiles";
 /// Folder of searches.
 const SEARCHES: &str = "searches";
 
-/// Folder of the first measurements of trials that were re-run.
+/// Folder of the first measurements of trials that were re-run. Another process disturbed them.
 const CONTAMINATED: &str = "contaminated";
 
 /// Error of reading or writing a run.
@@ -47,21 +47,21 @@ pub enum ArchiveError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path}: cannot be written")]
     Write { path: PathBuf, source: io::Error },
-    #[error("{path}: cannot be read as a file of a run")]
+    #[error("{path}: not a valid file of a dyno run")]
     Format { path: PathBuf, source: serde_json::Error },
     #[error("{path}: {problem}")]
     Contents { path: PathBuf, problem: String },
     /// The record was not written, because the archive with it could not be read.
     #[error(
-        "{path}: the record of a load contradicts itself and was not stored ({problem}). This is a \
-         fault of dyno: please report it"
+        "{path}: the record of a load contradicts itself and was not stored ({problem})\nhint: \
+         report this message, because it shows a bug in dyno"
     )]
     Contradiction { path: PathBuf, problem: String },
     #[error("{path}: in use by another dyno process\nhint: wait until that process has ended")]
     Busy { path: PathBuf },
     #[error(
-        "{path}: has the format {found:?}, and this version of dyno reads {SCHEMA:?} and older \
-         ones\nhint: use the version of dyno that wrote it"
+        "{path}: has the format {found:?}, but this version of dyno reads only {SCHEMA:?} and \
+         older formats\nhint: use the version of dyno that wrote the run"
     )]
     Version { path: PathBuf, found: String },
 }
@@ -87,8 +87,8 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// Creates a folder for a run in `runs`, named by its id. If two runs of one name begin in the
-    /// same second, the later one gets a number. Existing folders are never modified.
+    /// Creates a folder for a run in `runs`, named by the run's id. If two runs of one name begin
+    /// in the same second, the later run gets a number. Existing folders are never modified.
     pub fn create_among(runs: &Path, mut header: RunHeader) -> Result<RunDir, ArchiveError> {
         let failed = |path: &Path, source| ArchiveError::Write { path: path.into(), source };
         fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
@@ -107,16 +107,16 @@ impl RunDir {
                 Err(source) => return Err(failed(&path, source)),
             }
         }
-        unreachable!("a number is free")
+        unreachable!("the loop ends only with a return")
     }
 
     /// Opens the folder of an earlier run.
     pub fn open(path: impl Into<PathBuf>) -> Result<RunDir, ArchiveError> {
         let path = path.into();
         if path.is_file() {
-            let problem =
-                "is a file, and a run is a folder\nhint: name the folder that holds this file"
-                    .into();
+            let problem = "is a file, but a run is a folder\nhint: name the folder that contains \
+                           this file"
+                .into();
             return Err(ArchiveError::Contents { path, problem });
         }
         let dir = RunDir { path, lock: None };
@@ -128,7 +128,7 @@ impl RunDir {
     /// the same number to different starts.
     ///
     /// # Errors
-    /// Another process has locked it.
+    /// Another process has locked the folder.
     pub fn lock(mut self) -> Result<RunDir, ArchiveError> {
         let failed = |source| ArchiveError::Io { path: self.path.clone(), source };
         let folder = fs::File::open(&self.path).map_err(failed)?;
@@ -200,7 +200,7 @@ impl RunDir {
         })
     }
 
-    /// Removes the search that followed a trial, if there is one.
+    /// Removes the search that followed a trial. Without such a search, it does nothing.
     pub fn remove_search(&self, trial: usize) -> Result<(), ArchiveError> {
         let path = self.path.join(SEARCHES).join(format!("{trial:04}.json"));
         match fs::remove_file(&path) {
@@ -265,8 +265,8 @@ impl RunDir {
     }
 
     /// Returns the trials that were queued for a re-run: the index of each, and the instant at
-    /// which its load began, nanoseconds of the monotonic clock. It reads no other files, because
-    /// it is called during a run.
+    /// which its load began, nanoseconds of the monotonic clock. The function reads no other files,
+    /// because it is called during a run.
     pub fn queued_reruns(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
         #[derive(Deserialize)]
         struct Trial {
@@ -337,7 +337,7 @@ impl RunDir {
             if folder != self.path && fs::symlink_metadata(folder)?.is_symlink() {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "its folder is a symbolic link, through which dyno does not write",
+                    "the folder is a symbolic link, and dyno does not write through links",
                 ));
             }
             write_atomically(&path, bytes)
@@ -411,8 +411,8 @@ fn check_contents(path: &Path, checked: check::FileCheck) -> Result<(), ArchiveE
     checked.map_err(|problem| ArchiveError::Contents {
         path: path.into(),
         problem: format!(
-            "inconsistent contents: {problem}\nhint: use another copy of the run, because this one \
-             is damaged or mixes files of two runs"
+            "inconsistent contents: {problem}\nhint: use another copy of the run, because this \
+             copy is damaged or mixes files of two runs"
         ),
     })
 }

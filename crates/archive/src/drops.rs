@@ -1,23 +1,34 @@
 //! Counters of packets and connections that the kernel dropped, and the sizes of the tables that
-//! caused the drops. They show losses that are not the server's.
+//! caused the drops. The counters show losses that the server did not cause.
 
 use serde::{Deserialize, Serialize};
 
 use crate::host::{BacklogUse, TcpMemoryUse};
 use crate::sample::NetworkUse;
 
-/// Connection tracking of one network (`/proc/net/stat/nf_conntrack`): sums since the machine
-/// started, but for `entries`.
+/// Connection tracking of one network (`/proc/net/stat/nf_conntrack`). All fields except `entries`
+/// are sums since the machine started. `None`: this user cannot read the counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrackingUse {
     /// Connections in the table at this instant.
     pub entries: u64,
     /// Number of packets dropped because no entry could be created for them.
-    pub dropped: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u64>,
     /// Number of unreplied entries that were evicted because the table was full.
-    pub evicted: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evicted: Option<u64>,
     /// Packets dropped because their entry was not accepted into the table.
-    pub insert_failed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub insert_failed: Option<u64>,
+}
+
+/// Returns whether a table of tracked connections is full: at least 99 % of its entries are used. A
+/// table at its limit is read slightly below it, because entries end all the time. A limit of 0
+/// means that there is no limit.
+#[must_use]
+pub const fn is_table_full(entries: u64, max_entries: u64) -> bool {
+    max_entries > 0 && entries >= max_entries - max_entries / 100
 }
 
 /// Counters of drops on the path of a load. `None`: the kernel does not report the counter.
@@ -39,14 +50,18 @@ pub struct PathUse {
 }
 
 impl TrackingUse {
-    /// Returns the growth of the counters since an earlier reading; `entries` is unchanged.
+    /// Returns the growth of the counters since an earlier reading; `entries` is unchanged. A
+    /// counter that is missing in a reading is unknown.
     #[must_use]
-    pub const fn growth_since(self, earlier: TrackingUse) -> TrackingUse {
+    pub fn growth_since(self, earlier: TrackingUse) -> TrackingUse {
+        let growth = |last: Option<u64>, first: Option<u64>| {
+            last.zip(first).map(|(last, first)| last.saturating_sub(first))
+        };
         TrackingUse {
             entries: self.entries,
-            dropped: self.dropped.saturating_sub(earlier.dropped),
-            evicted: self.evicted.saturating_sub(earlier.evicted),
-            insert_failed: self.insert_failed.saturating_sub(earlier.insert_failed),
+            dropped: growth(self.dropped, earlier.dropped),
+            evicted: growth(self.evicted, earlier.evicted),
+            insert_failed: growth(self.insert_failed, earlier.insert_failed),
         }
     }
 }
@@ -79,9 +94,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn table_is_full_from_its_last_hundredth() {
+        assert!(!is_table_full(98, 100) && is_table_full(99, 100) && is_table_full(101, 100));
+        assert!(!is_table_full(63, 64) && is_table_full(64, 64));
+        assert!(!is_table_full(5, 0), "0 means no limit");
+    }
+
+    #[test]
     fn growth_needs_both_readings() {
-        let tracking =
-            |dropped| TrackingUse { entries: dropped, dropped, ..TrackingUse::default() };
+        let tracking = |n| TrackingUse { entries: n, dropped: Some(n), ..TrackingUse::default() };
         let network = |dropped| NetworkUse {
             tracking: Some(tracking(dropped)),
             listen_drops: Some(2),
@@ -89,9 +110,12 @@ mod tests {
         };
         let path = |dropped| PathUse { network: Some(network(dropped)), ..PathUse::default() };
         let grown = path(7).growth_since(path(3)).network.unwrap();
-        let expected = TrackingUse { entries: 7, dropped: 4, ..TrackingUse::default() };
+        let expected = TrackingUse { entries: 7, dropped: Some(4), ..TrackingUse::default() };
         assert_eq!((grown.tracking, grown.listen_drops), (Some(expected), Some(0)));
         assert_eq!(path(7).growth_since(PathUse::default()).network, None);
+        let entries_only = TrackingUse { entries: 9, ..TrackingUse::default() };
+        assert_eq!(entries_only.growth_since(tracking(3)), entries_only, "unknown is not zero");
+        assert_eq!(tracking(9).growth_since(entries_only).dropped, None);
         let backlog = BacklogUse { processed: 9, dropped: 2, squeezed: 1 };
         let full = PathUse { backlog: Some(backlog), neighbour_overflows: Some(3), ..path(1) };
         assert_eq!(full.growth_since(path(1)).backlog, None);

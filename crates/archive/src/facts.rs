@@ -1,14 +1,15 @@
-//! Facts about the machine and this dyno, read when a run begins. They show whether two runs are
-//! comparable.
+//! Facts about the machine and this version of dyno, read when a run begins. The facts show whether
+//! two runs are comparable.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Facts about the machine and about this dyno, read when the run began.
+/// Facts about the machine and this version of dyno, read when the run began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     pub cpu_model: Option<String>,
-    /// CPUs that dyno may use. A quota of less makes it fewer than its servers may run on.
+    /// Number of CPUs that dyno may use. With a CPU quota it may be below the number of CPUs on
+    /// which servers may run.
     pub cpus: u32,
     /// CPUs of the machine that are online; `None`: not recorded by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -16,32 +17,33 @@ pub struct Facts {
     pub memory_bytes: Option<u64>,
     pub kernel: Option<String>,
     pub os: Option<String>,
-    /// For instance `performance`; `None` where the machine does not report it.
+    /// Such as `performance`; `None`: the machine does not report it.
     pub governor: Option<String>,
-    /// For instance `kvm`; `none` on bare metal as far as can be seen.
+    /// Such as `kvm`; `none`: no virtualisation was detected.
     pub virtualisation: Option<String>,
     pub clock_source: Option<String>,
     pub cgroup: CgroupVersion,
-    /// Settings of the kernel that change what servers do, by name.
+    /// Kernel settings that affect servers, by name.
     pub sysctls: Vec<(String, String)>,
     pub open_files_limit: Option<u64>,
     /// Whether the run had root privileges.
     pub privileged: bool,
     /// Whether user and system time are sampled by the tick instead of measured.
     pub tick_accounting: Option<bool>,
-    /// Whether the kernel bills the time of interrupts to no program
-    /// (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown, or not recorded by earlier versions.
+    /// Whether the CPU time of a program excludes the interrupts that the kernel handled while the
+    /// program ran (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown, or not recorded by earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub irq_time_accounting: Option<bool>,
     /// Whether the kernel tracks connections over loopback (netfilter); `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback_tracked: Option<bool>,
-    /// Connections that the kernel tracks at most, where it tracks loopback; `None`: not
-    /// tracked, or unknown.
+    /// Maximum number of connections that the kernel tracks; `None`: it does not track connections
+    /// over loopback, or unknown.
     #[serde(rename = "tracking_most", default, skip_serializing_if = "Option::is_none")]
     pub max_tracking_entries: Option<u64>,
     pub dyno_version: String,
-    /// The commit dyno was built from, if known.
+    /// The commit from which dyno was built; `None`: unknown.
     pub dyno_commit: Option<String>,
     /// Facts that could not be read and actions that failed here, each with its cause and fix.
     pub missing: Vec<Missing>,
@@ -53,7 +55,7 @@ pub struct Facts {
 pub enum CgroupVersion {
     V1,
     V2,
-    /// No controller of either is mounted.
+    /// No controller of either version is mounted.
     #[default]
     None,
 }
@@ -69,7 +71,7 @@ impl CgroupVersion {
     }
 }
 
-/// Something that could not be measured or done.
+/// A measurement or an action that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
     #[serde(rename = "what")]

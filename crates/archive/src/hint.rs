@@ -1,12 +1,12 @@
-//! Splits and formats messages with a hint: `thing: problem`, and a second line `hint: action`. All
-//! messages then have the same form.
+//! Splits and formats messages: `thing: problem`, and in a second line `hint: action`. All messages
+//! then have the same form.
 
-const BEGINS: &str = "\nhint: ";
+const HINT_PREFIX: &str = "\nhint: ";
 
 /// Splits a message into the problem and the hint. `None`: the message has no hint.
 #[must_use]
 pub fn split(message: &str) -> (&str, Option<&str>) {
-    message.split_once(BEGINS).map_or((message, None), |(problem, hint)| (problem, Some(hint)))
+    message.split_once(HINT_PREFIX).map_or((message, None), |(problem, hint)| (problem, Some(hint)))
 }
 
 /// Returns a message in one line, with its hint in parentheses, for tables and sentences.
@@ -18,12 +18,12 @@ pub fn one_line(message: &str) -> String {
     }
 }
 
-/// Returns a message with this hint, unless it has a hint of its own.
+/// Returns a message with its own hint. A message without a hint gets `hint`.
 #[must_use]
 pub fn with_default(message: String, hint: &str) -> String {
     match split(&message) {
         (_, Some(_)) => message,
-        (_, None) => format!("{message}{BEGINS}{hint}"),
+        (_, None) => format!("{message}{HINT_PREFIX}{hint}"),
     }
 }
 

@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of the whole machine. CPU times count from dyno's first reading, or, in archives of
-/// earlier versions, from the start of the machine.
+/// Counters of the whole machine. CPU times begin at dyno's first reading; in archives of earlier
+/// versions, at the start of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostUse {
     pub busy_ns: u64,
     pub idle_ns: u64,
     /// Time that the hypervisor gave to other guests.
     pub steal_ns: u64,
-    /// Part of `busy_ns` that interrupts used. `None`: the kernel bills it to the interrupted
-    /// program, or that is not known.
+    /// Part of `busy_ns` that interrupts used, if no program's CPU time includes this part. `None`:
+    /// the CPU time of the interrupted program includes it, or that is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupt_ns: Option<u64>,
     pub context_switches: u64,
@@ -21,10 +21,10 @@ pub struct HostUse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub births: Option<u64>,
     pub interrupts: Option<u64>,
-    /// Time in which some thread waited for a CPU, for memory, for a disk (PSI).
+    /// Time in which at least one thread waited for a CPU, for memory, or for a disk (PSI).
     pub pressure: Option<PressureUse>,
     pub disks: Option<Vec<DiskUse>>,
-    /// All network devices but loopback.
+    /// All network devices except loopback.
     pub links: Option<Vec<LinkUse>>,
     /// Frequency of the first CPU; `None`: the kernel does not report it.
     pub frequency_khz: Option<u64>,
@@ -38,7 +38,7 @@ pub struct HostUse {
     pub tcp_memory: Option<TcpMemoryUse>,
 }
 
-/// Time in which some thread had to wait for a resource, in nanoseconds.
+/// Time in which at least one thread waited for a resource, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PressureUse {
     pub cpu_ns: Option<u64>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::outcome::{Outcome, Outcomes};
 use crate::times::Times;
 
-/// The part of a trial an instant belongs to.
+/// The part of a trial to which an instant belongs.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -22,7 +22,7 @@ pub enum Phase {
 }
 
 /// Distributions of the times of correct responses. docs/terminology.md defines each. Exchanges
-/// without one are counted among the outcomes, and their ages are in
+/// without a correct response are counted among the outcomes, and their ages are in
 /// [`crate::load::UnansweredAges`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeTimes {
@@ -45,7 +45,7 @@ impl ExchangeTimes {
     }
 }
 
-/// Outcomes of the requests of one name, when a load mixes several.
+/// Outcomes of the requests of one name, in a load with several requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestShare {
     /// Outcomes of exchanges whose times are recorded: exchanges of the interval's phase, and of
@@ -53,12 +53,11 @@ pub struct RequestShare {
     pub outcomes: Outcomes,
     /// Correct responses to requests of an earlier phase, which are among the interval's `carried`.
     pub carried_ok: u64,
-    /// Correct responses, from intended.
+    /// Response times of correct responses.
     pub response: Times,
-    /// Correct responses, from sent.
+    /// Service times of correct responses.
     pub service: Times,
-    /// Requests of this name that were dropped, or still without a response at the end: they have
-    /// no outcome.
+    /// Requests of this name without an outcome: they were dropped, or had no response at the end.
     pub never_ended: u64,
     /// Longest age of a request of this name that ended without a correct response, nanoseconds.
     pub longest_failure_ns: u64,
@@ -76,11 +75,11 @@ impl RequestShare {
 }
 
 /// Complete responses that arrived before their request had been sent in full: the server did not
-/// read all of it.
+/// read the whole request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyResponses {
     pub responses: u64,
-    /// Bytes of their requests that had not been sent by then.
+    /// Bytes of these requests that had not been sent when the response arrived.
     pub unsent_bytes: u64,
     /// Number of these responses that refuse the request: a status of 400 or above. `None`: not
     /// counted, as in older archives.
@@ -90,13 +89,13 @@ pub struct EarlyResponses {
 
 impl EarlyResponses {
     pub fn add(&mut self, other: &EarlyResponses) {
+        self.refusals = match self.responses {
+            0 => other.refusals,
+            // The sum is known only if both counts are known.
+            _ => self.refusals.zip(other.refusals).map(|(one, two)| one + two),
+        };
         self.responses += other.responses;
         self.unsent_bytes += other.unsent_bytes;
-        self.refusals = match (self.responses, other.refusals) {
-            // There were no earlier responses to count.
-            (responses, refusals) if responses == other.responses => refusals,
-            (_, refusals) => self.refusals.zip(refusals).map(|(one, two)| one + two),
-        };
     }
 }
 
@@ -105,7 +104,7 @@ impl EarlyResponses {
 pub struct WorkerUse {
     /// CPU time, spinning included.
     pub run_ns: u64,
-    /// Time in which it was idle and polled instead of sleeping, to avoid late wake-ups.
+    /// Time in which the thread was idle and polled instead of sleeping, to avoid late wake-ups.
     pub spun_ns: u64,
 }
 
@@ -116,23 +115,24 @@ impl WorkerUse {
     }
 }
 
-/// Observations of one worker, or of all of them merged, between two instants.
+/// Observations of one worker, or of all workers merged, between two instants.
 ///
 /// An exchange belongs to the interval in which it *ended*, and to the phase in which it was
-/// *intended*; in a closed loop, exchanges that are in flight when the measured window opens are
-/// carried into it and belong to it. The times of an exchange that ended in a later phase than its
-/// own are recorded only if its own phase is the measured window. The exchange is counted in any
-/// case (`carried`).
+/// *intended*. In a closed loop, exchanges that are in flight when the measured window opens are
+/// carried into the window and belong to it. If an exchange ends in a later phase, its times are
+/// recorded only if its own phase is the measured window. The exchange is always counted
+/// (`carried`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub phase: Phase,
     /// Nanoseconds since the load began.
     pub start_ns: u64,
     pub end_ns: u64,
-    /// Exchanges of this phase (in `Drain`: of the measured window) that ended here.
+    /// Exchanges of this phase that ended in the interval; in `Drain`, exchanges of the measured
+    /// window.
     pub outcomes: Outcomes,
-    /// Exchanges of an earlier phase that ended here; in `Drain`, those intended before the
-    /// measured window.
+    /// Exchanges of an earlier phase that ended in the interval; in `Drain`, exchanges intended
+    /// before the measured window.
     pub carried: Outcomes,
     pub started: u64,
     pub dropped: u64,
@@ -142,38 +142,40 @@ pub struct Interval {
     /// ∫ exchanges in flight dt over the interval, in nanoseconds.
     pub in_flight_ns: u64,
     pub times: ExchangeTimes,
-    /// Longest age of an exchange of this phase that ended here without a correct response,
-    /// nanoseconds; 0 if there was none.
+    /// Longest age of an exchange of this phase that ended in the interval without a correct
+    /// response, nanoseconds; 0: no such exchange.
     pub longest_failure_ns: u64,
     pub connect: Times,
     pub tls_handshake: Times,
     /// Window stalls of HTTP/2 request bodies: one time per body, from its first wait for a
     /// flow-control window until the remainder may be sent.
     pub window_stall: Times,
-    /// From the intended start of a page's document to the end of its last resource; one for each
-    /// page that is complete.
+    /// Page times: from the intended start of a page's document to the end of its last resource.
+    /// Only complete pages have one.
     pub page: Times,
-    /// Number of pages that became complete here, regardless of when they began.
+    /// Number of pages that became complete in the interval, regardless of when they began.
     pub pages_completed: u64,
     /// Pages with a failed request.
     pub pages_failed: u64,
     /// Pages that were not complete when the load ended.
     pub pages_unfinished: u64,
-    /// Busy time of each turn of the generator's event loop.
+    /// Busy time of each iteration of the generator's event loop.
     pub loop_lag: Times,
     /// Delay with which each timed sleep ended.
     pub wake_lag: Times,
     /// Gaps between intended times of requests that followed each other on one worker. Open loop
     /// only.
     pub intended_gap: Times,
-    /// Gaps between the hand-overs of those requests.
+    /// Gaps between the instants at which the requests of `intended_gap` were handed to the kernel.
+    /// Gaps between requests of different workers are not recorded.
     pub send_gap: Times,
-    /// The kernel's receive stamp of a response's last byte − intended; empty if such stamps were
-    /// not requested.
+    /// Response times by the kernel's timestamps: receipt of the last byte − intended. Empty: these
+    /// timestamps were not requested.
     pub kernel_response: Times,
-    /// By request name, in the order of the workload's requests; empty if there is only one.
+    /// By request name, in the order of the workload's requests; empty: only one request.
     pub by_request: Vec<RequestShare>,
-    /// Responses that were checked in full; the others were checked for status and exact body.
+    /// Responses that were checked in full. The other responses were checked for status and exact
+    /// body.
     pub checked: u64,
     /// Complete responses that arrived before their request had been sent in full. `None`: no such
     /// response, or the archive is older.
@@ -243,28 +245,32 @@ impl Interval {
         assert_eq!(
             (self.phase, self.start_ns),
             (other.phase, other.start_ns),
-            "these are two intervals"
+            "merged intervals should have the same phase and start"
         );
         self.end_ns = self.end_ns.max(other.end_ns);
         self.connections_open += other.connections_open;
         self.add_counts(other);
     }
 
-    /// Adds the next interval of the same phase, so that both become one. Drains of workers that
-    /// ended at different times overlap. The joined drain lasts from the first start to the last
-    /// end.
+    /// Adds the next interval of the same phase, so that both become one.
     pub fn extend(&mut self, next: &Interval) {
-        let overlaps = next.start_ns < self.end_ns;
         assert!(
-            self.phase == next.phase && (!overlaps || self.phase == Phase::Drain),
-            "these do not follow each other"
+            self.phase == next.phase && self.end_ns <= next.start_ns,
+            "the next interval should follow in the same phase"
         );
-        self.start_ns = self.start_ns.min(next.start_ns);
-        self.end_ns = self.end_ns.max(next.end_ns);
-        // Overlapping intervals are of different workers.
-        self.connections_open =
-            if overlaps { self.connections_open } else { 0 } + next.connections_open;
+        self.end_ns = next.end_ns;
+        self.connections_open = next.connections_open;
         self.add_counts(next);
+    }
+
+    /// Adds the drain of another worker. The merged drain lasts from the first start to the last
+    /// end, because the connections of a worker stay open after its drain.
+    pub fn merge_drain(&mut self, other: &Interval) {
+        assert_eq!((self.phase, other.phase), (Phase::Drain, Phase::Drain), "only drains merge");
+        self.start_ns = self.start_ns.min(other.start_ns);
+        self.end_ns = self.end_ns.max(other.end_ns);
+        self.connections_open += other.connections_open;
+        self.add_counts(other);
     }
 
     fn add_counts(&mut self, other: &Interval) {

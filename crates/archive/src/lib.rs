@@ -1,13 +1,14 @@
-//! Defines the record of a run, and reads, writes and checks it on disk. It is the interface
-//! between two groups of crates: those that measure only write it, and those that explain only read
-//! it.
+//! Defines the record of a run, and reads, writes and checks it on disk. The record is the
+//! interface between two groups of crates: crates that measure write it, and crates that explain
+//! read it.
 //!
-//! A record holds only observed facts: cumulative counters, histograms and instants. Rates,
+//! A record contains only observed facts: cumulative counters, histograms and instants. Rates,
 //! percentiles and verdicts are computed from them in `dyno-analysis`, so that a later version can
 //! compute them again.
 //!
 //! Instants are nanoseconds of `CLOCK_MONOTONIC` of the measuring machine. Only `dir` accesses
-//! files. It is missing on wasm32, for which `make lint` builds this crate to prove that.
+//! files. `dir` does not exist on wasm32. `make lint` builds this crate for wasm32 to prove that no
+//! other module accesses files.
 #![forbid(unsafe_code)]
 
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "only `dir` calls it"))]

@@ -1,6 +1,5 @@
-//! Upper limits of a run's contents. Larger values were not written by dyno and are refused with
-//! the file's name, because their sums would overflow. Each limit is far above the values of any
-//! present machine.
+//! Upper limits of a run's contents. dyno does not write larger values, and refuses a file with
+//! one, because sums would overflow. Each limit is far above the values of any present machine.
 
 /// Events of one kind in one entry of a trial: 10 million a second for 20 days.
 pub const COUNT: u64 = 1 << 44;
@@ -8,8 +7,7 @@ pub const COUNT: u64 = 1 << 44;
 /// Bytes in one entry of a trial: a petabyte.
 pub const BYTES: u64 = 1 << 50;
 
-/// A duration within a trial: 104 days. A load may take 30 days, and as many before them to warm
-/// up.
+/// A duration within a trial: 104 days. A load may take 30 days after a warm-up of 30 days.
 pub const DURATION_NS: u64 = 1 << 53;
 
 /// An instant of the monotonic clock, and sums of time over connections or over a machine's CPUs:
@@ -19,29 +17,32 @@ pub const INSTANT_NS: u64 = 1 << 61;
 /// CPU time of all CPUs since a machine was started: 292 years.
 pub const CPU_TIME_SINCE_BOOT: u64 = 1 << 63;
 
-/// Counters since a machine was started, and sums of amounts: eight of them still fit together.
+/// Counters since a machine was started, and sums of amounts. The sum of eight such values does not
+/// overflow.
 pub const SINCE_BOOT: u64 = 1 << 60;
 
-/// Intervals of a trial. The runner keeps 1,024 and joins more.
+/// Intervals of a trial. The runner records at most 1,024, and merges further ones.
 pub const INTERVALS: usize = 4096;
 
 /// Loads of a search. The runner makes 80 at most.
 pub const SEARCH_LOADS: usize = 1024;
 
-/// Rates of these loads, requests per second: from the lowest to the highest.
+/// Range of the rates of a search's loads, requests per second.
 pub const SEARCH_RATES: std::ops::RangeInclusive<f64> = 1.0..=1e8;
 
 /// Samples of a trial.
 pub const SAMPLES: usize = 1 << 20;
 
-/// Threads of the generator, and threads and processes of a subject in one sample.
+/// Threads of the generator.
 pub const GENERATOR_THREADS: usize = 4096;
+
+/// Threads and processes of a subject in one sample.
 pub const SUBJECT_THREADS: usize = 1 << 16;
 
 /// Repeats of a suite.
 pub const REPEATS: u32 = 100_000;
 
-/// Requests in flight that a step may ask for: connections × streams × pipeline.
+/// Requests in flight of a step: connections × streams × pipeline.
 pub const IN_FLIGHT: u32 = 1 << 30;
 
 /// Frames of a stack, including inlined ones.

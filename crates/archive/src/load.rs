@@ -20,8 +20,8 @@ use crate::times::Times;
 /// opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Books {
-    /// In flight when the window opened. 0 in an open loop, because its schedule decides which
-    /// exchanges are due.
+    /// In flight when the window opened. 0 in an open loop, because only its schedule decides which
+    /// exchanges belong to the window.
     pub carried_in: u64,
     pub scheduled: u64,
     pub started: u64,
@@ -29,7 +29,7 @@ pub struct Books {
     /// The complete response arrived, correct or not.
     pub completed: u64,
     pub failed: u64,
-    /// Without a response when the drain ended, or never sent.
+    /// Requests without a complete response when the drain ended, sent or not.
     pub in_flight_at_end: u64,
 }
 
@@ -40,7 +40,8 @@ impl Books {
             && self.started == self.completed + self.failed + self.in_flight_at_end
     }
 
-    /// Returns the number of exchanges that were due within the window.
+    /// Returns the number of exchanges that belong to the window: scheduled in it, or carried into
+    /// it.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.carried_in + self.scheduled
@@ -64,18 +65,18 @@ pub struct Connections {
     /// Open at the end of the measured window.
     pub established: u64,
     pub opened: u64,
-    /// Connections that the server closed, or whose end it announced (`Connection: close`). dyno
-    /// closes the latter without waiting for the server.
+    /// Connections that the server closed, or announced to close (`Connection: close`). dyno closes
+    /// an announced connection without waiting for the server.
     pub closed_by_server: u64,
     pub closed_by_us: u64,
-    /// Connections with received bytes that answer no request. Each was closed immediately.
+    /// Connections that were closed because they received bytes that belong to no request.
     pub unsolicited: u64,
-    /// Complete responses that had been counted on those connections before. Their requests are
-    /// unknown. `None`: no such connection, or an older archive.
+    /// Complete responses that had arrived earlier on the connections of `unsolicited`. It is
+    /// unknown which requests they belong to. `None`: no such connection, or an older archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsolicited_after: Option<u64>,
-    /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in
-    /// good order before them.
+    /// Requests of HTTP/1.1 that were sent again, because the server properly ended the pipeline
+    /// before it responded to them.
     pub asked_again: u64,
 }
 
@@ -95,13 +96,14 @@ impl Connections {
     }
 }
 
-/// Negotiated TLS parameters, over the whole trial. If connections differ, the first value is kept.
+/// Negotiated TLS parameters, over the whole trial. If connections differ, the first value is
+/// stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsUse {
     /// Such as `TLSv1.3`.
     pub version: Option<String>,
     pub cipher_suite: Option<String>,
-    /// The protocol that ALPN chose; `None` if the server chose none.
+    /// The protocol that ALPN chose; `None`: the server chose none.
     pub alpn: Option<String>,
     pub handshakes_full: u64,
     pub handshakes_resumed: u64,
@@ -132,10 +134,10 @@ pub struct Http2Use {
     pub fallen_back: u64,
     /// Upgrade requests to which the server responded without an upgrade.
     pub upgrades_declined: u64,
-    /// Streams per connection that were asked for.
+    /// Streams per connection that the load requested.
     pub streams_asked: u32,
-    /// The fewest that a server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any
-    /// number.
+    /// Lowest number of streams that a server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS);
+    /// `None`: no limit.
     pub streams_granted: Option<u32>,
     /// Maximum number of concurrent streams on one connection.
     #[serde(rename = "streams_most")]
@@ -148,7 +150,7 @@ pub struct Http2Use {
     pub receives: u64,
     /// Complete responses.
     pub responses: u64,
-    /// TLS records with data in them; 0 without TLS.
+    /// TLS records with application data; 0 without TLS.
     pub tls_records: u64,
     /// Requests that were retried because the server had reported that it did not process them.
     pub retried: u64,
@@ -165,7 +167,7 @@ pub struct Http2Direction {
     pub go_aways: BTreeMap<String, u64>,
     /// Bytes of header blocks on the wire.
     pub block_bytes: u64,
-    /// Bytes of the names and values in them.
+    /// Bytes of the names and values in the header blocks.
     pub field_bytes: u64,
 }
 
@@ -252,13 +254,14 @@ pub struct ClientUse {
 }
 
 /// Ages of the exchanges of the measured window without a correct response. Dropped requests are
-/// not included: they did not wait.
+/// excluded, because they did not wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnansweredAges {
-    /// Times from intended to their end, by the name of the outcome. Under
-    /// [`UnansweredAges::AT_END`], they extend to the end of the drain.
+    /// Times from intended to the end of the exchange, by the name of the outcome. Times under
+    /// [`UnansweredAges::AT_END`] extend to the end of the drain.
     pub ages: BTreeMap<String, Times>,
-    /// Longest time since one of them was sent, nanoseconds; 0 if none was sent.
+    /// Longest time since an exchange without a correct response was sent, nanoseconds; 0: no such
+    /// exchange was sent.
     pub longest_service_ns: u64,
 }
 
@@ -279,16 +282,16 @@ impl UnansweredAges {
         self.ages.values().filter_map(Times::max).max()
     }
 
-    /// Returns the sum of the ages, nanoseconds, as exact as the buckets of [`Times`].
+    /// Returns the sum of the ages, nanoseconds, with the precision of [`Times`].
     #[must_use]
     pub fn sum_ns(&self) -> f64 {
         self.ages.values().map(|ages| ages.mean().unwrap_or(0.0) * ages.count() as f64).sum()
     }
 }
 
-/// Times of the window's exchanges outside of its edges, and of other exchanges inside them. With
-/// these the sum of all times can be compared with the integral of the number in flight, which is
-/// independent of exchanges (Little's law).
+/// Times of the window's exchanges before the window, and times of other exchanges within it.
+/// Little's law compares the sum of all times with the integral of the number in flight. These
+/// times correct the sum at the edges of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edges {
     /// Ages, when the window opened, of the exchanges that were carried into it; nanoseconds,
@@ -327,14 +330,14 @@ pub struct LoadRecord {
     pub tcp: Option<TcpCounters>,
     pub client: ClientUse,
     pub intervals: Vec<Interval>,
-    /// `None` in older archives, for which Little's law cannot be tested.
+    /// `None`: an older archive, for which Little's law cannot be tested.
     pub edges: Option<Edges>,
     pub unanswered: UnansweredAges,
     /// Name of each kind of malformed response, with its count.
     pub protocol_errors: BTreeMap<String, u64>,
     /// `None` without TLS.
     pub tls: Option<TlsUse>,
-    /// `None` unless HTTP/2 was requested or used.
+    /// `None`: HTTP/2 was neither requested nor used.
     pub http2: Option<Http2Use>,
     /// Kinds of failed expectations of responses that were checked in full, with counts.
     pub unexpected: BTreeMap<String, u64>,
@@ -342,11 +345,11 @@ pub struct LoadRecord {
     /// them.
     pub connection_failures: BTreeMap<String, u64>,
     /// Counters of the monitored parties and of the machine: a sample at each edge of the window,
-    /// and some between.
+    /// and samples between.
     pub samples: Vec<Sample>,
     /// Statistics of the subject's runtime, in order of time; empty: the runtime was not queried.
     pub runtime: Vec<RuntimeReading>,
-    /// Probes that were attached in addition to those that always are.
+    /// Probes that were attached in addition to the standard observations.
     pub probes: RequestedProbes,
     /// Reason why the server's process ended or stopped responding during the load or right after
     /// it, in words.
@@ -366,8 +369,7 @@ pub struct LoadRecord {
     pub continues: Option<Continues>,
 }
 
-/// Requests with `Expect: 100-continue` and a body, which waits for the server's 100 (RFC 9110
-/// §10.1.1).
+/// Requests with `Expect: 100-continue`, whose bodies wait for the server's 100 (RFC 9110 §10.1.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continues {
     pub asked: u64,
@@ -377,9 +379,9 @@ pub struct Continues {
     pub waited_in_vain: u64,
     /// A final response arrived instead, and the body was not sent.
     pub answered_instead: u64,
-    /// Final responses among these with status 417: the server does not support the expectation.
+    /// Part of `answered_instead` with status 417: the server does not support the expectation.
     pub refused: u64,
-    /// Times from sending a head to its 100.
+    /// Times from sending a head to the arrival of its 100.
     pub wait: Times,
 }
 
@@ -394,25 +396,26 @@ impl Continues {
     }
 }
 
-/// How far responses had come when their requests timed out: requests of each class.
+/// Number of requests that timed out, by how much of the response had arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Timeouts {
-    /// The request had not left: the server had not read what was sent before it.
+    /// The request had not been sent, because the server had not read the bytes before it.
     pub unsent: u64,
     /// No byte of the response had arrived.
     pub nothing: u64,
-    /// A part of the head had come, or interim responses only.
+    /// A part of the head had arrived, or only interim responses.
     pub part_of_head: u64,
-    /// The whole head had come, and no byte of the body.
+    /// The whole head had arrived, and no byte of the body.
     pub head: u64,
     /// A part of a body of known length had arrived.
     pub part_of_body: u64,
-    /// A part of a body without an announced length had come.
+    /// A part of a body without an announced length had arrived.
     pub body_without_length: u64,
-    /// Bytes of body that had come in one of the two classes before, as an example.
+    /// Bytes of the body that had arrived for one request of `part_of_body` or
+    /// `body_without_length`.
     pub example_bytes: Option<u64>,
-    /// Announced length of that example; `None`: without one.
+    /// Announced length of the body of `example_bytes`; `None`: no length was announced.
     pub example_length: Option<u64>,
 }
 

@@ -1,20 +1,20 @@
-//! Records the use of the machine's CPUs during a measured window, by dyno and by other
-//! processes. It shows whether a measurement was disturbed.
+//! Records the use of the machine's CPUs during a measured window, by dyno and by other processes.
+//! The record shows whether a measurement was disturbed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::drops::PathUse;
 
-/// Use of the generator's CPUs between two readings, one at each edge of the measured window. A
-/// load without a set end is read the second time at the end of its drain.
+/// Use of the generator's CPUs between two readings, one at each edge of the measured window. For a
+/// load without a planned end, the second reading takes place at the end of its drain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineUse {
     /// Time between the two readings.
     pub length_ns: u64,
-    /// CPUs on which the worker threads might run. Worker k is bound to `cpus[k % cpus.len()]` if
-    /// `bound`.
+    /// CPUs on which the worker threads could run. If `bound`, worker k runs on `cpus[k %
+    /// cpus.len()]`.
     pub cpus: Vec<CpuUse>,
-    /// All other CPUs of the machine; none: not measured, or there are none.
+    /// All other CPUs of the machine; empty: not measured, or no other CPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaining_cpus: Vec<CpuUse>,
     /// Whether each worker is bound to one CPU.
@@ -23,8 +23,8 @@ pub struct MachineUse {
     pub own_ns: u64,
     /// Lowest CPU quota of dyno's control group and the groups above it. `None`: no quota.
     pub quota: Option<QuotaUse>,
-    /// Other processes that used these CPUs between two lists of processes, one from before and one
-    /// from after the load. The largest use comes first.
+    /// Other processes that used the generator's CPUs between two lists of processes, taken before
+    /// and after the load. The largest use comes first.
     pub others: Vec<OtherUse>,
     /// Other processes that used any CPU between the two lists. The largest use comes first.
     /// `None`: not measured.
@@ -32,7 +32,7 @@ pub struct MachineUse {
     /// Time between the two lists of processes.
     pub everywhere_ns: Option<u64>,
     /// CPU time of the kernel's own threads between the two lists, without softirqs that the
-    /// machine's counters count as interrupts. `None`: not visible, or the archive is older.
+    /// machine's counters include in interrupts. `None`: not visible, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_threads_ns: Option<u64>,
     /// Thermal throttling of the most throttled CPU of the machine, from before the load to after
@@ -76,8 +76,9 @@ pub struct CpuUse {
     pub idle_ns: u64,
     /// Time that the hypervisor gave to other guests.
     pub steal_ns: u64,
-    /// Part of `busy_ns` in which it handled interrupts and softirqs, if the kernel bills this time
-    /// to no program. `None`: the kernel bills it to programs, or the archive is older.
+    /// Part of `busy_ns` in which the CPU handled interrupts and softirqs, if no program's CPU time
+    /// includes this part. `None`: the CPU time of the interrupted programs includes it, or the
+    /// archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupt_ns: Option<u64>,
 }
@@ -98,8 +99,7 @@ impl CpuUse {
         }
     }
 
-    /// Returns the time that programs used: of the busy time, the part that the kernel bills to
-    /// them.
+    /// Returns the part of the busy time that the CPU times of programs include.
     #[must_use]
     pub fn billed_ns(&self) -> u64 {
         self.busy_ns.saturating_sub(self.interrupt_ns.unwrap_or(0))

@@ -1,5 +1,4 @@
-//! Outcomes of exchanges, and their counts. A server's misbehaviour is a result, and not an error
-//! of dyno.
+//! Outcomes of exchanges, and their counts. A server's failure is a result, not an error of dyno.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +26,7 @@ outcomes! {
     Ok = "ok",
     /// A complete response with a status that was not expected.
     UnexpectedStatus = "unexpected_status",
-    /// A complete response with the expected status and a header that was not expected, or without
-    /// one that was.
+    /// A complete response with the expected status, but with a wrong or missing header.
     UnexpectedHeader = "unexpected_header",
     /// A complete response with the expected status and an unexpected body.
     UnexpectedBody = "unexpected_body",
@@ -38,7 +36,7 @@ outcomes! {
     ConnectTimeout = "connect_timeout",
     /// The connection attempt was reset.
     ConnectReset = "connect_reset",
-    /// No local port was left to connect from.
+    /// No local port was free for the connection.
     AddressExhausted = "address_exhausted",
     /// The attempt to connect failed in another way.
     ConnectFailed = "connect_failed",
@@ -58,7 +56,7 @@ outcomes! {
     StreamReset = "stream_reset",
     /// The server refused to process the request on every try.
     StreamRefused = "stream_refused",
-    /// We closed the connection because an exchange before it on the same connection failed.
+    /// dyno closed the connection because an earlier exchange on the same connection failed.
     Cancelled = "cancelled",
 }
 

@@ -1,5 +1,5 @@
-//! The resolved plan of a run. Every setting is explicit, so that an archive is understood without
-//! the suite or its defaults.
+//! The resolved plan of a run. Every setting is explicit, so an archive can be understood without
+//! the suite and its defaults.
 
 mod load;
 
@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Party;
 use crate::probe::Probe;
-pub use crate::workload::{Body, Expect, ImportChange, OWN_VALUE, Page, Request, Workload};
+pub use crate::workload::{
+    Body, Expect, ImportChange, Page, Request, SUBJECT_VALUE_PREFIX, Workload,
+};
 pub use load::{
     AcceptedCertificates, Arrival, Arrivals, ConnectionSettings, DriverKind, Gaps, Http2, Load,
     LoadModel, Priority, ProxyProtocol, Reconnect, Segment, Spin, Step, StillWarming, TlsSettings,
@@ -27,41 +29,41 @@ pub struct Plan {
     /// Seed of the order within blocks and of all random arrivals.
     pub seed: u64,
     pub repeats: u32,
-    /// Condition of an early end; `None`: all repeats are made.
+    /// Condition that ends the run early; `None`: all repeats are made.
     pub stop: Option<StopRule>,
-    /// Maximum number of trials that are re-run because another process used the machine meanwhile,
-    /// or heat slowed it. Older archives have none.
+    /// Maximum number of trials that are re-run because another process used the machine during the
+    /// trial, or heat slowed the machine. Older archives have none.
     #[serde(default)]
     pub again: u32,
-    /// Order of the subjects within a block.
+    /// Order of the subjects within a block (one pass over all arms).
     pub order: Order,
     /// Length of a slice, nanoseconds: the arms of a block run concurrently, and are loaded in
     /// turns of this length. `None`: arms run one after the other.
     pub slice_ns: Option<u64>,
     /// Arms that run concurrently in each block and are loaded at the same time. Each other arm
-    /// runs alone. None, or two and more; never with turns.
+    /// runs alone. Empty, or at least two arms. Plans with turns have no such arms.
     pub duet: BTreeSet<usize>,
-    /// Whether servers and generator, which then have equally many CPUs, swap them in every second
-    /// block. Comparisons then do not depend on the CPUs.
+    /// Whether servers and generator swap their CPUs in every second block, so that comparisons do
+    /// not depend on the CPUs. Servers and generator have the same number of CPUs.
     pub swaps_cpus: bool,
     /// Intended difference between the arms, controls excluded; `None`: no experiment.
     pub experiment: Option<Experiment>,
     pub subjects: Vec<Subject>,
     /// Compared arms, at least one per subject.
     pub arms: Vec<Arm>,
-    /// Services that the subjects need, in the order of their starts. They are started before each
-    /// subject.
+    /// Services that the subjects need, in the order of their starts. All back ends of a subject
+    /// are started before it.
     pub backends: Vec<Backend>,
     pub workloads: Vec<Workload>,
     pub load: Load,
     /// Search for a rate at each start after each of its closed loops; `None`: no search.
     pub search: Option<SearchOptions>,
-    /// Capacities of which the rates of the load are shares; `None`: the rates are absolute, or the
-    /// load has none.
+    /// Capacities with which the suite's shares were converted to rates; `None`: the suite has
+    /// absolute rates, or none.
     pub measured_first: Option<MeasuredFirst>,
-    /// In the order they will run.
+    /// In the order of the run.
     pub launches: Vec<Launch>,
-    /// In the order they will run.
+    /// In the order of the run.
     pub trials: Vec<Trial>,
     /// Workloads that a participating subject does not serve. They have no trials.
     pub not_served: Vec<NotServed>,
@@ -116,30 +118,31 @@ impl Plan {
             && backends.iter().all(|backend| is_free(&self.backends[*backend].cpus))
     }
 
-    /// Whether a launch is the first start of an arm whose subject is to be inspected.
+    /// Whether a launch is the first start of an arm with probes. In this start, the subject is
+    /// inspected, and the price of the probes is measured.
     #[must_use]
-    pub fn is_first_inspection(&self, launch: usize) -> bool {
+    pub fn is_first_start_with_probes(&self, launch: usize) -> bool {
         let is_observed = |arm: &Arm| !arm.conditions.observe.is_empty();
         self.launches[launch].block == 0 && self.arms_of(launch).any(is_observed)
     }
 
     /// Returns the groups of launches that run concurrently, in the order of the run. Launches of a
     /// block are a group if its arms take turns or are loaded at the same time. Any other launch is
-    /// a group of its own.
+    /// a separate group.
     #[must_use]
     pub fn concurrent_launches(&self) -> Vec<Vec<usize>> {
         let block = |launch: usize| self.launches[launch].block;
         let all: Vec<usize> = (0..self.launches.len()).collect();
-        let is_with = |launch: usize| {
-            self.slice_ns.is_some()
-                || self.launches[launch].arms.iter().all(|arm| self.duet.contains(arm))
-        };
-        let groups = all.chunk_by(|a, b| block(*a) == block(*b) && is_with(*a) && is_with(*b));
+        let has_duet_arms =
+            |launch: usize| self.launches[launch].arms.iter().all(|arm| self.duet.contains(arm));
+        let is_concurrent = |launch: usize| self.slice_ns.is_some() || has_duet_arms(launch);
+        let groups =
+            all.chunk_by(|a, b| block(*a) == block(*b) && is_concurrent(*a) && is_concurrent(*b));
         groups.map(<[usize]>::to_vec).collect()
     }
 
-    /// Removes arms from the duet that do not take part in the run. If only one arm remains, it is
-    /// loaded alone.
+    /// Removes the arms that do not take part in the run from the duet (the arms that are loaded at
+    /// the same time). If only one arm remains, it is loaded alone.
     pub fn remove_unavailable_from_duet(&mut self) {
         let duet: BTreeSet<usize> =
             self.duet.iter().copied().filter(|arm| self.takes_part(*arm)).collect();
@@ -153,18 +156,18 @@ impl Plan {
         self.duet.contains(&a) == self.duet.contains(&b)
     }
 
-    /// Returns the number of loads that run at the same time as a trial's, including its own. They
-    /// are loads of the duet's arms with the same workload and step.
+    /// Returns the number of loads that run at the same time as a trial's load, which is included.
+    /// They are the loads of the duet's arms with the same workload and step.
     #[must_use]
     pub fn loads_with(&self, trial: &Trial) -> u32 {
         let block = |launch: usize| self.launches[launch].block;
-        let is_with = |other: &&Trial| {
+        let is_concurrent = |other: &&Trial| {
             (other.workload, other.step) == (trial.workload, trial.step)
                 && block(other.launch) == block(trial.launch)
                 && self.duet.contains(&other.arm)
         };
         if self.duet.contains(&trial.arm) {
-            self.trials.iter().filter(is_with).count() as u32
+            self.trials.iter().filter(is_concurrent).count() as u32
         } else {
             1
         }
@@ -211,7 +214,7 @@ pub enum Order {
     /// Drawn anew for each block, and for each start, from the seed.
     #[default]
     Random,
-    /// As the suite lists them.
+    /// The order of the suite's lists.
     Fixed,
 }
 
@@ -254,20 +257,19 @@ pub struct Subject {
     pub title: String,
     pub language: String,
     pub description: String,
-    /// Hash of the definition that the subject is started by; `None`: dyno did not start it, or the
-    /// archive is older.
+    /// Hash of the subject's definition; `None`: dyno did not start the subject, or the archive is
+    /// older.
     pub definition: Option<String>,
     pub version: Option<String>,
     pub build: Option<Build>,
-    /// Whether the subject is a responder that does nothing but respond: the control that shows the
-    /// machine's limit.
+    /// Whether the subject is a control: dyno's own responder, which shows the machine's limit.
     pub control: bool,
     /// Whether the subject is a control without a listener on its port: every connection should be
     /// refused.
     pub refuses: bool,
     /// Reason why the subject is not started on this machine.
     pub skipped: Option<String>,
-    /// Reason why the build failed, although its needs were met.
+    /// Reason why the build failed, although all requirements were met.
     pub build_failed: Option<String>,
 }
 
@@ -291,9 +293,9 @@ pub fn server_id(name: &str, variant: Option<&str>, revision: Option<&Revision>)
 /// A state of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Revision {
-    /// As it was asked for, such as `main`.
+    /// Name as the user wrote it, such as `main`.
     pub name: String,
-    /// Hash of the commit; `None`: the files as they lay in the work tree.
+    /// Hash of the commit; `None`: the files in the work tree.
     pub commit: Option<String>,
 }
 
@@ -312,7 +314,7 @@ pub struct Arm {
     pub conditions: Conditions,
 }
 
-/// Capacity of the slowest subject of a suite with a workload.
+/// Throughput of a suite's slowest subject with a workload, from which rates are computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     pub workload: String,
@@ -322,20 +324,21 @@ pub struct Capacity {
     pub subject: String,
 }
 
-/// A run from whose results the rates of another run were computed.
+/// An earlier run. Its results determined the rates of this run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredFirst {
-    /// Its id.
+    /// The id of the earlier run.
     pub run: String,
     /// The rates, as shares of the capacities.
     pub shares: Vec<f64>,
     pub capacities: Vec<Capacity>,
-    /// Subjects that failed in some of its repeats. Older archives do not have them.
+    /// Subjects that failed in some repeats of the earlier run. Older archives do not have them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<CapacityFailures>,
 }
 
-/// Failures of a subject in the run that measured capacities. Its capacity is of the other repeats.
+/// Failures of a subject in the run that measured capacities. The subject's capacity comes from the
+/// other repeats.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CapacityFailures {
     /// Name of the arm.
@@ -346,40 +349,41 @@ pub struct CapacityFailures {
     pub repeats: u32,
 }
 
-/// A question whose answer ends a run.
+/// Condition that ends a run: it is known which arms differ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Stop")]
 pub struct StopRule {
-    /// Keys of the metrics in which it is to be known whether arms differ.
+    /// Keys of the metrics by which arms are compared.
     pub metrics: Vec<String>,
-    /// The ratio within which they count as the same: 0.02 for 2 %. `None`: only a difference is an
-    /// answer.
+    /// The largest difference that is treated as equal: 0.02 for 2 %. `None`: only a detected
+    /// difference ends the run.
     pub same_within: Option<f64>,
 }
 
-/// A question about arms, put so that it has an answer.
+/// An intended comparison of arms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Experiment {
     pub kind: ExperimentKind,
     /// Name of the varied factor, in the user's words; `None`: the arms name it.
     pub factor: Option<String>,
-    /// Names of the arms that it made of a subject; none: all arms except the arms of controls.
+    /// Names of the arms that the experiment made from a subject; empty: all arms except the arms
+    /// of controls.
     pub arms: Vec<String>,
 }
 
-/// How arms are set against each other.
+/// How the arms of an experiment are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExperimentKind {
-    /// Each arm adds something to the one before.
+    /// Each arm adds a change to the arm before it.
     Ladder,
-    /// The first arm is whole, and each other lacks a part of it.
+    /// The first arm has all parts, and each other arm lacks one part.
     Ablation,
-    /// Two arms, with one thing switched.
+    /// Two arms that differ in one change.
     Toggle,
-    /// One thing at several levels.
+    /// One factor at several levels.
     Dose,
-    /// Every combination of several things.
+    /// Every combination of the levels of several factors.
     Matrix,
 }
 
@@ -396,14 +400,15 @@ impl ExperimentKind {
     }
 }
 
-/// The network that the parts of a start are in.
+/// The network of the parts of a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// The machine's network, which is also the generator's.
+    /// The machine's network namespace, which is also the generator's.
     #[default]
     None,
-    /// A separate network, with a link to the generator whose packets have at most 1,500 bytes.
+    /// A separate network namespace, with a link to the generator whose packets have at most 1,500
+    /// bytes.
     Netns,
 }
 
@@ -414,15 +419,15 @@ pub struct Conditions {
     pub placement: Placement,
     /// Environment that is added to the environment in the subject's definition.
     pub env: BTreeMap<String, String>,
-    /// Names of variables that the subject inherits from dyno's own environment, in addition to
-    /// those that its definition names.
+    /// Names of variables that the subject inherits from dyno's environment, in addition to the
+    /// names in its definition.
     pub inherit: Vec<String>,
-    /// Values for its requests, by name: `{request.NAME}` in a workload.
+    /// Values for the arm's requests, by name: `{request.NAME}` in a workload.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub request: BTreeMap<String, String>,
     pub load: LoadChanges,
     pub isolation: Isolation,
-    /// Probes that are attached in addition to those that always are.
+    /// Probes that are attached in addition to the standard observations.
     pub observe: BTreeSet<Probe>,
 }
 
@@ -454,7 +459,7 @@ pub struct LoadChanges {
     pub spin: Option<Spin>,
     pub threads: Option<u32>,
     pub http2: Option<Http2>,
-    /// Connections are replaced after so many requests.
+    /// Number of requests after which a connection is replaced.
     pub requests_per_connection: Option<u64>,
 }
 
@@ -483,9 +488,9 @@ pub struct Backend {
     pub definition_name: String,
     pub variant: Option<String>,
     pub title: String,
-    /// Output of its version command; `None`: the subject has no such command, or was not built.
+    /// Output of its version command; `None`: the back end has no such command, or was not built.
     pub version: Option<String>,
-    /// `None`: the subject has no build, or was not built.
+    /// `None`: the back end has no build, or was not built.
     pub build: Option<Build>,
     /// Reason why the build failed, in words. No subject that needs the back end takes part.
     pub build_failed: Option<String>,
@@ -494,19 +499,20 @@ pub struct Backend {
     pub limits: Limits,
     /// CPUs that it may use.
     pub cpus: Vec<u32>,
-    /// Unmet need on this machine, in words. No subject that needs the back end takes part.
+    /// Requirement that is not met on this machine, in words. No subject that needs the back end
+    /// takes part.
     pub skipped: Option<String>,
 }
 
-/// Cost of building a subject. `wall_ns` and `cpu_ns` are of the build that made the artefact,
-/// cached or not.
+/// Cost of building a subject. `wall_ns` and `cpu_ns` belong to the build that made the artefact,
+/// even if the artefact was cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     pub wall_ns: u64,
     pub cpu_ns: Option<u64>,
     pub artefact_bytes: u64,
     /// SHA-256 of the artefact's paths, executable bits and contents. `None`: an older version of
-    /// dyno built it, or a file of it could not be read.
+    /// dyno built the artefact, or a file of it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artefact: Option<String>,
     pub cached: bool,
@@ -579,7 +585,7 @@ pub struct NotServed {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportOptions {
-    /// Name of the arm that others are compared with.
+    /// Name of the arm with which other arms are compared.
     pub baseline: Option<String>,
     pub markers: Vec<Marker>,
     /// Objective of servers at the rates of open loops; `None`: no objective.
@@ -590,10 +596,10 @@ pub struct ReportOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Search")]
 pub struct SearchOptions {
-    /// How far the lowest rate that missed it may lie above the highest that kept it in the end, as
-    /// a share: 0.05 for 5 %.
+    /// Precision of the result: the distance from the highest rate that met the objective to the
+    /// lowest rate that missed it, as a share. 0.05 is 5 %.
     pub width: f64,
-    /// Arrivals of the requests of its loads.
+    /// Arrivals of the requests in the loads of the search.
     pub arrival: Arrival,
 }
 
@@ -608,10 +614,10 @@ impl SearchOptions {
     }
 }
 
-/// Conditions that all have to hold of a load.
+/// Conditions that a load must meet, all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Objective {
-    /// As it was written.
+    /// The text as the user wrote it.
     pub text: String,
     pub conditions: Vec<Condition>,
 }
@@ -629,7 +635,8 @@ pub enum Condition {
     },
     /// The mean of correct responses below a bound.
     Mean { below_us: f64 },
-    /// Requests that failed or got an incorrect response, below this share of those that were due.
+    /// Requests of the window without a correct response, below this share of all requests of the
+    /// window.
     Errors { below: f64 },
 }
 
@@ -643,13 +650,13 @@ pub struct Marker {
 /// Prices of a running server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
-    /// Price of a CPU for an hour, used or not.
+    /// Price of a CPU for an hour, whether it is used or idle.
     pub per_vcpu_hour: f64,
     /// Price of 2³⁰ bytes of memory for an hour; `None`: memory is free.
     pub per_gib_hour: Option<f64>,
-    /// Share of its CPUs that a server may use on average: above 0, up to 1. `None`: all of them.
+    /// Share of its CPUs that a server may use on average: above 0, up to 1. `None`: all its CPUs.
     pub utilisation: Option<f64>,
-    /// Hours after which a server is started anew; `None`: it never is.
+    /// Hours after which a server is restarted; `None`: the server is never restarted.
     pub lifetime_hours: Option<f64>,
 }
 

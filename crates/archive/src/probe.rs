@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An optional observation, because it has a cost.
+/// An observation that is optional, because it has a cost.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
-    /// The kernel's own stamps of what is sent and received (SO_TIMESTAMPING), for response times
-    /// to compare with the generator's.
+    /// The kernel's timestamps of sent and received packets (SO_TIMESTAMPING). Response times from
+    /// these timestamps can be compared with the generator's.
     KernelStamps,
-    /// System calls by name, counted in slices of the time where there are many.
+    /// System calls by name. Frequent calls are counted only in slices of time.
     Syscalls,
     /// All system calls by name, regardless of the cost.
     EverySyscall,
@@ -23,7 +23,7 @@ pub enum Probe {
     States,
     /// User and system time by entries into the kernel, instead of by its tick.
     Modes,
-    /// Stacks of the server's threads, after each window, while the load goes on.
+    /// Stacks of the server's threads, sampled after each window under the same load.
     Profile,
     /// Statistics of a subject's runtime, if its definition names their source.
     Runtime,
@@ -54,7 +54,7 @@ impl Probe {
         }
     }
 
-    /// Returns whether it is enabled by default: it costs little and shows much.
+    /// Returns whether the probe is enabled by default, because it costs little and shows much.
     #[must_use]
     pub const fn is_enabled_by_default(self) -> bool {
         matches!(self, Probe::Syscalls | Probe::States | Probe::Runtime)
@@ -70,7 +70,7 @@ pub struct RequestedProbes {
 }
 
 impl RequestedProbes {
-    /// Moves a probe from the attached to the unavailable ones.
+    /// Moves a probe from the attached to the refused probes. `None` changes nothing.
     pub fn refuse(&mut self, refused: Option<RefusedProbe>) {
         if let Some(refused) = refused {
             self.attached.remove(&refused.probe);
@@ -91,8 +91,8 @@ pub struct RefusedProbe {
     pub hint: String,
 }
 
-/// A load with probes on and off in turn, in the order off, on, on, off, off, …: two neighbours are
-/// a pair.
+/// A load whose slices have probes off or on, in the order off, on, on, off, off, …. Two neighbours
+/// are a pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePrice {
     pub probes: BTreeSet<Probe>,
@@ -101,7 +101,7 @@ pub struct ProbePrice {
     pub failure: Option<String>,
 }
 
-/// A slice of such a load.
+/// A slice of the load of a [`ProbePrice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PriceSlice {
     /// Whether the probes were attached.

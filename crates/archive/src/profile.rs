@@ -1,5 +1,6 @@
-//! Records of profiles: stacks of a server's threads, sampled after a trial's window. A load like
-//! the trial's continues meanwhile, so that sampling does not disturb the measurement itself.
+//! Records of profiles: stacks of a server's threads, sampled after a trial's window. During the
+//! sampling a load like the trial's continues. Sampling therefore does not disturb the measurement
+//! itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +10,10 @@ pub struct ProfileRecord {
     pub trial: usize,
     /// Length of the sampling.
     pub length_ns: u64,
-    /// Complete responses meanwhile, correct or not.
+    /// Complete responses during the sampling, correct or not.
     #[serde(rename = "answers")]
     pub responses: u64,
-    /// CPU time that the server used meanwhile. `None`: unknown.
+    /// CPU time that the server used during the sampling. `None`: unknown.
     pub cpu_ns: Option<u64>,
     /// Distinct frames of the stacks.
     pub frames: Vec<Frame>,

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A protocol, with or without TLS, and how a connection comes to speak it.
+/// A protocol, with or without TLS, and how a connection negotiates it.
 #[derive(
     Clone,
     Copy,
@@ -30,7 +30,7 @@ pub enum Protocol {
     H1Tls,
     /// HTTP/2 over TLS, by ALPN.
     H2,
-    /// HTTP/2 on a plain connection, by prior knowledge: the preface is the first that is sent.
+    /// HTTP/2 on a plain connection, by prior knowledge: the client sends the preface first.
     H2c,
     /// HTTP/2 on a plain connection, by `Upgrade: h2c` in an HTTP/1.1 request.
     H2cUpgrade,

@@ -13,8 +13,8 @@ pub struct Resumption {
     /// Date of the resumption, RFC 3339 in UTC.
     pub started: String,
     pub command: Vec<String>,
-    /// Number of the first start of this part. Later starts belong to it or to later parts, as do
-    /// their trials.
+    /// Number of the first server start after this resumption. Later starts and their trials belong
+    /// to this part of the run, or to a later part.
     pub from_start: usize,
     /// Differences from the first part. The user resumed despite them.
     pub differences: Vec<ResumptionDifference>,

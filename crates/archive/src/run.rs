@@ -9,8 +9,8 @@ use crate::search::SearchRecord;
 use crate::start::FailureKind;
 use crate::{Facts, LoadRecord, StartRecord, TrialRecord};
 
-/// Version of the format of a run's folder. It is incremented with every change that older versions
-/// of dyno cannot read.
+/// Version of the format of a run's folder. The version is incremented with every change that older
+/// versions of dyno cannot read.
 pub const SCHEMA: &str = "dyno.run/7";
 
 /// A whole run.
@@ -36,10 +36,13 @@ impl Run {
         self.starts.iter().find(|start| start.start == trial.start)
     }
 
-    /// Returns the trials of a launch that are to be measured again. Either a back end or the
-    /// machine failed under their load. Or their start lacks the final check of its contract, so
-    /// that nothing shows that the server was still correct after them. A failed subject needs no
-    /// further start.
+    /// Returns the trials of a launch that must be measured again, for one of two reasons:
+    ///
+    /// - A back end or the machine failed during the load.
+    /// - The start lacks the final check of its contract, so it is unknown whether the server was
+    ///   still correct.
+    ///
+    /// The result is empty if the subject failed, because a failed subject is not started again.
     #[must_use]
     pub fn unchecked_trials_of(&self, launch: usize) -> Vec<usize> {
         let starts: Vec<&StartRecord> =
@@ -66,6 +69,7 @@ impl Run {
     #[must_use]
     pub fn later_parts(&self) -> Vec<&Resumption> {
         let resumptions = &self.header.resumptions;
+        // A part ends where the next part begins. The last part has no end.
         let ends = resumptions.iter().skip(1).map(|next| next.from_start).chain([usize::MAX]);
         let has_starts = |from: usize, to: usize| {
             let starts_of_trials = self.trials.iter().map(|trial| trial.start);

@@ -1,5 +1,5 @@
 //! Records the statistics of a server's runtime during a load, such as garbage collections of a
-//! JVM. They explain where CPU time and pauses come from.
+//! JVM. The statistics explain where CPU time and pauses come from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ pub struct RuntimeReading {
     pub took_ns: u64,
     /// Number of processes that responded; values are sums over them.
     pub processes: u32,
-    /// Suffixes of the names of their sockets, which are numbers. Empty in older archives and for a
+    /// Numbers at the end of the names of these processes' sockets. Empty: an older archive, or a
     /// JVM.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sockets: BTreeSet<String>,
-    /// Values by name. A name in `_total` is a counter; one in `_seconds_total` is a length of
-    /// time, and one in `_bytes` an amount of memory (as in OpenMetrics).
+    /// Values by name, as in OpenMetrics: `…_total` is a counter, `…_seconds_total` a length of
+    /// time, and `…_bytes` an amount of memory.
     pub values: BTreeMap<String, f64>,
 }

@@ -1,5 +1,5 @@
-//! Cumulative counters of those who are watched, and of the machine, at one instant. Rates come
-//! later, from differences of two samples with their own instants.
+//! Cumulative counters of the monitored processes and of the machine at one instant. The analysis
+//! computes rates from the differences between two samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,47 +9,47 @@ use serde::{Deserialize, Serialize};
 use crate::drops::TrackingUse;
 use crate::host::HostUse;
 
-/// A monitored party.
+/// A monitored process group.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Party {
-    /// A server under test, by its position among the servers of its start.
+    /// A server under test, by its index among the servers of its start.
     Subject(usize),
-    /// A service that subjects need, by its place among the plan's back ends.
+    /// A service that subjects need, by its index among the plan's back ends.
     Backend(usize),
     /// A load generator: dyno itself is number 0.
     Generator(usize),
 }
 
 impl Party {
-    /// The only server of a start that has one, or the first.
+    /// The first server of a start, which is usually its only one.
     pub const SUBJECT: Party = Party::Subject(0);
-    /// This dyno: workers, control and probes.
+    /// The process of dyno itself: workers, control and probes.
     pub const GENERATOR: Party = Party::Generator(0);
 }
 
 /// `server 1`, counted from 1.
 impl std::fmt::Display for Party {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (name, place) = match self {
-            Party::Subject(place) => ("server", place),
-            Party::Backend(place) => ("back end", place),
-            Party::Generator(place) => ("generator", place),
+        let (name, index) = match self {
+            Party::Subject(index) => ("server", index),
+            Party::Backend(index) => ("back end", index),
+            Party::Generator(index) => ("generator", index),
         };
-        write!(f, "{name} {}", place + 1)
+        write!(f, "{name} {}", index + 1)
     }
 }
 
-/// All counters read at one instant. `None`: could not be read, see the run's facts for why.
+/// All counters read at one instant. `None`: not readable. The run's facts have the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Read just before the counters, nanoseconds of the monotonic clock.
+    /// Instant right before the counters were read, nanoseconds of the monotonic clock.
     pub at_ns: u64,
     /// Duration of the reading: the uncertainty of the sample's time, and its cost.
     pub took_ns: u64,
-    /// Each party once.
+    /// Counters of the parties, each party once.
     pub parties: Vec<PartyUse>,
     pub host: Option<HostUse>,
     /// Resource use of the servers that take turns with this one, read at about the same instant.
@@ -89,36 +89,38 @@ impl Sample {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartyUse {
     pub party: Party,
-    /// `None`: the party has no control group of its own.
+    /// `None`: the party has no separate control group.
     pub cgroup: Option<CgroupUse>,
     /// All live threads.
     pub threads: Vec<ThreadUse>,
     pub processes: u32,
-    /// Whether a process joined that does not descend from a known one, such as a server that a
-    /// supervisor restarted. Its earlier calls and wake-ups were not recorded.
+    /// Whether a process joined that does not descend from a known process, such as a server that a
+    /// supervisor restarted. Earlier calls and wake-ups of this process were not recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_joined: bool,
-    /// Number of its processes outside of its control group, or outside of the group of one of its
-    /// controllers. Its counters do not include them. `None`: not checked; the check takes place
-    /// when the window closes.
+    /// Number of the party's processes outside of its control group, or outside of the group of one
+    /// controller. The party's counters do not include them. `None`: not checked. The check takes
+    /// place when the window closes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strays: Option<u32>,
-    /// Totals of its processes, including zombies. Empty: not read.
+    /// Totals of the party's processes, including zombies. Empty: not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<ProcessUse>,
-    /// Sum over its processes of resident memory, in bytes; shared pages count once per process.
+    /// Resident memory in bytes, summed over the party's processes. Shared pages are included once
+    /// per process.
     pub rss_bytes: Option<u64>,
-    /// Sum over its processes of resident anonymous memory, in bytes.
+    /// Resident anonymous memory in bytes, summed over the party's processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_anon_bytes: Option<u64>,
-    /// Resident shared memory, bytes, of the process with the most, because processes share it.
+    /// Resident shared memory in bytes, of the process with the most. A sum would include the same
+    /// memory several times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_shmem_bytes: Option<u64>,
-    /// Counters of its network; `None`: not read.
+    /// Counters of the party's network namespace; `None`: not read.
     pub network: Option<NetworkUse>,
-    /// Its sockets, read once in a window; `None`: not read.
+    /// The party's sockets, read once in a window; `None`: not read.
     pub sockets: Option<SocketsUse>,
-    /// Its system calls; `None`: not counted.
+    /// The party's system calls; `None`: not counted.
     pub calls: Option<CallsUse>,
     /// Threads that have ended since monitoring began, by name; `None`: thread exits were not
     /// monitored, or the kernel had no room for some of the threads or names.
@@ -168,25 +170,24 @@ impl PartyUse {
     }
 }
 
-/// Totals of one process, including its threads that have ended. In whole clock ticks, rounded
-/// down.
+/// Totals of one process, including its ended threads. Times are whole clock ticks, rounded down.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessUse {
     pub pid: u32,
-    /// Clock ticks from the start of the machine to the start of the process. They distinguish it
-    /// from a later process with the same number.
+    /// Clock ticks from the start of the machine to the start of the process. They distinguish the
+    /// process from a later one with the same number.
     pub began_ticks: u64,
     pub user_ns: u64,
     pub sys_ns: u64,
     pub faults_minor: u64,
     pub faults_major: u64,
-    /// CPU time of the children that it has waited for, and of their own waited-for children.
+    /// CPU time of the ended children that the process has waited for, and of their ended children.
     pub children_user_ns: u64,
     pub children_sys_ns: u64,
     pub children_faults_minor: u64,
     pub children_faults_major: u64,
-    /// Whether the process ignores SIGCHLD. The kernel then reaps its children, and their use is in
-    /// no total.
+    /// Whether the process ignores SIGCHLD. The kernel then reaps the children, and no total
+    /// includes their use.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignores_children: bool,
 }
@@ -211,29 +212,30 @@ pub struct SocketsUse {
     pub connections: u64,
     /// Number of segments that were retransmitted on these connections.
     pub retransmitted: u64,
-    /// Time in which these connections had data to send, and the parts of it in which the peer's
-    /// window, or the send buffer, was the limit.
+    /// Time in which these connections had data to send. The next two fields are the parts of this
+    /// time in which the peer's window, or the send buffer, was the limit.
     pub busy_ns: u64,
     pub window_limited_ns: u64,
     pub buffer_limited_ns: u64,
     /// Number of connections whose options were read; 0: not permitted.
     pub options_of: u64,
-    /// Number of these with TCP_NODELAY, and with TCP_CORK.
+    /// Number of the connections in `options_of` with TCP_NODELAY, and with TCP_CORK.
     pub nodelay: u64,
     pub cork: u64,
 }
 
-/// A socket that takes connections.
+/// A listening socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerUse {
     pub port: u16,
-    /// Connections that wait to be accepted, and the most that may.
+    /// Number of connections that wait to be accepted.
     pub queued: u64,
+    /// Maximum of `queued`.
     pub backlog: u64,
 }
 
-/// TCP counters of a party's network, which other parties may share: sums since the network was
-/// created.
+/// TCP counters of a party's network namespace, which other parties may share: sums since the
+/// namespace was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkUse {
     /// Connections to a listener with a full queue.
@@ -242,7 +244,7 @@ pub struct NetworkUse {
     pub listen_drops: Option<u64>,
     pub segments_out: Option<u64>,
     pub segments_retransmitted: Option<u64>,
-    /// Retransmissions after a time-out, part of the above.
+    /// Part of `segments_retransmitted`: retransmissions after a time-out.
     pub retransmit_timeouts: Option<u64>,
     /// Delayed acknowledgements.
     pub delayed_acks: Option<u64>,
@@ -250,7 +252,8 @@ pub struct NetworkUse {
     /// SYN cookies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syn_queue_drops: Option<u64>,
-    /// Connections to which the kernel responded with a SYN cookie because that queue was full.
+    /// Connections to which the kernel responded with a SYN cookie because the queue of half-open
+    /// connections was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syn_cookies: Option<u64>,
     /// Times that the memory of all TCP sockets came under pressure (`net.ipv4.tcp_mem`).
@@ -277,8 +280,8 @@ pub struct NetworkUse {
 }
 
 impl NetworkUse {
-    /// Returns the growth of the counters since an earlier reading of the same network. A counter
-    /// that is missing in a reading is unknown.
+    /// Returns the growth of the counters since an earlier reading of the same network namespace. A
+    /// counter that is missing in a reading is unknown.
     #[must_use]
     pub fn growth_since(self, earlier: NetworkUse) -> NetworkUse {
         let since = |last: Option<u64>, first: Option<u64>| Some(last?.saturating_sub(first?));
@@ -307,12 +310,12 @@ impl NetworkUse {
     }
 }
 
-/// System calls that were counted all the time, or in slices of it. Sums since monitoring of the
-/// party began.
+/// System calls, counted all the time or in slices of time. Sums since monitoring of the party
+/// began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallsUse {
-    /// Time in which calls were counted, nanoseconds. If responses are not counted, it is the time
-    /// that the slices represent, and the calls are estimates for all of that time.
+    /// Time in which calls were counted, nanoseconds. If responses are not counted, the calls are
+    /// estimates for all the time that the slices represent, and this field is that time.
     pub counted_ns: u64,
     /// Number of slices in which calls were counted.
     pub slices: u64,
@@ -322,31 +325,33 @@ pub struct CallsUse {
     pub responses: Option<u64>,
     /// Calls by name; futex calls by their operation.
     pub by_name: BTreeMap<String, CallUse>,
-    /// Rates of the slices, if responses are not counted. They are not archived.
+    /// Rates of the slices, if responses are not counted. The archive does not contain them.
     #[serde(skip)]
     pub slice_rates: SliceRates,
 }
 
-/// Sums over the rates of slices, from which the error of an estimate follows.
+/// Sums over the rates of slices, in which calls are counted. A gap is the time between two slices.
+/// The sums give the error of an estimate of the number of calls in slices and gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SliceRates {
     /// Number of slices after a gap.
     slices: u128,
-    /// Sum of their rates, calls per second.
+    /// Sum of the rates of these slices, calls per second.
     sum: u128,
+    /// Sum of the squares of these rates.
     squares: u128,
-    /// Sum of the squares of the times before slices in which calls were not counted, ns².
+    /// Sum of the squares of the lengths of gaps, ns².
     gap_squares: u128,
-    /// Sum of the squares of the differences, in calls, between the estimates of gaps from the
-    /// slices after and before them.
+    /// Each gap has two estimates of its calls, from the slice after it and from the slice before
+    /// it. This is the sum of the squares of their differences.
     step_squares: u128,
     /// Rate of the last slice, with or without a gap, calls per second. `None`: no slice yet.
     last_rate: Option<u128>,
 }
 
 impl SliceRates {
-    /// Adds a slice after a gap without counting, nanoseconds. A slice without a gap stands only
-    /// for itself, and for the begin of the next gap.
+    /// Adds a slice after a gap, nanoseconds. A slice that follows another without a gap (0) only
+    /// sets the rate before the next gap.
     pub fn add(&mut self, calls_per_s: u64, gap_ns: u64) {
         let (rate, gap_ns) = (u128::from(calls_per_s), u128::from(gap_ns));
         let last_rate = self.last_rate.replace(rate);
@@ -387,11 +392,13 @@ impl SliceRates {
         }
     }
 
-    /// Returns the standard error of the number of calls, because calls in gaps are estimated from
-    /// the slices after them. It is the larger of two estimates: from the sample variance of the
-    /// rates (Cochran, *Sampling Techniques*, 1977, §2.6), and from the differences between the
-    /// slices after and before each gap (Wolter, *Introduction to Variance Estimation*, 2007,
-    /// §8.2). A burst ends in a gap, so the few slices after it may all be idle.
+    /// Returns the standard error of the number of calls. Calls in gaps are not counted, but
+    /// estimated from the slice after each gap. The result is the larger of two estimates:
+    ///
+    /// - from the sample variance of the rates (Cochran, *Sampling Techniques*, 1977, §2.6)
+    /// - from the differences between the slices after and before each gap (Wolter, *Introduction
+    ///   to Variance Estimation*, 2007, §8.2). Without this estimate, a burst that ends in a gap
+    ///   would be missed, because the few slices after it may all be idle.
     ///
     /// 0: there were no gaps. `None`: one slice, or slices of the same rate, do not show how much
     /// rates vary.
@@ -415,15 +422,15 @@ pub struct CallUse {
     pub count: u64,
     /// Part of `count` that failed.
     pub errors: Option<u64>,
-    /// Part of `errors` that had to be tried again later (EAGAIN).
+    /// Part of `errors`: calls to be tried again later (EAGAIN).
     pub again: Option<u64>,
-    /// Sum of the amounts that the others returned ([`crate::syscall::amount`]): bytes of reads and
-    /// writes, events of waits. 0 of calls that return none.
+    /// Sum of the amounts that successful calls returned ([`crate::syscall::returned_amount`]):
+    /// bytes of reads and writes, events of waits. 0: calls of this name return no amount.
     pub returned: Option<u64>,
 }
 
 impl Default for CallUse {
-    /// Returns no calls, with all counts known.
+    /// Returns a record of zero calls, with all counts known.
     fn default() -> CallUse {
         CallUse { count: 0, errors: Some(0), again: Some(0), returned: Some(0) }
     }
@@ -463,7 +470,7 @@ impl CallUse {
         }
     }
 
-    /// Returns the calls made after `base` was read, by name, without those that were not made.
+    /// Returns the calls made after `base` was read, by name. Names without such calls are absent.
     #[must_use]
     pub fn all_since(
         now: &BTreeMap<String, CallUse>,
@@ -480,7 +487,7 @@ impl CallUse {
 /// Threads of one name that have ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedThreads {
-    /// Last name of the threads.
+    /// The name of the threads when they ended.
     pub name: String,
     pub threads: u64,
     /// CPU time from start to end as the scheduler counts it, nanoseconds. `None`: not read, in
@@ -506,11 +513,11 @@ pub struct CgroupUse {
     pub memory_peak_bytes: Option<u64>,
     pub memory_anon_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
-    /// Part of `memory_file_bytes` that no file on a disk holds: shared memory, memfd, and files of
-    /// a tmpfs.
+    /// Part of `memory_file_bytes` without a file on a disk: shared memory, memfd, and files of a
+    /// tmpfs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_shmem_bytes: Option<u64>,
-    /// Kernel memory for it: stacks, page tables, kernel objects, socket buffers.
+    /// Kernel memory for the group: stacks, page tables, kernel objects, socket buffers.
     pub memory_kernel_bytes: Option<u64>,
     /// Number of processes that the kernel killed for lack of memory.
     pub oom_kills: Option<u64>,
@@ -522,8 +529,8 @@ pub struct CgroupUse {
 pub struct ThreadUse {
     pub pid: u32,
     pub tid: u32,
-    /// Clock ticks from the start of the machine to the start of the thread. They distinguish it
-    /// from a later thread with the same number. `None`: not read, or an older archive.
+    /// Clock ticks from the start of the machine to the start of the thread. They distinguish the
+    /// thread from a later one with the same number. `None`: not read, or an older archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ticks: Option<u64>,
     /// Name as the kernel stores it: at most 15 bytes.
@@ -539,7 +546,7 @@ pub struct ThreadUse {
     /// Page faults without, and with, a read from a disk.
     pub faults_minor: Option<u64>,
     pub faults_major: Option<u64>,
-    /// Records of the kernel's scheduler about it; `None`: not traced.
+    /// Scheduler records of the thread; `None`: not traced.
     pub seen: Option<SchedulerRecord>,
 }
 
@@ -555,8 +562,8 @@ pub struct SchedulerRecord {
     pub modes: Option<ModeTimes>,
 }
 
-/// CPU time by mode: exact, except that interrupts and page faults count in the mode in which they
-/// happened.
+/// CPU time by mode. It is exact, except that time of interrupts and page faults belongs to the
+/// mode in which they happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeTimes {
     pub user_ns: u64,

@@ -1,5 +1,5 @@
-//! Records a search for the highest rate that meets the objective. Its loads are not in the plan,
-//! because each rate depends on the result before it.
+//! Records a search for the highest rate that meets the objective. The loads of the search are not
+//! in the plan, because each rate depends on the result before it.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct SearchLoad {
     /// Offered rate, requests per second.
     pub rate: f64,
     pub load: LoadRecord,
-    /// Whether it is a longer load that confirms the result of the others.
+    /// Whether this is a longer load, which confirms the result of the other loads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub confirms: bool,
 }

@@ -49,32 +49,37 @@ pub fn is_possible_secret(name: &str) -> bool {
     let capitals = name.to_ascii_uppercase();
     // A personal access token. Only as a word, because PATH is not a secret.
     let has_pat = || capitals.split('_').any(|word| word == "PAT");
-    // Bundler stores the credentials of gems.example.com in BUNDLE_GEMS__EXAMPLE__COM. Its settings
-    // have names of the same form.
-    let is_bundlers = || name.strip_prefix("BUNDLE_").is_some_and(|host| host.contains("__"));
-    let is_perhaps = PERHAPS.iter().any(|part| capitals.contains(part));
-    !FOLDERS.contains(&name) && (is_perhaps || has_pat() || is_bundlers())
+    // Bundler stores the credentials of gems.example.com in BUNDLE_GEMS__EXAMPLE__COM. Settings of
+    // Bundler have names of the same form.
+    let is_bundler_credential =
+        || name.strip_prefix("BUNDLE_").is_some_and(|host| host.contains("__"));
+    let has_mark = PERHAPS.iter().any(|mark| capitals.contains(mark));
+    !FOLDERS.contains(&name) && (has_mark || has_pat() || is_bundler_credential())
 }
 
-/// Returns whether a word of a name marks its value, as `DB_PASS` and `PGPASS` do. The last part of
-/// a word counts: a key ring is not a key, and an author is not authentication.
+/// Returns whether a word of a name marks its value as a secret, as in `DB_PASS` and `PGPASS`. Only
+/// the end of a word is compared: a key ring is not a key, and an author is not authentication.
 #[must_use]
 pub fn has_secret_word(name: &str) -> bool {
     let capitals = name.to_ascii_uppercase();
-    let is_marked = |word: &str| word == "PAT" || PERHAPS.iter().any(|mark| word.ends_with(mark));
-    let is_mark = |word: &str| is_marked(word) || word.strip_suffix('S').is_some_and(is_marked);
-    let is_bundlers = || is_possible_secret(name) && name.starts_with("BUNDLE_");
+    let ends_with_mark =
+        |word: &str| word == "PAT" || PERHAPS.iter().any(|mark| word.ends_with(mark));
+    let is_marked = |word: &str| {
+        let singular = word.strip_suffix('S').unwrap_or(word);
+        ends_with_mark(word) || ends_with_mark(singular)
+    };
+    let is_bundler_credential = || is_possible_secret(name) && name.starts_with("BUNDLE_");
     let mut words = capitals.split(|c: char| !c.is_ascii_alphabetic());
-    !FOLDERS.contains(&name) && (words.any(is_mark) || is_bundlers())
+    !FOLDERS.contains(&name) && (words.any(is_marked) || is_bundler_credential())
 }
 
 /// Text that replaces a secret in records.
 pub const NOT_RECORDED: &str = "(not recorded)";
 
-/// Minimum length of a value that is erased from texts. Shorter ones would match ordinary words.
+/// Minimum length of a value that is erased from texts. Shorter values would match ordinary words.
 pub const MIN_ERASED_CHARS: usize = 6;
 
-/// Minimum length of a value that cannot be an ordinary word. Shorter ones could match codes.
+/// Minimum length of a value that cannot be an ordinary word. Shorter values could match codes.
 const MIN_DISTINCTIVE_CHARS: usize = 8;
 
 /// Returns whether a value is unlikely to be an ordinary word: it is long, with letters and digits.
@@ -119,8 +124,8 @@ const HARMLESS_WORDS: [&str; 4] = ["bypass", "compass", "hotkey", "monkey"];
 /// OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` of CAS.
 const PARAMETERS: [&str; 4] = ["key", "auth", "code", "ticket"];
 
-/// Words that mark a secret outside of queries and forms, too. `key` and `code` are left out,
-/// because programs have other keys and codes.
+/// Words that mark a secret in settings and headers, too, not only in queries and forms as
+/// [`PARAMETERS`] do. `key` and `code` are excluded, because programs have other keys and codes.
 const FIELDS: [&str; 19] = [
     "pass",
     "pwd",
@@ -143,8 +148,8 @@ const FIELDS: [&str; 19] = [
     "dsn",
 ];
 
-/// Whether the value of a query parameter of this name may be a secret: the name marks it, or is
-/// such a word. A wider rule would hide harmless parameters: `sort_key`.
+/// Whether the value of a query parameter of this name may be a secret: the name contains a mark of
+/// a secret, or is one of `PARAMETERS`. A wider rule would hide harmless parameters: `sort_key`.
 #[must_use]
 pub fn is_secret_parameter(name: &str) -> bool {
     let name = without_escapes(name);
@@ -203,9 +208,9 @@ fn decode_escapes(text: &str) -> String {
     shown + remainder
 }
 
-/// Returns a URL, or the part of one from its path on, with each of its parameters replaced by
-/// `shown`: of its query (`name=value` between `&` or `;`), and of segments of its path
-/// (`;name=value`, RFC 3986 §3.3).
+/// Returns a URL, or its part from the path on, with each parameter replaced by the result of
+/// `shown`. Parameters are in the query (`name=value` between `&` or `;`) and in segments of the
+/// path (`;name=value`, RFC 3986 §3.3).
 #[must_use]
 pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> String {
     let (path, query) =
@@ -225,13 +230,13 @@ pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> Stri
     format!("{path}?{query}")
 }
 
-/// Returns the parameters between `;`. A `;` that no name follows is part of a value.
+/// Returns the parameters between `;`. A `;` without a name after it is part of a value.
 fn parameters(text: &str) -> Vec<&str> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.-%[]".contains(c);
     let is_named = |option: &str| {
-        let name =
-            option.split('=').next().filter(|name| name.len() < option.len()).unwrap_or_default();
-        !name.is_empty() && name.chars().all(is_of_name)
+        option
+            .split_once('=')
+            .is_some_and(|(name, _)| !name.is_empty() && name.chars().all(is_of_name))
     };
     let starts = text.match_indices(';').map(|(at, _)| at + 1).filter(|at| is_named(&text[*at..]));
     let starts: Vec<usize> = [0].into_iter().chain(starts).collect();
@@ -341,18 +346,17 @@ fn is_token_of_service(word: &str) -> bool {
     word.len() >= SHORTEST_TOKEN && word.bytes().all(is_token) && looks_random(random)
 }
 
-/// Whether the part of a token after its prefix looks random: it has a digit, or letters of both
-/// cases without a separator. Words such as `sk-learn-contributors` have neither.
+/// Whether the part of a token after its prefix looks random. It has a digit, or is one word with
+/// letters of both cases, or is a long word in capitals. `sk-learn-contributors` is none of these.
 fn looks_random(random: &str) -> bool {
     let has = |is: fn(&u8) -> bool| random.bytes().any(|b| is(&b));
-    let is_one_word = || random.bytes().all(|b| b.is_ascii_alphanumeric());
-    has(u8::is_ascii_digit)
-        || is_one_word()
-            && has(u8::is_ascii_uppercase)
-            && (has(u8::is_ascii_lowercase) || random.len() >= 16)
+    let is_one_word = random.bytes().all(|b| b.is_ascii_alphanumeric());
+    let has_capital = has(u8::is_ascii_uppercase);
+    let is_long_or_mixed = has(u8::is_ascii_lowercase) || random.len() >= 16;
+    has(u8::is_ascii_digit) || (is_one_word && has_capital && is_long_or_mixed)
 }
 
-/// Whether a value holds a secret, regardless of its name: credentials, settings with a secret
+/// Whether a value contains a secret, regardless of its name: credentials, settings with a secret
 /// name, or a user name and password.
 #[must_use]
 pub fn holds_secret(value: &str) -> bool {
@@ -371,9 +375,10 @@ pub fn holds_secret(value: &str) -> bool {
         || holds_userinfo(value)
 }
 
-/// Whether there is a `user:password@` outside of a URL's authority: without a scheme, or with
-/// characters that end an authority.
+/// Whether there is a `user:password@` that [`without_userinfo`] does not find: without a scheme,
+/// or with a password that contains a character that ends an authority, such as `/`.
 fn holds_userinfo(value: &str) -> bool {
+    // Colons of schemes, and passwords that were found, do not count.
     let remainder = without_userinfo(value).replace("***@", "").replace("://", "");
     remainder.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'))
 }
@@ -395,8 +400,8 @@ pub fn without_userinfo(value: &str) -> String {
     shown + remainder
 }
 
-/// Returns the end of a URL's authority. In a list of URLs, a comma ends the authority only after a
-/// host, because a password may contain a comma.
+/// Returns the end of a URL's authority. In a list of URLs, a comma or `|` ends the authority. One
+/// before the `@` does not, because a password may contain it.
 #[must_use]
 pub fn end_of_authority(text: &str) -> usize {
     let is_end = |c: char| c.is_whitespace() || "/?#\"'<>`".contains(c);

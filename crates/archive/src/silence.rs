@@ -1,5 +1,5 @@
 //! Finds silences: periods of a load without a complete response, although requests were in flight
-//! or failed. They reveal stalls that averages hide.
+//! or failed. Silences reveal stalls that averages hide.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// since the load began. Its end is [`Silence::UNKNOWN_END`] if no response followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
-    /// Instant of the last complete response before it.
+    /// Instant of the last complete response before the silence.
     pub start_ns: u64,
     /// Instant since which requests were continuously in flight, or failed one after the other.
     pub busy_ns: u64,
     pub end_ns: u64,
-    /// Requests in flight at its end.
+    /// Requests in flight at the end of the silence.
     pub in_flight: u64,
-    /// Ends of the first and the last request that ended in it without a complete response. `None`:
-    /// no such request, or the archive is older.
+    /// Ends of the first and the last request that ended in the silence without a complete
+    /// response. `None`: no such request, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures_ns: Option<(u64, u64)>,
 }
@@ -41,8 +41,8 @@ impl Silence {
         })
     }
 
-    /// Returns the failures of a longer silence that lie in this one. If the first failure is
-    /// before it and the last one after it, it may contain none, so that they do not count.
+    /// Returns the failures of a longer silence that lie in this one. Only the first and the last
+    /// failure are known. If neither lies in this silence, it may contain no failure.
     fn failures_within(&self, longer: &Silence) -> Option<(u64, u64)> {
         let (first, last) = longer.failures_ns?;
         let contains = |instant: u64| (self.start_ns..=self.end_ns).contains(&instant);
@@ -67,10 +67,11 @@ pub fn least_ns(window_ns: u64) -> u64 {
     (window_ns / 100).clamp(1_000_000, 20_000_000)
 }
 
-/// Returns the silences of a load within its window that are long enough to keep.
+/// Returns the silences of a load within its window that are long enough to record.
 #[must_use]
 pub fn long_silences(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
-    let least_ns = least_ns(window_ns.1.saturating_sub(window_ns.0));
+    let (opens, closes) = window_ns;
+    let least_ns = least_ns(closes.saturating_sub(opens));
     let clipped = all.iter().filter_map(|silence| silence.clip(window_ns));
     clipped.filter(|silence| silence.length_ns() >= least_ns).collect()
 }
@@ -91,7 +92,9 @@ pub fn common(first: &[Silence], second: &[Silence]) -> Vec<Silence> {
         };
         if silence.start_ns < silence.end_ns {
             let failures = [a, b].into_iter().filter_map(|longer| silence.failures_within(longer));
-            let failures_ns = failures.reduce(|x, y| (x.0.min(y.0), x.1.max(y.1)));
+            let failures_ns = failures.reduce(|(first, last), (other_first, other_last)| {
+                (first.min(other_first), last.max(other_last))
+            });
             common.push(Silence { failures_ns, ..silence });
         }
         if a.end_ns <= b.end_ns {
@@ -126,14 +129,15 @@ mod tests {
     /// Returns the earlier of the two beginnings: one request in flight is enough.
     fn busy(one: &[Silence], other: &[Silence], both: Silence) -> u64 {
         let around = |all: &[Silence]| {
-            let holds = |s: &&Silence| s.start_ns <= both.start_ns && both.end_ns <= s.end_ns;
-            all.iter().find(holds).map_or(u64::MAX, |s| s.busy_ns)
+            let contains_both =
+                |s: &&Silence| s.start_ns <= both.start_ns && both.end_ns <= s.end_ns;
+            all.iter().find(contains_both).map_or(u64::MAX, |s| s.busy_ns)
         };
         around(one).min(around(other))
     }
 
-    /// One worker's connection is dead all the time. Short pauses of the other worker must not
-    /// count as outages because of that.
+    /// One worker's connection is dead during the whole load. Short pauses of the other worker must
+    /// not become outages because of that.
     #[test]
     fn failures_count_only_within_common_silence() {
         let dead = Silence { failures_ns: Some((10, 990)), ..silence(0, 1000, 0) };

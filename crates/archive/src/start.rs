@@ -38,10 +38,10 @@ pub struct StartRecord {
     pub failure: Option<Failure>,
 }
 
-/// An unused variable that varies the size of the environment. That size decides where a program's
-/// stack begins and how its data lie in caches: by some per cent, and always in the same direction
-/// (Mytkowicz et al., "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009).
-/// Its length therefore differs between starts.
+/// An unused variable whose length differs between starts, to vary the size of the environment. The
+/// size decides where the stack begins and how data lie in caches. A fixed size would bias all
+/// starts of a server in the same direction, by some per cent (Mytkowicz et al., "Producing wrong
+/// data without doing anything obviously wrong!", ASPLOS 2009).
 pub const PADDING: &str = "DYNO_PADDING";
 
 /// Variable with the path of a start's folder, which differs between starts.
@@ -59,7 +59,7 @@ pub struct Canary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CanaryPiece {
     pub wall_ns: u64,
-    /// CPU time of the thread, without the time in which others used the CPU.
+    /// CPU time of the thread, without the time in which other threads used the CPU.
     pub cpu_ns: u64,
 }
 
@@ -71,7 +71,7 @@ impl StartRecord {
     }
 
     /// Returns whether dyno started the server under test. A load without a suite uses a running
-    /// server, of which only the responses are known.
+    /// server, and only its responses are known.
     #[must_use]
     pub fn has_subject(&self) -> bool {
         self.parts.iter().any(|part| matches!(part.party, Party::Subject(_)))
@@ -83,9 +83,9 @@ impl StartRecord {
         self.part(Party::SUBJECT)
     }
 
-    /// Whether the contract was checked before the load and, for a reason other than the subject,
-    /// not successfully after it: because of an interrupt, because dyno was killed, or because a
-    /// back end or the machine failed.
+    /// Whether the contract was checked before the load, but not successfully after it, and the
+    /// subject is not the reason. The reason is an interrupt, the end of dyno by a signal, or a
+    /// failure of a back end or of the machine.
     #[must_use]
     pub fn lacks_final_check(&self) -> bool {
         let ended_otherwise =
@@ -101,24 +101,24 @@ impl StartRecord {
     }
 
     /// Returns the protocols over which the server failed a check of its contract before the load,
-    /// each with the first such check. The server was not loaded over these protocols. There are
-    /// none if a back end or the machine failed, because that may have broken the checks.
+    /// each with the first such check. The server was not loaded over these protocols. Empty if a
+    /// back end or the machine failed, because that may have broken the checks.
     #[must_use]
     pub fn refused_protocols(&self) -> BTreeMap<Protocol, &CheckResult> {
-        let mut all = BTreeMap::new();
+        let mut refused = BTreeMap::new();
         let failed_otherwise = self.failure.as_ref().is_some_and(|failure| {
             matches!(failure.kind, FailureKind::BackendFailed | FailureKind::Harness)
         });
         if failed_otherwise {
-            return all;
+            return refused;
         }
         let before = self.subject().into_iter().flat_map(|part| &part.checks_before);
         for check in before.filter(|check| check.is_broken()) {
             check.counted_protocols().iter().for_each(|protocol| {
-                all.entry(*protocol).or_insert(check);
+                refused.entry(*protocol).or_insert(check);
             });
         }
-        all
+        refused
     }
 }
 
@@ -133,14 +133,14 @@ pub struct PartStart {
     pub startup: Option<Startup>,
     /// Warm-up before the first trial; `None`: no warm-up, or the part ended before it.
     pub warmup: Option<WarmUp>,
-    /// The program of its busiest process; `None`: not inspected, or not permitted.
+    /// The program of the part's busiest process; `None`: not inspected, or not permitted.
     pub binary: Option<Binary>,
     /// Resource use without requests; `None`: not measured.
     pub idle: Option<IdleUse>,
-    /// Cost of the probes attached to it; `None`: not requested, or no probe was available.
+    /// Cost of the probes attached to the part; `None`: not requested, or no probe was available.
     pub probe_price: Option<ProbePrice>,
-    /// Time to load its data, nanoseconds; `None`: the part has no data to load, or failed before
-    /// that.
+    /// Time to load the part's data, nanoseconds; `None`: the part has no data to load, or failed
+    /// before that.
     pub seeded_ns: Option<u64>,
     /// Contract checks before the load.
     pub checks_before: Vec<CheckResult>,
@@ -154,11 +154,14 @@ pub struct PartStart {
     /// archive does not separate them, or the part was not started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
-    /// Files in its folder that did not exist when the run was planned; `None`: no new files.
+    /// Files in the part's folder that did not exist when the run was planned, and files in the
+    /// folder of its build's results that the build did not make; `None`: no new files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_files: Option<NewFiles>,
+    /// `None`: the part's first process had already ended, or dyno killed the part before its
+    /// deadline because the user interrupted the run.
     pub stop: Option<StopRecord>,
-    /// Last lines of its output, recorded after a failure.
+    /// Last lines of the part's output, recorded after a failure.
     pub log_tail: Option<String>,
 }
 
@@ -187,23 +190,24 @@ impl PartStart {
         }
     }
 
-    /// Whether checks of its contract that passed before the load did not pass after it, or were
-    /// not made.
+    /// Whether a check of the contract passed before the load, and did not pass after it or was not
+    /// made.
     fn lacks_final_check(&self) -> bool {
         let has_passed = |checks: &[CheckResult], check: &CheckResult| {
             let is_same = |c: &&CheckResult| (&c.name, c.protocol) == (&check.name, check.protocol);
             checks.iter().filter(is_same).any(|c| c.ok || c.waived)
         };
-        let of_contract = self.checks_before.iter().filter(|check| !check.is_lifecycle);
-        of_contract
-            .filter(|check| has_passed(&self.checks_before, check))
-            .any(|check| !has_passed(&self.checks_after, check))
+        self.checks_before.iter().any(|check| {
+            !check.is_lifecycle
+                && has_passed(&self.checks_before, check)
+                && !has_passed(&self.checks_after, check)
+        })
     }
 
-    /// Returns the variables that it inherited from dyno's own environment: two starts of one
-    /// server are equal only if these are. If an older archive does not separate them, they are the
-    /// variables of its environment that `is_inherited` by name, without those that name the
-    /// start's own folder.
+    /// Returns the variables that the part inherited from dyno's environment. Two starts of one
+    /// server are comparable only if these variables are equal. An older archive does not separate
+    /// inherited variables. The result then has the variables that `is_inherited` selects by name,
+    /// except variables with the path of the start's folder.
     #[must_use]
     pub fn inherited_variables(&self, is_inherited: impl Fn(&str) -> bool) -> BTreeMap<&str, &str> {
         let is_separate = !self.inherited.is_empty();
@@ -219,11 +223,12 @@ impl PartStart {
     }
 }
 
-/// Files that appeared in a server's folder during a run. The server may read them when it starts.
+/// New files in a server's folder or in the folder of its build's results. The server may read them
+/// when it starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewFiles {
     pub count: usize,
-    /// Path of the first one below the folder.
+    /// Path of the first new file, relative to its folder.
     pub first: String,
 }
 
@@ -233,8 +238,8 @@ pub struct Binary {
     /// Name of its file.
     pub name: String,
     pub bytes: u64,
-    /// Whether it has debug information and names of its functions.
     pub debug_info: bool,
+    /// Whether the file has the names of its functions.
     pub symbols: bool,
     /// Its memory allocator: jemalloc, mimalloc, tcmalloc, Go's, musl's, glibc's; `None`: not
     /// recognized.
@@ -242,7 +247,7 @@ pub struct Binary {
     /// Shared libraries that are mapped, by name of their file, in order.
     pub libraries: Vec<String>,
     /// Number of instructions in its code, in all and per extension of x86-64 (SSE3 and later).
-    /// Code that is selected at run time counts as well. `None`: not an x86-64 program.
+    /// Code that is selected at run time is included. `None`: not an x86-64 program.
     pub instructions: Option<u64>,
     pub extensions: BTreeMap<String, u64>,
 }
@@ -251,9 +256,11 @@ pub struct Binary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleUse {
     pub length_ns: u64,
+    /// CPU time, nanoseconds; `None`: unknown.
     pub cpu_ns: Option<u64>,
-    /// Number of wake-ups of its threads; if they are not traced, of voluntary context switches.
-    /// `None`: a thread ended meanwhile, or a counter was not read.
+    /// Number of wake-ups of the part's threads; if wake-ups are not traced, of voluntary context
+    /// switches. `None`: a thread ended or may have ended during that time, or a counter was not
+    /// read.
     pub wakeups: Option<u64>,
 }
 
@@ -267,7 +274,7 @@ pub struct Startup {
     pub first_response_ns: Option<u64>,
     /// Time until the part was ready, by any sign.
     pub ready_ns: u64,
-    /// CPU time that the part had used by then; `None`: no control group reports it.
+    /// CPU time that the part had used when it was ready; `None`: no control group reports it.
     pub cpu_ns: Option<u64>,
 }
 
@@ -312,13 +319,13 @@ impl WarmUp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUpEnd {
-    /// It became no faster, and compiled almost no code.
+    /// The server became no faster, and compiled almost no code.
     Steady,
-    /// The limit of the plan was reached before it was steady.
+    /// The limit of the plan was reached before the server was steady.
     Limit,
-    /// No answer arrived in time, so that steadiness could not be judged.
+    /// No response arrived in time, so steadiness is unknown.
     Unanswered,
-    /// The user or the subject's failure ended it.
+    /// The user, or a failure of the subject, ended the warm-up.
     CutShort,
 }
 
@@ -330,7 +337,7 @@ pub struct WarmUpSlice {
     pub round: usize,
     pub workload: usize,
     pub step: usize,
-    /// Since the warm-up began.
+    /// Nanoseconds since the warm-up began.
     pub start_ns: u64,
     pub end_ns: u64,
     /// Number of complete responses within the slice, correct or not.
@@ -339,22 +346,22 @@ pub struct WarmUpSlice {
     /// Number of correct responses; in older archives, of all responses.
     #[serde(rename = "right_answers")]
     pub correct_responses: u64,
-    /// CPU time of the subject between the samples nearest to the slice's edges; `None`: unknown
-    /// here.
+    /// CPU time of the subject between the samples nearest to the slice's edges; `None`: unknown.
     pub cpu_ns: Option<u64>,
     /// Part of `cpu_ns` that compiler threads used; `None`: threads could not be read.
     pub jit_ns: Option<u64>,
-    /// Time between those samples.
+    /// Time between the two samples of `cpu_ns`.
     pub observed_ns: u64,
 }
 
-/// A limit that was asked for, and what the kernel says it is.
+/// A requested limit, and its value as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitReadBack {
     #[serde(rename = "name")]
     pub kind: LimitKind,
     pub asked: String,
-    /// `None`: it could not be set here; `reason` explains it.
+    /// Value as the kernel reports it. `None`: the limit could not be set, for the reason in
+    /// `reason`.
     pub read_back: Option<String>,
     pub reason: Option<String>,
 }
@@ -401,7 +408,7 @@ impl LimitKind {
 /// How the subject stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopRecord {
-    /// From the signal, which goes to all its processes, to the end of the last one.
+    /// Time from the signal to all its processes to the end of the last one.
     pub took_ns: u64,
     /// Whether the subject was killed, because it did not stop by its deadline.
     pub killed: bool,
@@ -419,25 +426,25 @@ pub struct Failure {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// Its needs are not met on this machine; it was not started.
+    /// A requirement of the subject is not met on this machine. The subject was not started.
     Skipped,
     BuildFailed,
     /// The program could not be executed.
     NotStarted,
-    /// It never answered, or not on every port.
+    /// The subject never responded, or not on every port.
     NeverReady,
-    /// It answered the contract wrongly.
+    /// The subject failed a check of its contract.
     #[serde(rename = "wrong_answers")]
     IncorrectResponses,
-    /// Its process ended while it was needed.
+    /// The subject's process ended before dyno stopped it.
     Crashed,
-    /// It reached its memory limit, and the kernel killed processes of it.
+    /// The subject reached its memory limit, and the kernel killed some of its processes.
     OutOfMemory,
-    /// Alive, but it stopped answering.
+    /// The subject's process is alive, but stopped responding.
     Deaf,
-    /// The command that loads its data, or puts it back, failed.
+    /// The command that loads the subject's data, or restores it, failed.
     DataFailed,
-    /// A service that it needs did not come up, or did not live.
+    /// A back end that the subject needs did not start, or ended early.
     BackendFailed,
     /// The user ended the run.
     Interrupted,
@@ -454,13 +461,13 @@ impl Failure {
 }
 
 impl FailureKind {
-    /// Whether a text of [`Failure::in_words`] is about a failure of this kind.
+    /// Whether a text of [`Failure::in_words`] describes a failure of this kind.
     #[must_use]
     pub fn is_prefix_of(self, words: &str) -> bool {
         words.strip_prefix(self.name()).is_some_and(|remainder| remainder.starts_with(": "))
     }
 
-    /// Kinds of which the subject is not the cause, so that a repetition may have another result.
+    /// Kinds of failures that the subject did not cause. A repetition may have another result.
     pub const NOT_CAUSED_BY_SUBJECT: [FailureKind; 3] =
         [FailureKind::BackendFailed, FailureKind::Interrupted, FailureKind::Harness];
 
@@ -533,7 +540,7 @@ mod tests {
         }
     }
 
-    /// A dead back end, or a machine without memory, breaks checks that the server keeps.
+    /// A dead back end, or a machine without memory, breaks checks that the server itself passes.
     #[test]
     fn checks_that_others_may_have_broken_refuse_no_protocol() {
         let refused = |kind: Option<FailureKind>| {

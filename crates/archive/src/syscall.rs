@@ -16,10 +16,10 @@ pub enum Amount {
     Woken,
 }
 
-/// Returns the meaning of the sum of a call's results; `None`: the sum has no meaning, such as a
+/// Returns what the results of a call add up to; `None`: their sum has no meaning, such as a
 /// sum of descriptors or addresses.
 #[must_use]
-pub fn amount(call: &str) -> Option<Amount> {
+pub fn returned_amount(call: &str) -> Option<Amount> {
     Some(match call {
         "read" | "readv" | "pread64" | "preadv" | "preadv2" | "recvfrom" | "recvmsg" => {
             Amount::Read
@@ -33,9 +33,9 @@ pub fn amount(call: &str) -> Option<Amount> {
     })
 }
 
-/// Whether a call may transfer bytes that its result does not show: it returns a number of messages
-/// or of submissions, or moves bytes into or out of a pipe. A `splice` to a pipe and one from it
-/// return the same bytes, and may read, write or neither.
+/// Whether a call may transfer bytes that its result does not show. Such a call returns a number of
+/// messages or submissions, or moves bytes into or out of a pipe. A `splice` into a pipe and a
+/// `splice` out of it return the same bytes.
 #[must_use]
 pub fn hides_bytes(call: &str, kind: Amount) -> bool {
     match call {
@@ -54,10 +54,10 @@ mod tests {
 
     #[test]
     fn splice_hides_bytes_instead_of_doubling_them() {
-        assert_eq!((amount("splice"), amount("tee")), (None, None));
+        assert_eq!((returned_amount("splice"), returned_amount("tee")), (None, None));
         assert!(hides_bytes("splice", Amount::Read) && hides_bytes("splice", Amount::Written));
         assert!(!hides_bytes("splice", Amount::Events));
         assert!(!hides_bytes("sendfile", Amount::Written));
-        assert_eq!(amount("sendfile"), Some(Amount::Written));
+        assert_eq!(returned_amount("sendfile"), Some(Amount::Written));
     }
 }

@@ -11,12 +11,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::limits::COUNT;
 
-/// Longest duration that is recorded exactly. Longer ones are recorded as this one. It is above
-/// every timeout that `dyno-runner` accepts in a suite.
+/// Longest recordable duration. Longer durations are recorded as this duration. It is above every
+/// timeout that `dyno-runner` accepts in a suite.
 pub const MAX_NS: u64 = 3_600_000_000_000;
 
 /// Maps durations to buckets by HdrHistogram's layout for three significant digits. The first 2,048
-/// buckets are one nanosecond wide. Each following 1,024 are twice as wide as the 1,024 before.
+/// buckets are one nanosecond wide. Each following group of 1,024 buckets is twice as wide as the
+/// group before it.
 mod layout {
     use super::MAX_NS;
 
@@ -24,17 +25,27 @@ mod layout {
     const HALF: usize = 1 << HALF_BITS;
     pub(super) const BUCKETS: usize = index(MAX_NS) / HALF * HALF + HALF;
 
+    /// Returns the bucket of a duration. `doublings`: how often the width of buckets has doubled.
     #[inline]
     pub(super) const fn index(ns: u64) -> usize {
         let doublings = (63 - HALF_BITS) - (ns | (2 * HALF as u64 - 1)).leading_zeros();
         (doublings as usize) * HALF + (ns >> doublings) as usize
     }
 
-    /// Returns the shortest and the longest duration that a bucket counts.
-    pub(super) const fn range(index: usize) -> (u64, u64) {
-        let doublings = (index >> HALF_BITS).saturating_sub(1);
-        let first = ((index - doublings * HALF) as u64) << doublings;
-        (first, first + (1 << doublings) - 1)
+    /// Returns how often the width has doubled from the first bucket to this one.
+    const fn doublings_before(index: usize) -> usize {
+        (index >> HALF_BITS).saturating_sub(1)
+    }
+
+    /// Returns the shortest duration of a bucket.
+    pub(super) const fn shortest(index: usize) -> u64 {
+        let doublings = doublings_before(index);
+        ((index - doublings * HALF) as u64) << doublings
+    }
+
+    /// Returns the longest duration of a bucket.
+    pub(super) const fn longest(index: usize) -> u64 {
+        shortest(index) + (1 << doublings_before(index)) - 1
     }
 }
 
@@ -44,7 +55,7 @@ mod layout {
 pub struct Recording {
     counts: Box<[u64]>,
     count: u64,
-    /// Lowest and highest bucket in use. Nothing is in use while the first is above the second.
+    /// Lowest and highest bucket in use. No bucket is in use if `lowest` is above `highest`.
     lowest: usize,
     highest: usize,
 }
@@ -66,7 +77,7 @@ impl Recording {
         self.add_at(layout::index(ns.clamp(1, MAX_NS)), 1);
     }
 
-    /// Adds everything that `times` hold.
+    /// Adds all samples of a distribution.
     pub fn add(&mut self, times: &Times) {
         times.buckets().for_each(|(index, n)| self.add_at(index, n));
     }
@@ -154,7 +165,7 @@ impl Times {
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         if q == 0.0 {
-            return self.buckets().next().map(|(index, _)| layout::range(index).0);
+            return self.buckets().next().map(|(index, _)| layout::shortest(index));
         }
         self.at_rank(((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1)))
     }
@@ -168,10 +179,10 @@ impl Times {
             samples += n;
             samples >= rank
         })?;
-        Some(layout::range(index).1)
+        Some(layout::longest(index))
     }
 
-    /// Splits off the `n` longest samples. Returns the others, and these.
+    /// Splits off the `n` longest samples. Returns the shorter samples, and the `n` longest.
     #[must_use]
     pub fn split_longest(&self, n: u64) -> (Times, Times) {
         let mut remaining = self.count.saturating_sub(n);
@@ -190,12 +201,12 @@ impl Times {
 
     #[must_use]
     pub fn min(&self) -> Option<u64> {
-        self.buckets().next().map(|(index, _)| layout::range(index).0.max(1))
+        self.buckets().next().map(|(index, _)| layout::shortest(index).max(1))
     }
 
     #[must_use]
     pub fn max(&self) -> Option<u64> {
-        self.buckets().last().map(|(index, _)| layout::range(index).1)
+        self.buckets().last().map(|(index, _)| layout::longest(index))
     }
 
     #[must_use]
@@ -204,7 +215,7 @@ impl Times {
         (!self.is_empty()).then(|| sum / self.count as f64)
     }
 
-    /// Returns the standard deviation of the samples themselves, not of their population.
+    /// Returns the standard deviation of the samples (divided by n, not by n − 1).
     #[must_use]
     pub fn stdev(&self) -> Option<f64> {
         let mean = self.mean()?;
@@ -214,7 +225,7 @@ impl Times {
 
     /// Returns every recorded value with its number of samples, in ascending order.
     pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.buckets().map(|(index, n)| (layout::range(index).1, n))
+        self.buckets().map(|(index, n)| (layout::longest(index), n))
     }
 
     /// Returns the histogram in HdrHistogram's V2 format, deflated, as in `.hlog` files.
@@ -226,8 +237,8 @@ impl Times {
     /// Middles of the used buckets with their counts. HdrHistogram uses them for means.
     fn middles(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.buckets().map(|(index, n)| {
-            let (first, last) = layout::range(index);
-            ((first + (last - first).div_ceil(2)) as f64, n as f64)
+            let (shortest, longest) = (layout::shortest(index), layout::longest(index));
+            ((shortest + (longest - shortest).div_ceil(2)) as f64, n as f64)
         })
     }
 
@@ -239,7 +250,7 @@ impl Times {
 /// Encodes and decodes the payload of HdrHistogram V2: a zig-zag LEB128 number for each counter. A
 /// negative number stands for a run of zeros.
 mod payload {
-    /// Encodes `counts`, of which the first `zeros` are zero and the last one is not.
+    /// Encodes `counts`. The first `zeros` counts are zero, and the last count is not zero.
     pub(super) fn encode(counts: &[u64], zeros: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let mut run = zeros as i64;
@@ -259,7 +270,7 @@ mod payload {
 
     fn put(out: &mut Vec<u8>, value: i64) {
         let mut remainder = ((value << 1) ^ (value >> 63)) as u64;
-        // A number has at most nine bytes. The ninth holds eight bits.
+        // A number has at most nine bytes. The ninth has eight bits.
         for _ in 0..8 {
             if remainder < 0x80 {
                 return out.push(remainder as u8);
@@ -293,6 +304,7 @@ mod payload {
                     break;
                 }
             }
+            // Zig-zag: the lowest bit is the sign.
             Some((value >> 1) as i64 ^ -((value & 1) as i64))
         }
     }
@@ -346,7 +358,8 @@ mod v2 {
         header.extend(1f64.to_be_bytes());
         let mut deflate = ZlibEncoder::new(Vec::new(), Compression::default());
         let deflated = deflate.write_all(&header).and_then(|()| deflate.write_all(payload));
-        let deflated = deflated.and_then(|()| deflate.finish()).expect("memory takes every byte");
+        let deflated =
+            deflated.and_then(|()| deflate.finish()).expect("writes to memory should succeed");
         let mut out = Vec::with_capacity(deflated.len() + 8);
         out.extend(COMPRESSED_COOKIE.to_be_bytes());
         out.extend((deflated.len() as u32).to_be_bytes());
@@ -354,7 +367,7 @@ mod v2 {
         out
     }
 
-    /// Returns the payload of a histogram with our bounds.
+    /// Returns the payload of a histogram with the bounds of [`super::layout`].
     pub(super) fn read(bytes: &[u8]) -> Result<Vec<u8>, String> {
         let (cookie, remainder) = bytes.split_at_checked(8).ok_or("truncated")?;
         if cookie[..4] != COMPRESSED_COOKIE.to_be_bytes() {
@@ -371,7 +384,9 @@ mod v2 {
         let (header, payload) = content.split_at_checked(HEADER_BYTES).ok_or("truncated")?;
         let bounds = (&header[12..16], &header[16..24], &header[24..32]);
         if header[..4] != COOKIE.to_be_bytes() || bounds != header_bytes() {
-            return Err("not a histogram from 1 ns to one hour with three digits".into());
+            return Err("not a histogram of times from 1 ns to one hour with three significant \
+                        digits"
+                .into());
         }
         Ok(payload.to_vec())
     }
@@ -403,13 +418,13 @@ impl<'de> Deserialize<'de> for Times {
             for (index, n) in (payload::Buckets { remainder: &payload, index: 0 }) {
                 if index >= layout::BUCKETS {
                     return Err(de::Error::custom(
-                        "a histogram with more counters than its bounds allow",
+                        "the histogram has more counters than its bounds allow",
                     ));
                 }
                 // Sums over many distributions must not overflow.
                 if n > COUNT - recording.count {
                     return Err(de::Error::custom(format!(
-                        "a histogram of more than {COUNT} samples"
+                        "the histogram has more than {COUNT} samples"
                     )));
                 }
                 recording.add_at(index, n);
@@ -434,7 +449,7 @@ mod tests {
         recording.seal()
     }
 
-    /// The same distribution in the reference implementation.
+    /// Returns the histogram of the values from the reference implementation.
     fn reference(values: &[u64]) -> Histogram<u64> {
         let mut histogram = Histogram::new_with_bounds(1, MAX_NS, 3).unwrap();
         values.iter().for_each(|&v| histogram.record(v.clamp(1, MAX_NS)).unwrap());

@@ -13,21 +13,22 @@ pub struct CheckResult {
     /// Protocol of the check.
     pub protocol: Protocol,
     pub ok: bool,
-    /// Whether a failure is the server's fault, and not only a late response: it arrived in time
-    /// and is incorrect, or the server was idle and did not respond to two tries. False also if the
-    /// required end of a response, such as the end of the connection, was late.
+    /// Whether a failure is the server's fault, and not only a late response. True if the response
+    /// arrived in time and was incorrect, or if the idle server did not respond to two tries. The
+    /// field is also false if the required end of a response, such as the end of the connection,
+    /// was late.
     #[serde(rename = "answered")]
     pub has_response: bool,
-    /// Whether the subject is known to fail the check, and takes part nevertheless.
+    /// Whether the subject is known to fail the check, and is measured nevertheless.
     pub waived: bool,
-    /// Whether it is a lifecycle check, which has a separate start and counts for every protocol.
+    /// Whether this is a lifecycle check, which has a separate start and applies to every protocol.
     #[serde(rename = "of_life")]
     pub is_lifecycle: bool,
     /// Empty in older archives, which do not record it.
     pub asked: String,
     /// Empty in older archives, which do not record it.
     pub expected: String,
-    /// The observed response, or its difference from the expected one.
+    /// The observed response, or its difference from the expected response.
     pub got: String,
 }
 
@@ -38,7 +39,7 @@ impl CheckResult {
         !self.ok && self.has_response && !self.waived
     }
 
-    /// Returns the protocols for which the check counts.
+    /// Returns the protocols to which the check applies.
     #[must_use]
     pub fn counted_protocols(&self) -> &[Protocol] {
         if self.is_lifecycle { &Protocol::OF_SERVERS } else { std::slice::from_ref(&self.protocol) }
@@ -54,11 +55,11 @@ impl CheckResult {
     }
 }
 
-/// The most that the generator reached on this machine, as `dyno calibrate` measured it.
+/// Highest throughput of the generator on this machine, as `dyno calibrate` measured it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceiling {
     pub throughput_rps: f64,
-    /// When it was measured, as a date.
+    /// Date of the measurement.
     pub measured: String,
 }
 
@@ -67,12 +68,12 @@ pub struct Ceiling {
 pub struct TrialRecord {
     /// Index in the plan's list of trials.
     pub trial: usize,
-    /// The start of the subject (see [`crate::start::StartRecord`]) that served it.
+    /// Number of the start (see [`crate::start::StartRecord`]) whose server was loaded.
     pub start: usize,
     pub load: LoadRecord,
     /// Checks made while the load ran.
     pub checks: Vec<CheckResult>,
     /// The generator's calibrated ceiling for a similar load. `None`: not measured, or a suite,
-    /// whose controls show it.
+    /// whose controls show the ceiling.
     pub ceiling: Option<Ceiling>,
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{self, Protocol};
 
-/// Prefix of a placeholder whose value depends on the subject: `{request.NAME}`.
-pub const OWN_VALUE: &str = "{request.";
+/// Beginning of the placeholder `{request.NAME}`, whose value each subject sets for itself.
+pub const SUBJECT_VALUE_PREFIX: &str = "{request.";
 
 /// Requests to a server: one request, or a weighted mix of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,10 +17,10 @@ pub struct Workload {
     #[serde(flatten, with = "protocol::keys")]
     #[schemars(with = "protocol::keys::ProtocolKeys")]
     pub protocol: Protocol,
-    /// At least one.
+    /// Requests, at least one.
     pub requests: Vec<Request>,
-    /// The requests are a page: the first is its document, and the others, which it refers to,
-    /// follow once it is there.
+    /// The requests are a page: the first request is its document. The other requests are its
+    /// resources, and start when the document is complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<Page>,
     /// Connections are replaced after this many requests, overriding the load; `None`: the load's
@@ -29,7 +29,7 @@ pub struct Workload {
     pub requests_per_connection: Option<u64>,
 }
 
-/// The changes of one kind that an import made to what another tool sent or recorded.
+/// The changes of one kind that an import made to the requests of another tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImportChange {
     /// A word for the kind, such as `connection-header`.
@@ -37,7 +37,7 @@ pub struct ImportChange {
     /// The change, with its reason.
     #[serde(rename = "what")]
     pub description: String,
-    /// Occurrences.
+    /// Number of changes.
     pub count: u64,
     /// The first 64 names of headers, options or places, each once.
     pub names: Vec<String>,
@@ -60,12 +60,12 @@ pub struct Page {
     pub connections: u32,
 }
 
-/// A request and the answer it should get. Path, header values and body may hold placeholders
+/// A request and its expected response. Path, header values and body may contain placeholders
 /// (docs/reference/suite-keys.md).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
     pub name: String,
-    /// How often it is chosen, in proportion to the weights of the others.
+    /// How often the request is chosen, in proportion to the weights of the other requests.
     pub weight: u32,
     pub method: String,
     pub path: String,
@@ -74,16 +74,17 @@ pub struct Request {
     pub expect: Expect,
 }
 
-/// Expectations of a correct response. Other parts are not checked. Without a status any from 200
-/// to 399 is correct.
+/// Expectations of a correct response. Fields that are `None` or empty are not checked, except for
+/// the status: if `status` is `None`, every status from 200 to 399 is correct.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expect {
     pub status: Option<u16>,
     /// The whole body, byte for byte.
     pub body: Option<Body>,
-    /// Headers that must be there, with this value if one is given.
+    /// Headers that the response must have, with this value if there is one.
     pub headers: Vec<(String, Option<String>)>,
-    /// Headers that must be there, with an expression that must match in the value of one of them.
+    /// Headers that the response must have, with an expression that must match the value of one
+    /// header of that name.
     pub headers_match: Vec<(String, String)>,
     /// SHA-256 of the body, in hexadecimal digits.
     pub body_sha256: Option<String>,
@@ -93,7 +94,7 @@ pub struct Expect {
     pub body_matches: Option<String>,
     /// JSON pointers (RFC 6901) into the body, with the expected value.
     pub json: Vec<(String, serde_json::Value)>,
-    /// JSON pointers, with an expression that must match the text or number there.
+    /// JSON pointers, with an expression that must match the text or number at the pointer.
     pub json_match: Vec<(String, String)>,
 }
 
@@ -108,11 +109,12 @@ impl Request {
         })
     }
 
-    /// Whether some expectations are checked only in a sample of the responses: those that need the
-    /// complete response, and the exact body if it has to be decoded.
+    /// Whether some expectations are checked only in a sample of the responses. These are all
+    /// expectations except the status and an exact body, and an exact body that may arrive with a
+    /// content coding.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
-        self.expect.is_deep() || self.expect.body.is_some() && self.accepts_codings()
+        self.expect.has_sampled_part() || self.expect.body.is_some() && self.accepts_codings()
     }
 }
 
@@ -122,20 +124,22 @@ impl Expect {
     #[must_use]
     pub fn body_bytes(&self) -> Option<usize> {
         let Body(body) = self.body.as_ref()?;
-        let is_own = body.windows(OWN_VALUE.len()).any(|part| part == OWN_VALUE.as_bytes());
-        (!is_own).then_some(body.len())
+        let prefix = SUBJECT_VALUE_PREFIX.as_bytes();
+        let depends_on_subject = body.windows(prefix.len()).any(|part| part == prefix);
+        (!depends_on_subject).then_some(body.len())
     }
 
-    /// Whether an expectation can be checked only against the complete response.
+    /// Whether anything is expected in addition to the status and an exact body: a header, or a
+    /// part or digest of the body. These expectations are checked against the complete response.
     #[must_use]
-    pub fn is_deep(&self) -> bool {
+    pub fn has_sampled_part(&self) -> bool {
         let only_status_and_body =
             Expect { status: self.status, body: self.body.clone(), ..Expect::default() };
         *self != only_status_and_body
     }
 }
 
-/// Bytes of a body. In JSON a string if they are text, else `{"base64": …}`.
+/// Bytes of a body. In JSON, text is a string, and other bytes are `{"base64": …}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "BodyOnDisk", into = "BodyOnDisk")]
 #[schemars(with = "BodyOnDisk")]
@@ -152,7 +156,7 @@ impl From<BodyOnDisk> for Body {
     fn from(body: BodyOnDisk) -> Body {
         match body {
             BodyOnDisk::Text(text) => Body(text.into_bytes()),
-            // dyno does not write invalid base64. Such a text is retained as it is.
+            // dyno does not write invalid base64. An invalid text is used unchanged.
             BodyOnDisk::Bytes { base64 } => {
                 Body(STANDARD.decode(&base64).unwrap_or(base64.into_bytes()))
             }

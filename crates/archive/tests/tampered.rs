@@ -21,7 +21,7 @@ fn refusal(change: &dyn Fn(&mut Value)) -> Option<String> {
     refusal_of("trials/0003.json", &|trial| change(&mut trial["load"]))
 }
 
-/// The same of any of its files.
+/// Returns why a copy of the golden run with a change in `file` is refused.
 fn refusal_of(file: &str, change: &dyn Fn(&mut Value)) -> Option<String> {
     let folder = copied();
     let path = folder.path().join(file);
@@ -67,18 +67,18 @@ fn golden_run_is_read() {
 #[test]
 fn one_changed_count_is_refused() {
     let cases = [
-        ("/intervals/1/outcomes/ok", "response times of the interval from 100000000 ns"),
-        ("/intervals/0/outcomes/ok", "response times of the interval from 0 ns"),
-        ("/intervals/1/outcomes/status_2xx", "statuses of the interval"),
+        ("/intervals/1/outcomes/ok", "response times in the interval that begins at 100000000 ns"),
+        ("/intervals/0/outcomes/ok", "response times in the interval that begins at 0 ns"),
+        ("/intervals/1/outcomes/status_2xx", "statuses in the interval"),
         ("/books/completed", "complete responses in the intervals"),
         ("/books/failed", "failures in the intervals"),
-        ("/books/in_flight_at_end", "ages of requests in flight at the end"),
-        ("/books/dropped", "requests dropped, in the totals"),
+        ("/books/in_flight_at_end", "waiting times of requests in flight at the end"),
+        ("/books/dropped", "dropped requests in the totals"),
         ("/connections/opened", "connect times"),
-        ("/window_ns/0", "the window is from 100000001"),
-        ("/window_ns/1", "the window is from 100000000 to 1100000001"),
+        ("/window_ns/0", "the measured window is from 100000001"),
+        ("/window_ns/1", "the measured window is from 100000000 to 1100000001"),
         ("/intervals/1/end_ns", "an interval begins at 600000000 ns"),
-        ("/intervals/2/end_ns", "the window is from"),
+        ("/intervals/2/end_ns", "the measured window is from"),
         ("/intervals/0/end_ns", "an interval begins at 100000000 ns"),
     ];
     for (place, said) in cases {
@@ -93,7 +93,7 @@ fn contradiction_of_plan_or_machine_is_refused() {
         number(load, "/connections/asked", |n| n + 63);
     });
     let last = |load: &Value| load["samples"].as_array().unwrap().len() - 1;
-    assert_refused("cpu_ns", "ns of CPU time, but the machine has only", &|load| {
+    assert_refused("cpu_ns", "ns of CPU time, but all CPUs of the machine", &|load| {
         let last = last(load);
         number(load, &format!("/samples/{last}/parties/0/cgroup/cpu_ns"), |n| n * 100);
     });
@@ -101,7 +101,7 @@ fn contradiction_of_plan_or_machine_is_refused() {
         let last = last(load);
         number(load, &format!("/samples/{last}/parties/0/cgroup/memory_bytes"), |_| 100 << 40);
     });
-    assert_refused("slices_ns", "beyond the window, which ends at", &|load| {
+    assert_refused("slices_ns", "beyond the measured window, which ends at", &|load| {
         let closes = load["window_ns"][1].as_u64().unwrap();
         load["slices_ns"] = json!([[0, closes + 1]]);
     });
@@ -126,10 +126,10 @@ fn trials_that_were_not_measured_apart_are_refused() {
         RunDir::open(folder.path()).and_then(|dir| dir.read()).err().map(|error| error.to_string())
     };
     let copy = read_error(&|second, first| *second = first.clone()).unwrap();
-    assert!(copy.contains("trials 0 and 2 have the same load"), "{copy}");
+    assert!(copy.contains("trials 0 and 2 have identical results"), "{copy}");
     let overlaps =
         read_error(&|second, _| second["slices_ns"] = json!([[4, 9], [15, 20]])).unwrap();
-    assert!(overlaps.contains("the turns of trials 0, 2"), "{overlaps}");
+    assert!(overlaps.contains("the turns (time slices with load) of trials 0, 2"), "{overlaps}");
     assert_eq!(read_error(&|second, _| second["slices_ns"] = json!([[5, 10], [15, 20]])), None);
 }
 
@@ -138,11 +138,11 @@ fn trials_that_were_not_measured_apart_are_refused() {
 fn additional_failure_is_refused() {
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
         let place = outcome.name();
-        let said = if outcome.is_completed() { "statuses of" } else { "failures in the intervals" };
+        let said = if outcome.is_completed() { "statuses in" } else { "failures in the intervals" };
         assert_refused(place, said, &|load| load["intervals"][1]["outcomes"][place] = json!(1));
         // A failure that the books have too still has no age.
         let count = if outcome.is_completed() { "completed" } else { "failed" };
-        assert_refused(place, &format!("ages of {place:?}"), &|load| {
+        assert_refused(place, &format!("waiting times of {place:?}"), &|load| {
             load["intervals"][1]["outcomes"][place] = json!(1);
             number(load, &format!("/books/{count}"), |n| n + 1);
             if outcome.is_completed() {
@@ -155,7 +155,7 @@ fn additional_failure_is_refused() {
 #[test]
 fn changed_distributions_and_bytes_are_refused() {
     for times in ["response", "service", "send_lag"] {
-        assert_refused(times, "of the interval from", &|load| {
+        assert_refused(times, "in the interval that begins at", &|load| {
             load["intervals"][1]["times"][times] = json!("");
         });
     }
@@ -168,7 +168,7 @@ fn changed_distributions_and_bytes_are_refused() {
     assert_refused("body_received", "bytes of bodies", &|load| {
         all(load, "body_received", 1 << 40);
     });
-    assert_refused("bytes_received", "fit the bytes received", &|load| {
+    assert_refused("bytes_received", "fit into the bytes received", &|load| {
         all(load, "body_received", 0);
         all(load, "bytes_received", 1);
     });
@@ -287,6 +287,33 @@ fn counter_that_begins_anew_is_read() {
     assert!(anew(Some([7, 7])).is_some());
 }
 
+/// A thread that calls execve(2) takes the TID of the first thread, whose counters are lost.
+#[test]
+fn counter_of_first_thread_may_fall_after_execve() {
+    let executed = |tid: u32, total_user_ns: [u64; 2]| {
+        refusal(&|load| {
+            let samples = load["samples"].as_array_mut().unwrap();
+            let last = samples.len() - 1;
+            for (turn, index) in [last - 1, last].into_iter().enumerate() {
+                let party = samples[index].pointer_mut("/parties/0").unwrap();
+                party["each"] = json!([{
+                    "pid": 99, "began_ticks": 7, "user_ns": total_user_ns[turn], "sys_ns": 5,
+                    "faults_minor": 5, "faults_major": 5,
+                    "children_user_ns": 5, "children_sys_ns": 5, "children_faults_minor": 5,
+                    "children_faults_major": 5,
+                }]);
+                let thread = &mut party["threads"][0];
+                (thread["pid"], thread["tid"]) = (json!(99), json!(tid));
+                (thread["began_ticks"], thread["seen"]) = (json!(7), Value::Null);
+                thread["run_ns"] = json!([900, 1][turn]);
+            }
+        })
+    };
+    assert_eq!(executed(99, [8, 9]), None);
+    assert!(executed(100, [8, 9]).unwrap().contains("`run_ns` of thread 100"));
+    assert!(executed(99, [9, 8]).unwrap().contains("`user_ns` of process 99"));
+}
+
 /// Pairs of repeats are formed block by block, so that each block must start and load each arm.
 #[test]
 fn plans_whose_blocks_differ_are_refused() {
@@ -295,12 +322,14 @@ fn plans_whose_blocks_differ_are_refused() {
             "starts arm",
             &(|plan: &mut Value| plan["launches"][0]["block"] = json!(1)) as &dyn Fn(&mut Value),
         ),
-        ("block 3 does not start arm 0", &|plan: &mut Value| plan["repeats"] = json!(4)),
-        ("the same as an earlier one", &|plan: &mut Value| {
+        ("block 3 (one pass over all servers) does not start arm 0", &|plan: &mut Value| {
+            plan["repeats"] = json!(4);
+        }),
+        ("the same as an earlier trial", &|plan: &mut Value| {
             let again = plan["trials"][0].clone();
             plan["trials"].as_array_mut().unwrap().push(again);
         }),
-        ("with different workloads or steps", &|plan: &mut Value| {
+        ("has different workloads or steps", &|plan: &mut Value| {
             let trials = plan["trials"].as_array_mut().unwrap();
             let arm = trials[0]["arm"].clone();
             let launch = trials[0]["launch"].clone();
@@ -401,15 +430,15 @@ fn trial_outside_of_its_start_is_refused() {
         assert_eq!(refusal_of_instants(began, ended), None, "{began:?} {ended:?}");
     }
     for (began, ended, said) in [
-        (Some(1), None, "which began at"),
-        (Some(1), Some(S), "which began at"),
-        (None, Some(-1), "which ended at"),
-        (Some(-S), Some(-1), "which ended at"),
-        (Some(-S), Some(-100 * S), "the start ends at"),
+        (Some(1), None, "of its server began at"),
+        (Some(1), Some(S), "of its server began at"),
+        (None, Some(-1), "of its server ended at"),
+        (Some(-S), Some(-1), "of its server ended at"),
+        (Some(-S), Some(-100 * S), "`ended_ns` is"),
     ] {
         let refused = refusal_of_instants(began, ended).expect(said);
         assert!(refused.contains(said), "{refused}");
-        let file = if said.starts_with("which") { "trials/" } else { "starts/" };
+        let file = if said.starts_with("of its server") { "trials/" } else { "starts/" };
         assert!(refused.contains(file), "{refused}");
     }
 }

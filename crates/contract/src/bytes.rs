@@ -1,5 +1,6 @@
-//! Checks HTTP/1.1 at the level of bytes, which plain exchanges do not show: pipelining, requests
-//! in pieces, bodies after HEAD, and closing.
+//! Checks HTTP/1.1 behaviour that single requests and responses do not show: pipelined requests,
+//! requests in pieces, bodies after HEAD, and closed connections. The checks read and write the
+//! bytes of a connection.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::limits::{CHECK, SHOWN_BODY_BYTES};
 /// First bytes of every response.
 const VERSION: &[u8] = b"HTTP/1.";
 
-/// A check of bytes, by its name in contracts.
+/// A check of bytes, by its name in contracts (`bytes = "pipelined"`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ByteCheck {
@@ -28,6 +29,7 @@ pub enum ByteCheck {
 }
 
 impl ByteCheck {
+    /// Describes how the requests are sent. The text follows the text of the requests.
     pub(crate) const fn request_text(self) -> &'static str {
         match self {
             ByteCheck::NoBody => "one after the other on one connection",
@@ -37,18 +39,20 @@ impl ByteCheck {
         }
     }
 
+    /// Describes what the server has to do.
     pub(crate) const fn expectation_text(self) -> &'static str {
         match self {
             ByteCheck::NoBody => {
-                "no body after the first head, and the next response directly after it"
+                "a first response without a body, and directly after it the next response"
             }
             ByteCheck::Pipelined => "all responses correct, in the order of the requests",
             ByteCheck::InPieces => "a correct response",
-            ByteCheck::Closes => "a correct response, and then the end of the connection",
+            ByteCheck::Closes => "a correct response, and then the server closes the connection",
         }
     }
 }
 
+/// Runs a check of bytes on a new connection. `Ok`: the result, as text.
 pub(crate) fn run(
     check: ByteCheck,
     client: &ProbeClient,
@@ -81,7 +85,7 @@ impl Wire<'_> {
     /// Reads the response to the request at this index, and checks it.
     fn read_response(&mut self, index: usize, during: &str) -> Result<ProbeResponse, Problem> {
         let request = &self.requests[index];
-        self.begin_response();
+        self.restart_time_limit();
         let response = self
             .connection
             .read_response(request.kind)
@@ -93,8 +97,8 @@ impl Wire<'_> {
         Ok(response)
     }
 
-    /// Gives the next response its time.
-    fn begin_response(&mut self) {
+    /// Restarts the time limit, if each response has its own.
+    fn restart_time_limit(&mut self) {
         if self.limit == TimeLimit::Response {
             self.connection.set_timeout(CHECK);
         }
@@ -114,8 +118,8 @@ impl Wire<'_> {
         self.read_response(0, "the first response")?;
         self.send(&next, "sending the next request")?;
         // The bytes after the first response: a body, or the next head.
-        let during = "the response after the one to HEAD";
-        self.begin_response();
+        let during = "the response to the request after HEAD";
+        self.restart_time_limit();
         let received = self
             .connection
             .peek(VERSION.len())
@@ -129,6 +133,7 @@ impl Wire<'_> {
         Ok("no body, and the next response is correct".into())
     }
 
+    /// Checks that requests sent all at once get their responses in order.
     fn check_pipelined(mut self) -> Result<String, Problem> {
         let order: Vec<usize> =
             (0..self.requests.len()).cycle().take(2 * self.requests.len()).collect();
@@ -143,9 +148,11 @@ impl Wire<'_> {
         Ok(format!("{} responses in order", order.len()))
     }
 
+    /// Checks that a request in several segments gets a correct response.
     fn check_in_pieces(mut self) -> Result<String, Problem> {
         let bytes = self.bytes(0)?;
-        // In the method, in the path and in the header block. The pauses give separate segments.
+        // The cuts are in the method, in the path and in the header block. The pauses make the
+        // kernel send separate segments.
         let cuts = [2, 9, bytes.len() - 3];
         let mut start = 0;
         for end in cuts.into_iter().chain([bytes.len()]) {
@@ -157,29 +164,34 @@ impl Wire<'_> {
         Ok(crate::description::response_text(&response))
     }
 
+    /// Checks that the server closes the connection after `Connection: close`.
     fn check_closes(mut self) -> Result<String, Problem> {
         let bytes = self.bytes(0)?;
         self.send(&bytes, "sending the request")?;
         let response = self.read_response(0, "the response to a request with Connection: close")?;
-        self.begin_response();
+        self.restart_time_limit();
         match self.connection.wait_for_action() {
-            PeerAction::Closes => Ok("a response, then closed by the server".into()),
+            PeerAction::Closes => {
+                Ok("a response, and then the server closed the connection".into())
+            }
             PeerAction::Sends => Err(Problem::Wrong(format!(
-                "bytes after the last response on the connection:\n{}",
+                "the server sent further bytes after the last response on the connection. The last \
+                 response:\n{}",
                 response.to_text()
             ))),
             // A loaded server may close late. A server that never closes fails the check when it is
             // idle.
             PeerAction::Waits => Err(Problem::Late(format!(
-                "a response, but the connection not closed within the {} s of a check",
+                "the server responded, but did not close the connection within {} s, the time \
+                 limit of a check",
                 CHECK.as_secs()
             ))),
         }
     }
 }
 
-/// Returns the mistake of requests that do not fit a check of bytes.
-pub(crate) fn requests_fault(
+/// Returns the mistake in the requests of a check of bytes; `None`: the check can use them.
+pub(crate) fn invalid_requests_text(
     check: ByteCheck,
     requests: &[dyno_archive::plan::Request],
 ) -> Option<&'static str> {
@@ -199,8 +211,11 @@ pub(crate) fn requests_fault(
                  with another method",
             )
         }
-        ByteCheck::InPieces | ByteCheck::Closes if requests.len() != 1 => {
-            Some("`bytes`: this check needs exactly one request")
+        ByteCheck::InPieces if requests.len() != 1 => {
+            Some("`bytes = \"in-pieces\"`: needs exactly one request")
+        }
+        ByteCheck::Closes if requests.len() != 1 => {
+            Some("`bytes = \"closes\"`: needs exactly one request")
         }
         ByteCheck::Closes if !is_close(&requests[0]) => Some(
             "`bytes = \"closes\"`: needs a request with `headers = { Connection = \"close\" }`",
@@ -276,7 +291,7 @@ mod tests {
         else {
             panic!("the close is late")
         };
-        assert!(message.contains("connection not closed"), "{message}");
+        assert!(message.contains("did not close the connection"), "{message}");
         let closes = |mut stream: TcpStream| {
             read(&mut stream);
             stream.write_all(RESPONSE).unwrap();
@@ -342,7 +357,7 @@ mod tests {
             panic!("the third response is that to another request")
         };
         assert!(
-            message.starts_with("response 3 of 4: the body differs from the expected one"),
+            message.starts_with("response 3 of 4: the body differs from the expected body"),
             "{message}"
         );
         let whole = |mut stream: TcpStream| {

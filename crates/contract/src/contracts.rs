@@ -33,10 +33,10 @@ pub struct Contract {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     pub name: String,
-    /// Protocols over which it is checked.
+    /// Protocols over which the promise is checked.
     pub protocols: Vec<Protocol>,
-    /// Requests, sent one after the other on one connection. At least one, unless the server must
-    /// not start.
+    /// Requests, sent one after the other on one connection. Empty only in lifecycle checks without
+    /// requests.
     pub requests: Vec<Request>,
     /// Number of repetitions of all requests, on one connection.
     pub times: u32,
@@ -59,8 +59,8 @@ const BUILT_IN: [(&str, &str); 3] = [
 const FOLDER: &str = "contracts";
 
 impl Contract {
-    /// Finds and reads a contract: in the folder `contracts` of the subject, in the one next to the
-    /// folder of subjects, or among the built-in contracts.
+    /// Finds and reads a contract: in the folder `contracts` of the subject, in the folder
+    /// `contracts` next to the folder of subjects, or among the built-in contracts.
     ///
     /// # Errors
     /// There is no contract with this name, or it has mistakes.
@@ -119,7 +119,7 @@ impl Contract {
             if tables.is_empty() {
                 keys.add(mistake(
                     "checks",
-                    "`checks`: a contract must have at least one check\nhint: write each under \
+                    "`checks`: a contract must have at least one check\nhint: add a check under \
                      [[checks]]",
                 ));
             }
@@ -133,8 +133,8 @@ impl Contract {
                     };
                     if checks.iter().any(is_same) {
                         let message = format!(
-                            "two checks over one protocol have the name {:?}\nhint: give each its \
-                             own `name`",
+                            "two checks that use the same protocol have the name {:?}\nhint: give \
+                             one of them another `name`",
                             check.name
                         );
                         table.add(mistake("name", message));
@@ -180,14 +180,15 @@ fn folders(subject: &Path) -> Vec<PathBuf> {
     std::iter::once(subject.join(FOLDER)).chain(shared).collect()
 }
 
+/// Returns the error for a missing contract, with a similar name or all names.
 fn not_found_text(name: &str, folders: &[PathBuf]) -> String {
     let mut known: Vec<String> = BUILT_IN.iter().map(|(known, _)| (*known).to_string()).collect();
-    for entry in
-        folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten()
-    {
-        let path = entry.path();
-        if path.extension().is_some_and(|e| e == "toml") {
-            known.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    for folder in folders {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|e| e == "toml") {
+                known.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+            }
         }
     }
     known.sort();
@@ -206,7 +207,7 @@ fn not_found_text(name: &str, folders: &[PathBuf]) -> String {
 fn read_check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let name = keys.take_required::<String>("name");
     if name.as_ref().is_some_and(String::is_empty) {
-        keys.add(mistake("name", "`name`: must not be empty, because results use it"));
+        keys.add(mistake("name", "`name`: must not be empty, because results use the name"));
     }
     let protocols = keys.parse("protocols", check_protocols);
     let times = keys.parse("times", |n| check_range("times", n, TIMES));
@@ -216,8 +217,9 @@ fn read_check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let is_list = keys.has("requests");
     let requests = read_requests(keys, life.as_ref(), read)?;
     let protocols = protocols.unwrap_or_else(|| default_protocols(bytes));
-    let unsuitable = protocols.iter().find(|p| !p.is_h1()).filter(|_| bytes.is_some());
-    if let Some(protocol) = unsuitable {
+    if bytes.is_some()
+        && let Some(protocol) = protocols.iter().find(|protocol| !protocol.is_h1())
+    {
         let message =
             format!("protocol {protocol}: cannot be used with `bytes`, which needs HTTP/1.1");
         keys.add(mistake("protocols", message));
@@ -232,7 +234,7 @@ fn read_check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
         });
         return None;
     }
-    if let Some(fault) = bytes.and_then(|bytes| bytes::requests_fault(bytes, &requests)) {
+    if let Some(fault) = bytes.and_then(|bytes| bytes::invalid_requests_text(bytes, &requests)) {
         keys.add(mistake("bytes", fault));
         return None;
     }
@@ -270,7 +272,10 @@ fn read_requests(
     for key in ["protocols", "times", "streams", "bytes"].into_iter().filter(|key| keys.has(key)) {
         keys.add(mistake(
             key,
-            format!("`{key}`: cannot be used in a lifecycle check\nhint: leave it out"),
+            format!(
+                "`{key}`: cannot be used in a lifecycle check (a check with `life`)\nhint: remove \
+                 `{key}`"
+            ),
         ));
     }
     let Some(life) = life else {
@@ -283,31 +288,35 @@ fn read_requests(
     if life.kind == PromiseKind::Stops && is_list {
         keys.add(mistake(
             "requests",
-            "`requests`: must be one request, which is in flight at the signal\nhint: use `path` \
-             instead",
+            "`requests`: this check needs exactly one request, which must be in flight when the \
+             server gets the stop signal\nhint: use `path` instead of `requests`",
         ));
         let _ = keys.list::<RawRequest>("requests");
         return None;
     }
-    match (life.kind.is_refusal() || is_start_only, is_list) {
-        (true, _) => Some(Vec::new()),
-        (false, true) => read_request_list(keys, read),
-        (false, false) => Some(vec![read_request(keys, read)?]),
+    let needs_no_request = life.kind.is_refusal() || is_start_only;
+    if needs_no_request {
+        Some(Vec::new())
+    } else if is_list {
+        read_request_list(keys, read)
+    } else {
+        Some(vec![read_request(keys, read)?])
     }
 }
 
+/// Checks the protocols of a check: at least one, without `auto`.
 fn check_protocols(protocols: Vec<Protocol>) -> Result<Vec<Protocol>, Mistake> {
     if protocols.is_empty() {
         return Err(mistake(
             "protocols",
-            "`protocols`: the list must have at least one entry\nhint: leave it out for all \
-             protocols",
+            "`protocols`: the list must have at least one entry\nhint: to check all protocols, \
+             remove `protocols`",
         ));
     }
     match protocols.iter().position(|p| *p == Protocol::Auto) {
         Some(i) => Err(mistake(
             "protocols",
-            "protocol \"auto\": can be used for loads only\nhint: name a protocol",
+            "protocol \"auto\": can be used for loads only\nhint: name a protocol, such as \"h1\"",
         )
         .with_child(i)),
         None => Ok(protocols),
@@ -334,10 +343,14 @@ fn read_request(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Request> {
     raw.check(read).map_err(|mistake| keys.add(mistake)).ok()
 }
 
+/// Reads the list `requests` of a check.
 fn read_request_list(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
     let raw = keys.optional::<Vec<RawRequest>>("requests")?;
     if raw.is_empty() {
-        keys.add(mistake("requests", "`requests`: the list must have at least one entry"));
+        keys.add(mistake(
+            "requests",
+            "`requests`: the list must have at least one entry\nhint: add a request with `path`",
+        ));
         return None;
     }
     let checked = raw
@@ -347,8 +360,8 @@ fn read_request_list(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Requ
     checked.collect::<Result<Vec<_>, _>>().map_err(|mistake| keys.add(mistake)).ok()
 }
 
-/// Returns the index and the mistake of the first request that cannot be sent over one of the
-/// protocols.
+/// Returns the first request that cannot be sent over one of the protocols: its index, and its
+/// mistake.
 fn find_invalid_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize, Mistake)> {
     requests.iter().enumerate().find_map(|(i, request)| {
         let headers = request.headers.iter();
@@ -374,8 +387,8 @@ fn find_invalid_request(requests: &[Request], protocols: &[Protocol]) -> Option<
                 Template::Fixed(_) => return None,
                 Template::Varying { .. } => mistake(
                     "path",
-                    "placeholders cannot be used in a contract, whose requests never vary\nhint: \
-                     write {{name}} for the text {name} itself",
+                    "placeholders cannot be used in a contract, because its requests never \
+                     vary\nhint: to send the text {name} itself, write {{name}}",
                 ),
             },
         };
@@ -398,8 +411,8 @@ pub fn lifecycle_promises(
 }
 
 impl Check {
-    /// Returns the check's name at one protocol, `json over h2`. With it a subject can waive the
-    /// check for this protocol only.
+    /// Returns the check's name at one protocol, `json over h2`. A subject can waive the check
+    /// under this name, for this protocol only.
     #[must_use]
     pub fn name_at_protocol(&self, protocol: Protocol) -> String {
         format!("{} over {protocol}", self.name)
@@ -524,7 +537,7 @@ mod tests {
             "c.toml:3:38",
             "must begin with a slash",
         ),
-        ("path = \"/\"\nprints = [\"a\"]", "c.toml:4:10", "in a lifecycle check only"),
+        ("path = \"/\"\nprints = [\"a\"]", "c.toml:4:10", "needs `life` in the same check"),
         ("life = \"serves\"\npath = \"/\"", "c.toml:3:8", "needs `prints` or `asks`"),
         ("life = \"serv\"", "c.toml:3:8", "did you mean `serves`?"),
         ("life = \"serves\"\nprints = [\"(\"]", "c.toml:4:11", "not a regular expression"),
@@ -546,7 +559,7 @@ mod tests {
         (
             "life = \"stops\"\npath = \"/\"\nasks = [{ backend = \"b\", matches = \"a\" }]",
             "c.toml:5:8",
-            "add a separate check",
+            "move `asks` to a separate",
         ),
         (
             "life = \"serves\"\nprints = [\"a\"]\nwithin = \"1s\"",

@@ -11,8 +11,8 @@ use crate::limits::SHOWN_BODY_BYTES;
 /// The text in place of a secret.
 const WITHHELD: &str = "(withheld)";
 
-/// Returns the reason why an exchange failed. The system's message for a time-out does not mention
-/// a time-out.
+/// Returns the reason why an exchange failed. For time-outs it replaces the system's message, which
+/// does not mention a time-out.
 pub(crate) fn cause(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".into(),
@@ -22,8 +22,8 @@ pub(crate) fn cause(error: &io::Error) -> String {
     }
 }
 
-/// Describes a request: `GET /items/7`, its headers, and its body. Reports quote it, so the value
-/// of a header whose name suggests a secret is left out.
+/// Describes a request: `GET /items/7`, its headers, and its body. Reports quote the text, so the
+/// value of a header whose name suggests a secret is replaced by a mark.
 pub(crate) fn request_text(request: &Request) -> String {
     let headers = request
         .headers

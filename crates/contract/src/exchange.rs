@@ -17,19 +17,23 @@ use crate::limits::{CHECK, SECOND_TRY};
 pub enum Problem {
     /// An incorrect response.
     Wrong(String),
-    /// The connection was closed or refused before a complete response. An idle server must not do
-    /// this, and a loaded one may.
+    /// The connection was closed or refused before a complete response. Such a close breaks the
+    /// promise of an idle server, but not of a loaded one.
     Closed(String),
     /// A request got no whole response in time.
     Late(String),
+    /// An idle server did not act within the time of its promise: two tries got no response, or
+    /// expected output or a request is missing. The promise is broken, unless the machine dropped
+    /// packets during the check.
+    Silent(String),
     /// All requests so far got a response, but together they took too long.
     Slow(String),
-    /// dyno had no port, descriptor or memory for a connection, so the server was not asked.
+    /// dyno had no port, descriptor or memory for a connection, so it sent no request.
     NotSent(String),
 }
 
-/// Whether an error of a connection is a shortage at dyno's end, which says nothing about the
-/// server. EAGAIN is not one of them: a read that times out has it, too.
+/// Whether a connection failed because dyno lacks a resource, which says nothing about the server.
+/// EAGAIN is not in the list, because a read that times out has the same code.
 #[must_use]
 pub fn is_own_shortage(error: &io::Error) -> bool {
     matches!(
@@ -49,11 +53,26 @@ impl Problem {
     /// Classifies an error of a connection.
     pub(crate) fn from_io(error: &io::Error, during: &str) -> Problem {
         let message = format!("{during}: {}", description::cause(error));
+        if is_own_shortage(error) {
+            return Problem::NotSent(message);
+        }
         match error.kind() {
-            _ if is_own_shortage(error) => Problem::NotSent(message),
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Problem::Late(message),
             io::ErrorKind::InvalidData | io::ErrorKind::Other => Problem::Wrong(message),
             _ => Problem::Closed(message),
+        }
+    }
+
+    /// Returns the problem. A [`Problem::Silent`] becomes a [`Problem::Late`], which breaks no
+    /// promise, if `machine_cause` names packets that the machine dropped during the check.
+    #[must_use]
+    pub fn excuse(self, machine_cause: impl FnOnce() -> Option<String>) -> Problem {
+        match self {
+            Problem::Silent(message) => match machine_cause() {
+                Some(cause) => Problem::Late(format!("{message}; {cause}")),
+                None => Problem::Silent(message),
+            },
+            other => other,
         }
     }
 }
@@ -61,64 +80,92 @@ impl Problem {
 /// Load of a server during a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerLoad {
-    /// No other client sends it requests.
+    /// No other client sends requests to the server.
     Idle,
-    /// It is told to end during the check: it must respond, and has no second try.
+    /// The server gets the signal to end during the check. It must respond, and there is no second
+    /// try.
     Ending,
-    /// It is under load: a late response, or a closed connection, does not break a promise.
+    /// The server is under load. A late response, or a closed connection, does not break a promise.
     Loaded,
 }
 
 /// Time limit of the responses of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeLimit {
-    /// All of them together have the time of a check.
+    /// All responses together have the time of one check.
     Check,
-    /// Each of them has the time of a check.
+    /// Each response has the time of one check.
     Response,
 }
 
 impl TimeLimit {
-    /// Returns the problem of a check that began at this instant and is too slow as a whole.
+    /// Returns a problem if the check that began at this instant is too slow as a whole.
     pub fn check_elapsed(self, began: Instant) -> Result<(), Problem> {
         match self == TimeLimit::Response && began.elapsed() > SECOND_TRY {
-            true => Err(Problem::Slow("the responses took longer than a minute".into())),
+            true => Err(Problem::Slow("all responses together took longer than a minute".into())),
             false => Ok(()),
         }
     }
 }
 
 /// Runs a check. Over HTTP/2 it sends the requests one after the other, and ignores the check's
-/// `streams`. `time`: time of all responses together, and of each one in a second try.
+/// `streams`. `time`: time limit of all responses together in the first try, and of each response
+/// in a second try. `machine_cause`: as in [`run_with`].
 #[must_use]
-pub fn run(check: &Check, client: &ProbeClient, load: ServerLoad, time: Duration) -> CheckResult {
-    run_with(check, client, load, |limit| try_within(check, client, limit, time))
+pub fn run(
+    check: &Check,
+    client: &ProbeClient,
+    load: ServerLoad,
+    time: Duration,
+    machine_cause: impl FnOnce() -> Option<String>,
+) -> CheckResult {
+    let attempt = |limit| try_within(check, client, limit, time);
+    run_with(check, client, load, attempt, machine_cause)
 }
 
-/// Runs a check by an attempt at it. An idle server without a response in time is tried once more,
-/// because a stall of the machine can delay one. Without a response to the second try, the server
-/// has broken its promise.
+/// Runs a check by calling `attempt`. `machine_cause` returns the packets that the machine dropped
+/// since the check began, as text; `None`: it dropped none.
+///
+/// If an idle server does not respond in time, `attempt` is called once more, because a stall of
+/// the machine can delay a response. If the second try gets no response either, the server has
+/// broken its promise, unless the machine dropped packets.
 pub fn run_with(
     check: &Check,
     client: &ProbeClient,
     load: ServerLoad,
     attempt: impl Fn(TimeLimit) -> Result<String, Problem>,
+    machine_cause: impl FnOnce() -> Option<String>,
 ) -> CheckResult {
-    let outcome = match (load, attempt(TimeLimit::Check)) {
-        (ServerLoad::Idle, Err(Problem::Late(first))) => match attempt(TimeLimit::Response) {
-            Ok(got) => Err(Problem::Late(format!("{first}; on a second try: {got}"))),
-            Err(Problem::Late(second)) => {
-                Err(Problem::Wrong(format!("{first}; on a second try: {second}")))
-            }
-            // The first try may have changed the server's state, so that the second one fails.
-            Err(Problem::Wrong(second) | Problem::Closed(second)) if changes_state(check) => {
-                Err(Problem::Late(format!("{first}; on a second try: {second}")))
-            }
-            other => other,
-        },
-        (_, outcome) => outcome,
+    let outcome = match attempt(TimeLimit::Check) {
+        Err(Problem::Late(first)) if load == ServerLoad::Idle => {
+            let second = attempt(TimeLimit::Response);
+            second_try_outcome(check, &first, second, machine_cause)
+        }
+        outcome => outcome,
     };
     result(check, client, outcome, load)
+}
+
+/// Returns the outcome of a check whose first try was late. `first`: the problem of the first try,
+/// as text. `second`: the outcome of the second try.
+fn second_try_outcome(
+    check: &Check,
+    first: &str,
+    second: Result<String, Problem>,
+    machine_cause: impl FnOnce() -> Option<String>,
+) -> Result<String, Problem> {
+    let both_tries = |second: &str| format!("{first}; on a second try: {second}");
+    match second {
+        Ok(got) => Err(Problem::Late(both_tries(&got))),
+        Err(Problem::Late(second)) => {
+            Err(Problem::Silent(both_tries(&second)).excuse(machine_cause))
+        }
+        // The first try may have changed the server's state, so that the second one fails.
+        Err(Problem::Wrong(second) | Problem::Closed(second)) if changes_state(check) => {
+            Err(Problem::Late(both_tries(&second)))
+        }
+        other => other,
+    }
 }
 
 /// Whether a check may change the state of the server: its methods are not all safe (RFC 9110
@@ -137,7 +184,7 @@ pub fn result(
 ) -> CheckResult {
     let (ok, has_response, got) = match outcome {
         Ok(got) => (true, true, got),
-        Err(Problem::Wrong(got)) => (false, true, got),
+        Err(Problem::Wrong(got) | Problem::Silent(got)) => (false, true, got),
         Err(Problem::Closed(got)) => (false, load != ServerLoad::Loaded, got),
         Err(Problem::Late(got) | Problem::Slow(got) | Problem::NotSent(got)) => (false, false, got),
     };
@@ -154,6 +201,7 @@ pub fn result(
     }
 }
 
+/// Describes the requests of a check, and how they are sent.
 fn request_text(check: &Check, client: &ProbeClient) -> String {
     let requests: Vec<String> = check.requests.iter().map(description::request_text).collect();
     let sending =
@@ -176,6 +224,7 @@ fn request_text(check: &Check, client: &ProbeClient) -> String {
     format!("{}{sending}{times}{streams}{life}", requests.join("; then "))
 }
 
+/// Describes what a check expects of the server.
 fn expectation_text(check: &Check) -> String {
     if let Some(bytes) = check.bytes {
         return bytes.expectation_text().into();
@@ -197,6 +246,7 @@ pub fn try_run(check: &Check, client: &ProbeClient, limit: TimeLimit) -> Result<
     try_within(check, client, limit, CHECK)
 }
 
+/// Tries a check once. `time`: time of all responses together, or of each one, as `limit` says.
 fn try_within(
     check: &Check,
     client: &ProbeClient,
@@ -217,7 +267,12 @@ fn try_within(
     {
         let during = || match (check.times, check.requests.len()) {
             (1, 1) => format!("{} {}", request.method, request.path),
-            _ => format!("{} {}, time {} on this connection", request.method, request.path, n + 1),
+            _ => format!(
+                "{} {}, repetition {} on this connection",
+                request.method,
+                request.path,
+                n + 1
+            ),
         };
         limit.check_elapsed(began)?;
         if limit == TimeLimit::Response {
@@ -283,11 +338,11 @@ mod tests {
         attempts: Vec<Result<&str, Problem>>,
     ) -> (bool, bool, usize) {
         let planned = attempts.len();
-        let left = RefCell::new(attempts);
-        let attempt = |_| left.borrow_mut().remove(0).map(String::from);
+        let remaining_attempts = RefCell::new(attempts);
+        let attempt = |_| remaining_attempts.borrow_mut().remove(0).map(String::from);
         let client = client(([127, 0, 0, 1], 1).into());
-        let result = run_with(check, &client, load, attempt);
-        (result.ok, result.has_response, planned - left.borrow().len())
+        let result = run_with(check, &client, load, attempt, || None);
+        (result.ok, result.has_response, planned - remaining_attempts.borrow().len())
     }
 
     /// A server without load that twice does not respond has broken its contract.
@@ -317,6 +372,25 @@ mod tests {
         assert_eq!(outcome(Loaded, vec![closed()]), (false, false, 1));
         assert_eq!(outcome(Ending, vec![late()]), (false, false, 1));
         assert_eq!(outcome(Ending, vec![closed()]), (false, true, 1));
+    }
+
+    /// The kernel drops the SYN of both tries, so that nothing is known about the server.
+    #[test]
+    fn silence_during_drops_breaks_no_check() {
+        let check = check("path = \"/\"");
+        let cause = || Some("the machine dropped packets: 3 by connection tracking".into());
+        let run = |problem: fn(String) -> Problem| {
+            let attempt = |_| Err(problem("nothing".into()));
+            run_with(&check, &client(([127, 0, 0, 1], 1).into()), ServerLoad::Idle, attempt, cause)
+        };
+        let silent = run(Problem::Late);
+        assert!(!silent.ok && !silent.has_response, "{silent:?}");
+        assert!(silent.got.ends_with("; the machine dropped packets: 3 by connection tracking"));
+        let wrong = run(Problem::Wrong);
+        assert!(
+            !wrong.ok && wrong.has_response,
+            "an incorrect response is the server's: {wrong:?}"
+        );
     }
 
     /// Starts a server of one connection that delays each response.
@@ -349,7 +423,7 @@ mod tests {
     fn check_waits_for_its_time() {
         let run_for = |time: Duration| {
             let addr = slow_server(Duration::from_millis(500));
-            run(&check("path = \"/\""), &client(addr), ServerLoad::Ending, time)
+            run(&check("path = \"/\""), &client(addr), ServerLoad::Ending, time, || None)
         };
         let late = run_for(Duration::from_millis(50));
         assert!(!late.ok && !late.has_response, "{late:?}");

@@ -1,7 +1,8 @@
 //! Checks the responses of servers: a client for single exchanges with a [`listener`], the
 //! readiness of a start ([`ready`]), and the [`contracts`] of servers.
 //!
-//! Loads do not use this crate, so that checks and loads do not share their mistakes.
+//! The load generator has a separate client, so that a mistake in one client is visible as a
+//! difference between checks and loads.
 #![forbid(unsafe_code)]
 
 pub mod bytes;
@@ -16,4 +17,5 @@ mod pem;
 pub mod ports;
 pub mod ready;
 pub mod relay;
+mod sessions;
 pub mod tls;

@@ -35,7 +35,7 @@ pub enum PromiseKind {
     Serves,
     /// Started without the address of its back ends, it exits with an error.
     RefusesMissing,
-    /// Started with an address without a listener, it exits with an error.
+    /// Started with back-end addresses that have no listener, it exits with an error.
     RefusesUnreachable,
     /// The server responds to the requests in flight at the signal, and exits by itself.
     Stops,
@@ -100,7 +100,7 @@ impl ExpectedMatches {
     /// Counts the matches in texts. `port`: the value of `{port}` in the expression.
     ///
     /// # Panics
-    /// If the expression is invalid. Reading the contract checks it.
+    /// The expression is invalid, which was checked when the contract was read.
     #[must_use]
     pub fn count<'t>(&self, texts: impl Iterator<Item = &'t [u8]>, port: u16) -> usize {
         let expression =
@@ -124,8 +124,8 @@ impl LifecyclePromise {
         if !keys.has("life") {
             for key in ["prints", "asks", "within"].into_iter().filter(|key| keys.has(key)) {
                 let message = format!(
-                    "`{key}`: can be used in a lifecycle check only\nhint: add `life`, such as \
-                     `life = \"serves\"`"
+                    "`{key}`: needs `life` in the same check\nhint: add `life`, such as `life = \
+                     \"serves\"`"
                 );
                 keys.add(mistake(key, message));
             }
@@ -135,23 +135,24 @@ impl LifecyclePromise {
         if kind == PromiseKind::Serves && !keys.has("prints") && !keys.has("asks") {
             keys.add(mistake(
                 "life",
-                "`life = \"serves\"`: needs `prints` or `asks`\nhint: add the output, or the \
-                 requests to back ends",
+                "`life = \"serves\"`: needs `prints` or `asks`\nhint: add the expected output \
+                 (`prints`), or the expected requests to back ends (`asks`)",
             ));
         }
         if kind.is_refusal() && keys.has("asks") {
             keys.add(mistake(
                 "asks",
-                "`asks`: cannot be used for a server that refuses to start\nhint: leave it out",
+                "`asks`: cannot be used for a server that refuses to start\nhint: remove `asks`",
             ));
         }
         if kind == PromiseKind::Stops && keys.has("asks") {
-            let message = "`asks`: needs `life = \"serves\"`\nhint: add a separate check";
+            let message =
+                "`asks`: needs `life = \"serves\"`\nhint: move `asks` to a separate check";
             keys.add(mistake("asks", message));
         }
         if kind == PromiseKind::Serves && keys.has("within") {
-            let message = "`within`: limits the time to a server's exit, and this check does not \
-                           end the server\nhint: leave it out";
+            let message = "`within`: limits the time until a server exits, but this check does not \
+                           end the server\nhint: remove `within`";
             keys.add(mistake("within", message));
         }
         Some(LifecyclePromise {
@@ -172,12 +173,13 @@ impl LifecyclePromise {
             }
             PromiseKind::Stops => Some(format!("the server ends by itself within {seconds} s")),
         };
-        let prints =
-            self.prints.iter().map(|s| format!("the server prints {}{}", s.matches, s.times));
-        let asks = self
-            .asks
+        let prints = self
+            .prints
             .iter()
-            .map(|(backend, s)| format!("the server sends {backend} {}{}", s.matches, s.times));
+            .map(|s| format!("the server's output matches {}{}", s.matches, s.times));
+        let asks = self.asks.iter().map(|(backend, s)| {
+            format!("the server's requests to {backend} match {}{}", s.matches, s.times)
+        });
         exit.into_iter().chain(prints).chain(asks).collect::<Vec<_>>().join(", ")
     }
 }
@@ -194,8 +196,10 @@ impl PromiseKind {
         match self {
             PromiseKind::Serves => "in a separate start",
             PromiseKind::RefusesMissing => "started without the address of its back ends",
-            PromiseKind::RefusesUnreachable => "started with an address without a listener",
-            PromiseKind::Stops => "in flight when the server gets the signal to end",
+            PromiseKind::RefusesUnreachable => {
+                "started with back-end addresses that have no listener"
+            }
+            PromiseKind::Stops => "in flight when the server gets the stop signal",
         }
     }
 }
@@ -266,6 +270,7 @@ impl<'de> Deserialize<'de> for RawExpectedMatches {
     }
 }
 
+/// Checks that a list has entries, and that all its expressions are valid.
 fn check_entries(
     key: &'static str,
     entries: Vec<RawExpectedMatches>,
@@ -273,7 +278,10 @@ fn check_entries(
     if entries.is_empty() {
         return Err(mistake(
             key,
-            format!("`{key}`: the list must have at least one entry\nhint: or leave `{key}` out"),
+            format!(
+                "`{key}`: the list must have at least one entry\nhint: add an entry, or remove \
+                 `{key}`"
+            ),
         ));
     }
     for (i, raw) in entries.iter().enumerate() {
@@ -287,12 +295,14 @@ fn check_entries(
 fn check_prints(entries: Vec<RawExpectedMatches>) -> Result<Vec<ExpectedMatches>, Mistake> {
     let entries = check_entries("prints", entries)?;
     if let Some(i) = entries.iter().position(|raw| raw.backend.is_some()) {
-        let message = "`backend`: can be used in `asks` only, because output goes to no back end";
+        let message = "`backend`: can be used only in `asks`, because `prints` checks the server's \
+                       own output";
         return Err(mistake("prints", message).with_child(i).with_child("backend"));
     }
     Ok(entries.into_iter().map(|raw| raw.expected).collect())
 }
 
+/// Checks `asks`: each entry must name a back end.
 fn check_asks(entries: Vec<RawExpectedMatches>) -> Result<Vec<(String, ExpectedMatches)>, Mistake> {
     let entries = check_entries("asks", entries)?;
     let named = entries.into_iter().enumerate().map(|(i, raw)| match raw.backend {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Interval between attempts to reach a starting subject. It is short because it is the resolution
-/// of the start-up time. A refused attempt on loopback costs about 10 µs.
+/// Interval between attempts to reach a starting subject. The interval is short, because it limits
+/// the resolution of the start-up time. A refused attempt on loopback costs about 10 µs.
 pub const POLL: Duration = Duration::from_micros(100);
 
 /// Time-out of one attempt to connect to a starting subject, whose accept queue may be full. The
@@ -14,16 +14,19 @@ pub const CONNECT: Duration = Duration::from_secs(1);
 /// deadline.
 pub const ATTEMPT: Duration = Duration::from_secs(2);
 
-/// Time-out of one contract check. After it the check has failed without a response.
+/// Time-out of one contract check. A check that reaches it has failed without a response.
 pub const CHECK: Duration = Duration::from_secs(5);
 
-/// Time-out of the second try of a check, in which each response has the time of a whole check.
-/// After it the check has failed with late responses.
+/// Time-out of the second try of a check, in which each response has the time of a whole check. A
+/// second try that reaches it has failed with late responses.
 pub const SECOND_TRY: Duration = Duration::from_secs(60);
 
 /// Maximum number of bytes of a response's body that are stored. A longer body is an error if the
 /// whole body is needed.
 pub const BODY_BYTES: usize = 16 << 20;
+
+/// Longest file of certificates or of a key, bytes. A longer one is refused.
+pub const PEM_BYTES: u64 = 16 << 20;
 
 /// Maximum number of bytes of a body in a report, and of a body that is stored for a report only.
 pub const SHOWN_BODY_BYTES: usize = 500;
@@ -43,10 +46,10 @@ pub const EXIT: Duration = Duration::from_secs(15);
 /// Highest time limit for an exit that a contract may set.
 pub const MAX_EXIT: Duration = Duration::from_secs(120);
 
-/// Time-out of expected output.
+/// Time-out of expected output. Output that is still missing then has broken its promise.
 pub const OUTPUT: Duration = Duration::from_secs(2);
 
-/// Time for more output and requests of a server, if a promise limits their number.
+/// Wait for further output and requests of a server, if a promise limits their number.
 pub const SETTLING: Duration = Duration::from_millis(500);
 
 /// Time for which responses of the back end are delayed while a server gets the signal to end.
@@ -55,3 +58,6 @@ pub const RESPONSE_DELAY: Duration = Duration::from_millis(500);
 /// Maximum number of bytes of a server's requests to its back end that are stored. The rest is
 /// forwarded unchecked.
 pub const RELAYED_BYTES: usize = 16 << 20;
+
+/// Wait of a relay after it could not accept a connection. The relay retries until it is closed.
+pub const ACCEPT_RETRY: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! The listeners of a server: address, protocol, and TLS options of clients.
+//! Describes the listeners of a server: address, protocol, and TLS options of clients.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,9 +1,14 @@
-//! Reads certificates and keys from PEM files, and explains the mistake of any other file.
+//! Reads certificates and keys from PEM files. For a file of another kind, the error names the kind
+//! and how to convert the file.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::limits::PEM_BYTES;
 
 /// Reads the certificates of a file, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -24,8 +29,8 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String>
     if is_encrypted(&bytes) {
         let file = path.display();
         return Err(format!(
-            "{file}: the key is encrypted\nhint: decrypt it with `openssl pkey -in {file} -out \
-             plain.key` and name plain.key"
+            "{file}: the key is encrypted\nhint: decrypt the key with `openssl pkey -in {file} \
+             -out plain.key`, and use plain.key"
         ));
     }
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
@@ -34,8 +39,20 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String>
     })
 }
 
+/// Reads a file, which may be a pipe, up to [`PEM_BYTES`].
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+    let named = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file = File::open(path).map_err(named)?;
+    let mut bytes = Vec::new();
+    file.take(PEM_BYTES + 1).read_to_end(&mut bytes).map_err(named)?;
+    if bytes.len() as u64 > PEM_BYTES {
+        return Err(format!(
+            "{}: has more than {PEM_BYTES} bytes, the limit of certificates and keys\nhint: use a \
+             file that contains only the certificates or the key in PEM form",
+            path.display()
+        ));
+    }
+    Ok(bytes)
 }
 
 /// Returns whether a key is encrypted: as PKCS#8 (RFC 7468 §11), or in OpenSSL's older form (RFC
@@ -46,6 +63,7 @@ fn is_encrypted(bytes: &[u8]) -> bool {
         || text.contains("Proc-Type: 4,ENCRYPTED")
 }
 
+/// Returns the error for a file without a certificate, depending on its contents.
 fn no_certificate_error(path: &Path, bytes: &[u8]) -> String {
     let file = path.display();
     if is_der(bytes) {
@@ -57,14 +75,14 @@ fn no_certificate_error(path: &Path, bytes: &[u8]) -> String {
     }
     if has_section(bytes, "PRIVATE KEY") {
         return format!(
-            "{file}: has a private key and no certificate\nhint: name the file of the certificate, \
-             and use --key for the key"
+            "{file}: has a private key and no certificate\nhint: use the file of the certificate \
+             here, and give the file of the private key with --key"
         );
     }
     if has_section(bytes, "CERTIFICATE REQUEST") {
         return format!(
-            "{file}: has a request for a certificate and no certificate\nhint: have it signed, and \
-             name the signed certificate"
+            "{file}: has a certificate signing request and no certificate\nhint: have the request \
+             signed, and use the signed certificate"
         );
     }
     format!(
@@ -73,6 +91,7 @@ fn no_certificate_error(path: &Path, bytes: &[u8]) -> String {
     )
 }
 
+/// Returns the error for a file without a private key, depending on its contents.
 fn no_key_error(path: &Path, bytes: &[u8]) -> String {
     let file = path.display();
     if is_der(bytes) {
@@ -84,7 +103,8 @@ fn no_key_error(path: &Path, bytes: &[u8]) -> String {
     }
     if has_section(bytes, "CERTIFICATE") {
         return format!(
-            "{file}: has a certificate and no private key\nhint: name the key's file with --key"
+            "{file}: has a certificate and no private key\nhint: use the file of the private key \
+             with --key"
         );
     }
     if has_section(bytes, "OPENSSH PRIVATE KEY") {
@@ -94,7 +114,7 @@ fn no_key_error(path: &Path, bytes: &[u8]) -> String {
     }
     if has_section(bytes, "PUBLIC KEY") {
         return format!(
-            "{file}: has a public key and no private key\nhint: name the private key's file"
+            "{file}: has a public key and no private key\nhint: use the file of the private key"
         );
     }
     format!(
@@ -109,11 +129,13 @@ fn not_pem_error(path: &Path, bytes: &[u8], convert: &str) -> String {
     let file = path.display();
     if is_pkcs12(bytes) {
         return format!(
-            "{file}: is PKCS#12, and dyno reads PEM\nhint: run `openssl pkcs12 -in {file} -nodes \
-             -out {file}.pem`, then use --cert {file}.pem --key {file}.pem"
+            "{file}: is in the format PKCS#12, but dyno reads PEM\nhint: run `openssl pkcs12 -in \
+             {file} -nodes -out {file}.pem`, then use --cert {file}.pem --key {file}.pem"
         );
     }
-    format!("{file}: is DER, and dyno reads PEM\nhint: convert it with `{convert}`")
+    format!(
+        "{file}: is in the format DER, but dyno reads PEM\nhint: convert the file with `{convert}`"
+    )
 }
 
 /// Returns whether bytes begin with an ASN.1 SEQUENCE.
@@ -138,6 +160,7 @@ fn has_section(bytes: &[u8], label: &str) -> bool {
     })
 }
 
+/// Describes an error of the PEM parser.
 fn error_text(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { end_marker } => {
@@ -147,7 +170,7 @@ fn error_text(error: &pem::Error) -> String {
             )
         }
         pem::Error::IllegalSectionStart { line } => {
-            format!("the line {:?} does not begin a section", String::from_utf8_lossy(line).trim())
+            format!("the line {:?} is not a valid BEGIN line", String::from_utf8_lossy(line).trim())
         }
         pem::Error::Base64Decode(_) => "the text between BEGIN and END is not base64".into(),
         other => other.to_string(),
@@ -210,6 +233,11 @@ mod tests {
         ] {
             assert!(error.contains(words), "{error}");
         }
+        // A sparse file of this length takes no space.
+        let endless = tempfile::NamedTempFile::new().unwrap();
+        endless.as_file().set_len(1 << 40).unwrap();
+        let error = certificates(endless.path()).unwrap_err();
+        assert!(error.contains("more than 16777216 bytes") && error.contains("hint: "), "{error}");
         assert!(private_key(Path::new("/no/such")).unwrap_err().contains("/no/such: No such file"));
     }
 }

@@ -10,31 +10,33 @@ use socket2::SockRef;
 
 /// Connects to a listener at an address of this machine. `Err`: the port has no listener.
 ///
-/// A port in the kernel's ephemeral range can accept a connection without a listener: if the client
+/// A port in the kernel's ephemeral range can accept a connection without a listener. If the client
 /// gets the same port, it is connected to itself (RFC 9293 §3.5, simultaneous open). Such a
 /// connection is an error, and is closed without TIME_WAIT, so that the server can use the port.
 pub fn connect_to_listener(addr: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     refuse_self_connection(TcpStream::connect_timeout(&addr, timeout)?)
 }
 
+/// Resets a connection whose two ends are the same socket, and returns an error.
 fn refuse_self_connection(stream: TcpStream) -> io::Result<TcpStream> {
     if stream.local_addr()? == stream.peer_addr()? {
-        // Closing the connection then resets it.
+        // With a linger time of zero, closing the connection resets it.
         SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
         return Err(io::Error::new(
             io::ErrorKind::ConnectionRefused,
-            "the connection was a self-connection",
+            "the port has no listener, and dyno connected to itself",
         ));
     }
     Ok(stream)
 }
 
-/// Returns the ranges of ports for servers, given the kernel's ephemeral range. They are outside of
-/// it, because a connection of the generator, or a test for a listener, could take a port within
-/// it. They overlap only if the ephemeral range has all ports.
+/// Returns the ranges of ports for servers, given the kernel's ephemeral range. The ranges are
+/// outside of the ephemeral range, because a connection of the generator, or a test for a listener,
+/// could take a port within it. They overlap it only if no port is outside of the ephemeral range.
 fn server_ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
     /// Lowest port for servers. Lower ones belong to well-known services or need privileges.
     const LOWEST: u16 = 10_000;
+    /// Lowest port that needs no privilege.
     const UNPRIVILEGED: u16 = 1024;
     let below = |from: u16| (first > from).then(|| from..=first - 1);
     let above = || (last < u16::MAX).then(|| last + 1..=u16::MAX);
@@ -62,8 +64,9 @@ pub fn free_ports(count: usize, seed: u64) -> Result<Vec<u16>, String> {
         }
     }
     Err(format!(
-        "ports: fewer than {count} free TCP ports on 127.0.0.1 outside of \
-         net.ipv4.ip_local_port_range\nhint: make that range smaller"
+        "ports: fewer than {count} TCP ports are free on 127.0.0.1 outside of \
+         net.ipv4.ip_local_port_range\nhint: make net.ipv4.ip_local_port_range smaller with \
+         `sysctl`"
     ))
 }
 

@@ -1,6 +1,6 @@
 //! Waits until a part of a start (the subject or a back end) listens and is ready.
 //!
-//! The times at which it listens and is ready are the start-up times of reports.
+//! Reports show the times at which the part listens and is ready as start-up times.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -70,7 +70,8 @@ pub fn wait(
     deadline: Deadline<'_>,
 ) -> Result<Startup, Failure> {
     let waited = wait_until_ready(process, sign, ports, deadline);
-    // Only now, because the search for the owner takes milliseconds, which are not start-up time.
+    // The search for the owner of a port takes milliseconds. The search begins after the times were
+    // read, so that it is not part of the start-up time.
     let conflict =
         || ports.iter().find_map(|&port| port_conflict(&process.listener_at(port), port, process));
     let times = match waited {
@@ -89,6 +90,7 @@ pub fn wait(
     })
 }
 
+/// Waits for the sign, and then for a connection to each other port. Returns the times.
 fn wait_until_ready(
     process: &mut Process,
     sign: ReadySign<'_>,
@@ -106,14 +108,15 @@ fn wait_until_ready(
         }
     };
     let request_port = times.request_addr.map(|addr| addr.port());
-    // After a command the ports have been checked.
-    let others =
-        ports.iter().filter(|port| Some(**port) != request_port && times.listening_ns.is_some());
-    for &port in others {
-        waiting.connect(local(port))?;
+    // After its command, `wait_for_command` has connected to the ports. It sets no `listening_ns`.
+    let has_checked_ports = times.listening_ns.is_none();
+    for &port in ports {
+        if !has_checked_ports && Some(port) != request_port {
+            waiting.connect(local(port))?;
+        }
     }
     match process.exit_status() {
-        Some(status) => Err(exit_failure(status, ", although it had become ready")),
+        Some(status) => Err(exit_failure(status, ", after it had become ready")),
         None => Ok(times),
     }
 }
@@ -134,6 +137,7 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
+    /// Sends requests until a response has an accepted status.
     fn wait_for_response(
         &mut self,
         client: &ProbeClient,
@@ -161,6 +165,7 @@ impl Waiting<'_> {
         })
     }
 
+    /// Waits until each port accepts a connection.
     fn wait_for_ports(&mut self, ports: &[u16]) -> Result<ReadyTimes, Failure> {
         for &port in ports {
             self.connect(local(port))?;
@@ -175,6 +180,7 @@ impl Waiting<'_> {
         })
     }
 
+    /// Runs the readiness command until it succeeds, then waits for the ports.
     fn wait_for_command(
         &mut self,
         command: &mut dyn FnMut() -> Result<(), CommandError>,
@@ -224,6 +230,7 @@ impl Waiting<'_> {
         Ok(())
     }
 
+    /// Connects to an address, with repeated attempts until the deadline.
     fn connect(&mut self, addr: SocketAddr) -> Result<TcpStream, Failure> {
         loop {
             self.check_interrupt()?;
@@ -244,7 +251,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// Returns the failure of a part that did not give its sign.
+    /// Returns the failure of a part that was not ready by its deadline.
     fn never_ready_failure(&mut self, problem: &str) -> Failure {
         if let Some(status) = self.process.exit_status() {
             return exit_failure(status, &format!(", and {problem}"));
@@ -256,7 +263,7 @@ impl Waiting<'_> {
     /// it listens.
     fn never_connected_failure(&mut self, port: u16, error: &io::Error) -> Failure {
         if is_own_shortage(error) && self.process.exit_status().is_none() {
-            let message = format!("dyno could not connect to port {port}: {error}");
+            let message = format!("dyno could not open a connection to port {port}: {error}");
             return Failure { kind: FailureKind::Harness, message };
         }
         let listeners = proc::listeners(&self.process.pids());
@@ -272,14 +279,14 @@ fn connect_failure_text(port: u16, error: &io::Error, listeners: &[SocketAddr]) 
             format!("nothing listened on port {port} (connection refused)")
         }
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => format!(
-            "connections to port {port} timed out: packets to it are dropped, or its queue of \
-             connections is full"
+            "connections to port {port} timed out: packets to the port are dropped, or its queue \
+             of new connections is full"
         ),
         _ => format!("connecting to port {port} failed: {error}"),
     };
     match listeners {
         [] => problem,
-        addresses => format!("{problem}, and it listens on {}", join_addresses(addresses)),
+        addresses => format!("{problem}. The process listens on {}", join_addresses(addresses)),
     }
 }
 
@@ -287,7 +294,7 @@ fn connect_failure_text(port: u16, error: &io::Error, listeners: &[SocketAddr]) 
 /// that it has become a daemon.
 fn exit_failure(status: ExitStatus, when: &str) -> Failure {
     let hint = if status.success() { FOREGROUND } else { "" };
-    never_ready(format!("it ended with {status}{when}{hint}"))
+    never_ready(format!("its process ended with {status}{when}{hint}"))
 }
 
 /// Hint for a server that becomes a daemon.
@@ -316,17 +323,18 @@ impl AttemptFailure {
     fn to_text(&self, path: &str) -> String {
         match self {
             AttemptFailure::NoResponse(error) => {
-                format!("GET {path} had no response: {}", description::cause(error))
+                format!("GET {path} got no response: {}", description::cause(error))
             }
             AttemptFailure::UnexpectedStatus(response) => format!(
-                "GET {path} never had a status that [ready] accepts (see `path` and `status` \
-                 there). Last response:\n{}",
+                "GET {path} never got a response with a status that [ready] accepts (see its \
+                 `path` and `status`). Last response:\n{}",
                 response.to_text()
             ),
         }
     }
 }
 
+/// Sends one request, and checks the status of the response.
 fn attempt_request(
     stream: TcpStream,
     client: &ProbeClient,
@@ -343,8 +351,9 @@ fn attempt_request(
     }
 }
 
-/// Returns the failure of a part whose port another program has taken after dyno found it free. It
-/// is no failure of the part. An unknown owner may be the part itself, if it runs as another user.
+/// Returns a failure if another program has taken a port of the part after dyno found it free. The
+/// machine is the cause, not the part. An unknown owner may be the part itself, if the part runs as
+/// another user.
 fn port_conflict(owner: &ListenerOwner, port: u16, process: &Process) -> Option<Failure> {
     match owner {
         ListenerOwner::Process { pid, name } if !process.owns(*pid) => Some(Failure {
@@ -447,7 +456,7 @@ mod tests {
         };
         assert_eq!(
             message(0).lines().next(),
-            Some("it ended with exit status: 0 before it listened on port 1")
+            Some("its process ended with exit status: 0 before it listened on port 1")
         );
         assert!(message(0).contains("\nhint: run the server in the foreground"));
         assert!(!message(256).contains("hint"));
@@ -465,12 +474,12 @@ mod tests {
         );
         assert_eq!(
             text(io::ErrorKind::ConnectionRefused, &listeners),
-            "nothing listened on port 7 (connection refused), and it listens on 0.0.0.0:8"
+            "nothing listened on port 7 (connection refused). The process listens on 0.0.0.0:8"
         );
         for kind in [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock] {
             let message = text(kind, &listeners);
             assert!(message.starts_with("connections to port 7 timed out: packets"), "{message}");
-            assert!(message.ends_with(", and it listens on 0.0.0.0:8"), "{message}");
+            assert!(message.ends_with(". The process listens on 0.0.0.0:8"), "{message}");
         }
         assert!(text(io::ErrorKind::PermissionDenied, &[]).contains("connecting to port"));
     }

@@ -1,14 +1,15 @@
-//! A relay between a server and its back end. It records the server's requests, and can delay
-//! responses.
+//! A relay between a server and its back end. The relay records the server's requests, and can
+//! delay responses.
 //!
-//! Lifecycle checks use it to see the requests to back ends, and to keep a request in flight.
+//! Lifecycle checks use a relay to read the requests to back ends, and to keep a request in flight.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crate::limits::RELAYED_BYTES;
+use crate::exchange::is_own_shortage;
+use crate::limits::{ACCEPT_RETRY, RELAYED_BYTES};
 
 /// A port that forwards connections to the port of a back end. Dropping it closes the port. A
 /// connection ends when either side closes it.
@@ -32,8 +33,10 @@ struct State {
     /// More bytes arrived than are stored.
     is_full: bool,
     /// Responses are delayed.
-    is_held: bool,
+    is_delaying: bool,
     is_closed: bool,
+    /// First error of dyno itself.
+    failure: Option<String>,
 }
 
 impl Relay {
@@ -77,9 +80,16 @@ impl Relay {
         self.shared.lock().is_full
     }
 
-    /// Begins or ends the delay of responses.
-    pub fn hold(&self, is_held: bool) {
-        self.shared.lock().is_held = is_held;
+    /// Returns why a connection could not be forwarded, if dyno or the machine is the cause, for
+    /// example because no file descriptor was left. The server's requests are then incomplete.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.shared.lock().failure.clone()
+    }
+
+    /// Begins or ends the delay of responses. `true`: responses wait until a call with `false`.
+    pub fn delay_responses(&self, is_delaying: bool) {
+        self.shared.lock().is_delaying = is_delaying;
         self.shared.changed.notify_all();
     }
 }
@@ -88,7 +98,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         {
             let mut state = self.shared.lock();
-            (state.is_held, state.is_closed) = (false, true);
+            (state.is_delaying, state.is_closed) = (false, true);
         }
         self.shared.changed.notify_all();
         // The accepting thread ends at its next connection.
@@ -102,10 +112,25 @@ impl SharedState {
     }
 
     /// Waits while responses are delayed.
-    fn wait_while_held(&self) {
+    fn wait_while_delaying(&self) {
         let mut state = self.lock();
-        while state.is_held {
+        while state.is_delaying {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Records an error of dyno itself, unless there was one before.
+    fn fail(&self, error: &io::Error) {
+        self.lock().failure.get_or_insert_with(|| {
+            format!("dyno could not forward a connection of the server to its back end: {error}")
+        });
+    }
+
+    /// Records an error of a connection if dyno lacked a resource. Otherwise the server or its back
+    /// end closed the connection.
+    fn fail_if_own_shortage(&self, error: &io::Error) {
+        if is_own_shortage(error) {
+            self.fail(error);
         }
     }
 
@@ -119,15 +144,28 @@ impl SharedState {
     }
 }
 
+/// Accepts connections for the back end at `port`, until the relay is closed.
 fn accept(listener: &TcpListener, port: u16, shared: &Arc<SharedState>) {
     let backend_addr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
-    while let Ok((server, _)) = listener.accept() {
+    loop {
+        let accepted = listener.accept();
         if shared.lock().is_closed {
             return;
         }
-        // If the back end refuses the connection, the server sees it accepted and then closed.
-        if let Ok(backend) = TcpStream::connect(backend_addr) {
-            let _ = relay(&server, &backend, shared);
+        match accepted.map(|(server, _)| (server, TcpStream::connect(backend_addr))) {
+            Ok((server, Ok(backend))) => {
+                relay(&server, &backend, shared)
+                    .unwrap_or_else(|error| shared.fail_if_own_shortage(&error));
+            }
+            // If the back end refused the connection, the server sees it accepted and then closed.
+            Ok((_, Err(error))) => shared.fail_if_own_shortage(&error),
+            // The server closed the connection before it was accepted.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                shared.fail(&error);
+                // The connection still waits, and a descriptor may be free later.
+                thread::sleep(ACCEPT_RETRY);
+            }
         }
     }
 }
@@ -141,10 +179,11 @@ fn relay(server: &TcpStream, backend: &TcpStream, shared: &Arc<SharedState>) -> 
         state.requests.push(Vec::new());
         state.requests.len() - 1
     };
-    let (state, source, target) = (Arc::clone(shared), server.try_clone()?, backend.try_clone()?);
-    thread::spawn(move || forward(&source, &target, |bytes| state.record(connection, bytes)));
-    let (state, source, target) = (Arc::clone(shared), backend.try_clone()?, server.try_clone()?);
-    thread::spawn(move || forward(&source, &target, |_| state.wait_while_held()));
+    let (recorder, source, target) =
+        (Arc::clone(shared), server.try_clone()?, backend.try_clone()?);
+    thread::spawn(move || forward(&source, &target, |bytes| recorder.record(connection, bytes)));
+    let (delayer, source, target) = (Arc::clone(shared), backend.try_clone()?, server.try_clone()?);
+    thread::spawn(move || forward(&source, &target, |_| delayer.wait_while_delaying()));
     Ok(())
 }
 
@@ -199,10 +238,27 @@ mod tests {
     }
 
     #[test]
+    fn relay_reports_only_its_own_errors() {
+        // Port 1 has no listener.
+        let relay = Relay::new(1).unwrap();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port())).unwrap();
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "the back end refuses");
+        assert_eq!(relay.failure(), None);
+        let shared = SharedState::default();
+        // The error of a socket option if the other side has reset the connection.
+        shared.fail_if_own_shortage(&io::Error::from_raw_os_error(libc::EINVAL));
+        assert_eq!(shared.lock().failure, None);
+        shared.fail_if_own_shortage(&io::Error::from_raw_os_error(libc::EMFILE));
+        shared.fail(&io::ErrorKind::OutOfMemory.into());
+        let failure = shared.lock().failure.clone().unwrap();
+        assert!(failure.contains("Too many open files"), "the first one: {failure}");
+    }
+
+    #[test]
     fn held_responses_arrive_after_release() {
         let relay = Relay::new(start_echo_server()).unwrap();
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port())).unwrap();
-        relay.hold(true);
+        relay.delay_responses(true);
         stream.write_all(b"late").unwrap();
         while relay.requests_since(&[]).concat() != b"late" {
             thread::yield_now();
@@ -211,7 +267,7 @@ mod tests {
         let mut response = [0; 4];
         assert_eq!(stream.read(&mut response).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         stream.set_nonblocking(false).unwrap();
-        relay.hold(false);
+        relay.delay_responses(false);
         stream.read_exact(&mut response).unwrap();
         assert_eq!(&response, b"late");
     }

@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::pem;
+use crate::sessions::SessionStore;
 
 /// TLS options of a client.
 #[derive(Clone, Debug)]
@@ -44,13 +45,13 @@ pub enum SessionResumption {
     Off,
 }
 
-/// Sessions stored for resumption, per worker.
-const SESSIONS: usize = 1024;
+/// TLS 1.3 sessions stored for resumption, per worker.
+pub(crate) const SESSIONS: usize = 1024;
 
 impl TlsOptions {
     /// Returns the protocols to offer by ALPN for a load with this protocol, preferred one first.
-    /// HTTP/1.1 is offered together with HTTP/2. Thus a server without HTTP/2 is distinguished from
-    /// one that fails.
+    /// HTTP/1.1 is offered together with HTTP/2. Thus a server without HTTP/2 can be distinguished
+    /// from a server that fails.
     #[must_use]
     pub fn alpn(protocol: Protocol) -> Vec<&'static str> {
         match protocol {
@@ -59,7 +60,8 @@ impl TlsOptions {
         }
     }
 
-    /// Builds the rustls configuration. Each worker builds its own, because workers share nothing.
+    /// Builds the rustls configuration. Each worker has a separate configuration, because workers
+    /// share nothing.
     pub fn configure(&self) -> Result<Tls, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -77,7 +79,7 @@ impl TlsOptions {
         };
         config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         config.resumption = match self.resumption {
-            SessionResumption::On => Resumption::in_memory_sessions(SESSIONS),
+            SessionResumption::On => Resumption::store(Arc::new(SessionStore::new(SESSIONS))),
             SessionResumption::Off => Resumption::disabled(),
         };
         let name = ServerName::try_from(self.name.clone())
@@ -85,6 +87,7 @@ impl TlsOptions {
         Ok(Tls { config: Arc::new(config), name })
     }
 
+    /// Returns the verifier of server certificates for the trusted authorities.
     fn verifier(
         &self,
         provider: Arc<CryptoProvider>,
@@ -108,14 +111,15 @@ impl TlsOptions {
     }
 }
 
+/// Reads the certificates of the authorities that this system trusts.
 fn system_roots() -> Result<RootCertStore, String> {
     let loaded = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(loaded.certs);
     if roots.is_empty() {
         return Err(
-            "TLS: this system has no certificates of authorities\nhint: install ca-certificates, \
-             name a file with --cacert, or accept any certificate with -k"
+            "TLS: this system has no CA certificates\nhint: install the package ca-certificates, \
+             use a file with --cacert, or accept any certificate with -k"
                 .into(),
         );
     }

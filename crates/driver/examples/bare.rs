@@ -73,9 +73,10 @@ fn main() {
 struct Conversation {
     /// Requests that are sent together.
     batch: Vec<u8>,
-    /// Size of all responses to a batch: bytes, or ends of streams.
+    /// Size of all responses to a batch: the number of bytes over HTTP/1.1, or of streams over
+    /// HTTP/2.
     units: usize,
-    /// Units still missing.
+    /// Units of the current batch that have not arrived.
     missing: usize,
     /// `None`: HTTP/1.1.
     streams: Option<Streams>,
@@ -121,7 +122,7 @@ impl Conversation {
         }
     }
 
-    /// Prepares the next batch. The last one was sent and answered.
+    /// Prepares the next batch. The responses to the last batch have arrived.
     fn prepare_next(&mut self) {
         self.missing = self.units;
         if self.streams.is_some() {
@@ -192,8 +193,8 @@ fn response_bytes(addr: &str, request: &str) -> usize {
     response.len()
 }
 
-/// Sends the batch of each socket, and the next one whenever it was answered. Returns the number of
-/// answered batches.
+/// Sends the batch of each socket, and the next batch whenever all its responses have arrived.
+/// Returns the number of batches whose responses have arrived.
 fn run_load(sockets: &[TcpStream], conversations: &mut [Conversation], duration: Duration) -> u64 {
     let mut ring: IoUring = IoUring::builder()
         .setup_single_issuer()
@@ -256,7 +257,7 @@ fn send(conn: u32, batch: &[u8]) -> io_uring::squeue::Entry {
 }
 
 fn push(ring: &mut IoUring, entry: &io_uring::squeue::Entry) {
-    // SAFETY: a batch does not change until it was answered.
+    // SAFETY: a batch does not change until its responses have arrived.
     while unsafe { ring.submission().push(entry) }.is_err() {
         ring.submit().expect("io_uring_enter");
     }
@@ -264,7 +265,7 @@ fn push(ring: &mut IoUring, entry: &io_uring::squeue::Entry) {
 
 /// Returns the user and system CPU seconds of this process.
 fn cpu() -> (f64, f64) {
-    // SAFETY: all-zero bytes are a valid rusage, and it is a valid place for one.
+    // SAFETY: all-zero bytes are a valid rusage, and `usage` is a valid place for the result.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
@@ -283,13 +284,14 @@ struct Buffers {
 
 impl Buffers {
     fn new() -> Buffers {
-        let bytes = usize::from(BUFFERS);
-        let layout = |n: usize| Layout::from_size_align(n, 4096).expect("a few megabytes");
+        let count = usize::from(BUFFERS);
+        let layout =
+            |bytes: usize| Layout::from_size_align(bytes, 4096).expect("the size should be small");
         // SAFETY: neither size is zero.
         let (ring, memory) = unsafe {
             (
-                alloc_zeroed(layout(bytes * size_of::<types::BufRingEntry>())),
-                alloc_zeroed(layout(bytes * BUFFER_BYTES)),
+                alloc_zeroed(layout(count * size_of::<types::BufRingEntry>())),
+                alloc_zeroed(layout(count * BUFFER_BYTES)),
             )
         };
         let mut buffers = Buffers { ring: ring.cast(), memory, tail: 0 };
@@ -298,7 +300,7 @@ impl Buffers {
     }
 
     fn get(&self, id: u16, len: usize) -> &[u8] {
-        // SAFETY: the kernel has filled so many bytes of this buffer, and leaves it alone until it
+        // SAFETY: the kernel has filled `len` bytes of this buffer, and does not touch it until it
         // is released.
         unsafe { std::slice::from_raw_parts(self.memory.add(usize::from(id) * BUFFER_BYTES), len) }
     }

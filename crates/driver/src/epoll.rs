@@ -23,20 +23,23 @@ pub struct Epoll {
     /// Connections with bytes to write.
     queued: Vec<ConnId>,
     events: Vec<libc::epoll_event>,
-    /// Connections that may have bytes to read, in the order of the kernel.
+    /// Connections that can have bytes to read, in the order in which the kernel reported them.
     readable: VecDeque<Readable>,
-    /// Connections whose last read filled the buffer. They are read again in the next turn, so that
-    /// every turn ends.
+    /// Connections whose last read filled the buffer. They are read again only in the next turn.
+    /// Otherwise a turn might never end.
     partly_read: Vec<Readable>,
-    /// Completions that the kernel did not report.
+    /// Completions that come from the driver itself, and not from the kernel: the connection, its
+    /// generation, and the event.
     own_completions: VecDeque<(ConnId, u32, CompletionKind)>,
     /// Current generation of each slot, connected or not.
     slot_generations: Vec<u32>,
     buffer: Box<[u8]>,
+    /// Length of the last received bytes, at the start of `buffer`.
     received: usize,
+    /// Number of generations given out so far.
     generations: u32,
     /// Bytes that the kernel has taken, on all connections.
-    sent_bytes: u64,
+    taken_bytes: u64,
     timers: Timers,
     /// Connects, with their generation, that found the queue of the server full.
     delayed_connects: Vec<(ConnId, u32)>,
@@ -47,17 +50,18 @@ pub struct Epoll {
 enum Timers {
     /// `epoll_pwait2` (Linux 5.11).
     Exact,
-    /// For older kernels and tools that intercept system calls. Deadlines are met up to
-    /// a millisecond late, which appears in wake lag and send lag.
+    /// For older kernels and tools that intercept system calls. Waits end up to a millisecond late,
+    /// which appears in wake lag and send lag.
     Milliseconds,
 }
 
-/// A connection that may have bytes to read.
+/// A connection that can have bytes to read.
 #[derive(Clone, Copy, Debug)]
 struct Readable {
     conn: ConnId,
     generation: u32,
-    /// Whether the peer has closed or the connection broke. It is read until a read reports that.
+    /// Whether the peer has closed the connection, or the connection broke. The connection is read
+    /// until a read reports this end.
     has_ended: bool,
 }
 
@@ -71,8 +75,8 @@ struct Conn {
     out: Vec<u8>,
     /// Number of bytes of `out` that the kernel has taken.
     written: usize,
-    /// Bytes that were queued while `out` was stuck. They get a timestamp with their own first
-    /// write.
+    /// Bytes that were queued while `out` was stuck. They become `out` when it is empty, and get
+    /// their own timestamp with their first write.
     next_out: Vec<u8>,
     /// Bytes that the kernel has taken since the connection was opened.
     taken: u64,
@@ -81,8 +85,8 @@ struct Conn {
     was_reset: bool,
     /// Whether the connection is in the list to flush.
     is_queued: bool,
-    /// Whether the last write could not empty `out`, whose bytes have all been reported as handed
-    /// over.
+    /// Whether the last write could not empty `out`. All bytes of `out` have been reported as
+    /// handed over.
     is_stuck: bool,
 }
 
@@ -108,7 +112,7 @@ impl Epoll {
             buffer: vec![0; limits::READ_BYTES].into(),
             received: 0,
             generations: 0,
-            sent_bytes: 0,
+            taken_bytes: 0,
             timers: Timers::Exact,
             delayed_connects: Vec::new(),
         })
@@ -124,7 +128,7 @@ impl Epoll {
             events: (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32,
             u64: u64::from(generation) << 32 | u64::from(conn),
         };
-        // SAFETY: `event` lives through the call, `addr` through the driver.
+        // SAFETY: `event` is valid during the call, and `peer` as long as the driver.
         unsafe {
             sys::check(libc::epoll_ctl(
                 self.epoll.as_raw_fd(),
@@ -155,8 +159,8 @@ impl Epoll {
         match self.start_connect(conn, generation) {
             Ok(connection) => self.conns[conn as usize] = Some(connection),
             Err(error) => {
-                // Returned by a Unix socket while its queue of new connections is full. TCP would
-                // wait instead.
+                // A Unix socket returns EAGAIN while its queue of new connections is full. TCP
+                // would wait instead.
                 if error.raw_os_error() == Some(libc::EAGAIN) {
                     self.delayed_connects.push((conn, generation));
                     return;
@@ -184,9 +188,9 @@ impl Epoll {
         self.conns[conn as usize].as_mut().filter(|c| c.generation == generation)
     }
 
-    /// Writes `out`, and adds the bytes that the kernel took to `sent_bytes`. Returns whether it
-    /// took all of them. If so, `next_out` becomes `out`.
-    fn write(connection: &mut Conn, sent_bytes: &mut u64) -> bool {
+    /// Writes `out`, and adds the number of bytes that the kernel took to `taken_bytes`. Returns
+    /// whether the kernel took all bytes. If so, `next_out` becomes `out`.
+    fn write(connection: &mut Conn, taken_bytes: &mut u64) -> bool {
         connection.is_stuck = true;
         while connection.written < connection.out.len() {
             let unwritten = &connection.out[connection.written..];
@@ -208,7 +212,7 @@ impl Epoll {
             }
             connection.written += n as usize;
             connection.taken += n as u64;
-            *sent_bytes += n as u64;
+            *taken_bytes += n as u64;
         }
         connection.out.clear();
         connection.written = 0;
@@ -272,6 +276,7 @@ impl Epoll {
     fn wait(&mut self, now: Instant, wait: Wait) -> u64 {
         let asleep_until = wait.until.min(wait.spin_from);
         let mut ready = 0;
+        // If the wait is already over, `sleep` only collects the sockets that are ready.
         if asleep_until > now || wait.until <= now {
             ready = self.sleep(now, asleep_until);
         }
@@ -283,7 +288,7 @@ impl Epoll {
         while now < wait.until && self.sleep(now, now) == 0 {
             now = sys::now();
         }
-        // Idle until the last poll that found nothing: the one that found an event was work.
+        // A last poll that found an event was work, and `now` was read before it.
         poll.idle_ns(now)
     }
 
@@ -329,7 +334,7 @@ impl Epoll {
         sys::check(n as i32)
     }
 
-    /// Waits whole milliseconds, rounded up: a wait must not end early.
+    /// Waits whole milliseconds, rounded up, because a wait must not end early.
     fn wait_milliseconds(&mut self, wait_ns: Option<u64>) -> io::Result<i32> {
         let timeout = wait_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32);
         let len = self.events.len() as libc::c_int;
@@ -357,9 +362,10 @@ impl Epoll {
             }
             self.own_completions.push_back((conn, generation, kind));
         } else if events & libc::EPOLLOUT as u32 != 0 && connection.is_stuck {
+            // If `out` was emptied, it now contains the bytes of `next_out`. The next flush writes
+            // these bytes, because it reads the clock for their timestamp.
             let has_more =
-                Self::write(connection, &mut self.sent_bytes) && !connection.out.is_empty();
-            // Left to the next flush, which reads the clock for the timestamp.
+                Self::write(connection, &mut self.taken_bytes) && !connection.out.is_empty();
             if has_more && !std::mem::replace(&mut connection.is_queued, true) {
                 self.queued.push(conn);
             }
@@ -388,8 +394,9 @@ impl Driver for Epoll {
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        let connection = self.conns[conn as usize].as_mut().expect("the connection is open");
-        // Queued even if earlier bytes still wait: the hand-over is timestamped by a flush.
+        let connection = self.conns[conn as usize].as_mut().expect("the connection should be open");
+        // The connection is queued even if earlier bytes still wait, because only a flush reads the
+        // timestamp of the hand-over.
         if !std::mem::replace(&mut connection.is_queued, true) {
             self.queued.push(conn);
         }
@@ -414,8 +421,8 @@ impl Driver for Epoll {
         })
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.sent_bytes
+    fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
     }
 
     fn unsent_bytes(&self, conn: ConnId) -> u64 {
@@ -423,7 +430,7 @@ impl Driver for Epoll {
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
-        // Moved out and back, so that its memory is reused.
+        // The list is moved out and back, so that its memory is reused.
         let mut queued = std::mem::take(&mut self.queued);
         for conn in queued.drain(..) {
             let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.is_queued)
@@ -431,20 +438,20 @@ impl Driver for Epoll {
                 continue;
             };
             connection.is_queued = false;
-            if connection.is_stuck && !Self::write(connection, &mut self.sent_bytes) {
+            if connection.is_stuck && !Self::write(connection, &mut self.taken_bytes) {
                 // EPOLLOUT reports room later.
                 continue;
             }
-            // Read right before the first system call for these bytes.
+            // The clock is read right before the first system call for these bytes.
             let at = sys::now();
-            Self::write(connection, &mut self.sent_bytes);
+            Self::write(connection, &mut self.taken_bytes);
             on_handed_over(conn, at);
         }
         self.queued = queued;
     }
 
     fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        // Read first: the busy time of the worker ends here.
+        // The clock is read first, because the busy time of the worker ends here.
         let entered = sys::now();
         self.flush(on_handed_over);
         self.readable.extend(self.partly_read.drain(..));
@@ -457,9 +464,9 @@ impl Driver for Epoll {
         if !self.delayed_connects.is_empty() {
             until = until.min(entered.plus(limits::CONNECT_RETRY_NS));
         }
-        // The wait is computed after the writes, which take time.
+        // The writes took time, so the clock is read again for the wait.
         let spun_ns = self.wait(sys::now(), Wait { until, ..wait });
-        // Read right after the kernel reported the ready sockets.
+        // The clock is read right after the kernel reported the ready sockets.
         Turn { entered, woke: sys::now(), spun_ns }
     }
 
@@ -468,12 +475,12 @@ impl Driver for Epoll {
             if self.slot_generations[conn as usize] != generation {
                 continue;
             }
-            // This is the first instant at which it can be reported.
             if matches!(kind, CompletionKind::ConnectFailed(_))
                 && self.conn(conn, generation).is_some()
             {
                 self.conns[conn as usize] = None;
             }
+            // The clock is read now, at the first instant at which the completion can be reported.
             return Some(Completion { conn, kind, at: sys::now() });
         }
         while let Some(readable) = self.readable.pop_front() {
@@ -482,11 +489,12 @@ impl Driver for Epoll {
                 continue;
             }
             let Some(kind) = self.read(conn) else { continue };
-            // Read right after the receive: the bytes had arrived by then.
+            // The clock is read right after the receive, so the bytes had arrived by then.
             let at = sys::now();
             if kind == CompletionKind::Received && (has_ended || self.received == self.buffer.len())
             {
-                // Edge-triggered epoll reports readiness only once.
+                // More bytes, or the end, can be left. Edge-triggered epoll does not report them
+                // again.
                 self.partly_read.push(readable);
             }
             return Some(Completion { conn, kind, at });
@@ -530,7 +538,8 @@ mod stamps {
     /// Converts receive timestamps to the monotonic clock.
     #[derive(Debug)]
     pub(super) struct Clock {
-        /// Offset of the wall clock, on which the kernel puts its timestamps.
+        /// Offset of the wall clock from the monotonic clock. The kernel's timestamps are on the
+        /// wall clock.
         wall_ahead_ns: u64,
         pub(super) last: Option<Instant>,
     }
@@ -540,7 +549,7 @@ mod stamps {
             Clock { wall_ahead_ns: sys::wall_ahead_ns(), last: None }
         }
 
-        /// Receives like `recv`, and keeps the timestamp of the last byte.
+        /// Receives as `recv` does, and stores the timestamp of the last byte in `last`.
         pub(super) fn receive(&mut self, fd: &OwnedFd, buffer: &mut [u8]) -> isize {
             let mut part =
                 libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -553,7 +562,7 @@ mod stamps {
             message.msg_controllen = control.0.len() as _;
             // SAFETY: the message points to a buffer and a control area of the lengths it names.
             let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
-            // If nothing was received, the last timestamp stays valid.
+            // After an error, the last timestamp stays valid.
             if n >= 0 {
                 self.last = if n > 0 { self.stamp(&message) } else { None };
             }
@@ -561,8 +570,7 @@ mod stamps {
         }
 
         fn stamp(&self, message: &libc::msghdr) -> Option<Instant> {
-            // SAFETY: the kernel has filled the control area, and its headers are walked as it laid
-            // them out.
+            // SAFETY: the kernel has filled the control area with valid headers.
             let time = unsafe {
                 let header = libc::CMSG_FIRSTHDR(message).as_ref()?;
                 if (header.cmsg_level, header.cmsg_type)
@@ -573,7 +581,7 @@ mod stamps {
                 libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned()
             };
             let wall_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-            // Converted to the monotonic clock, like all other instants.
+            // The result is on the monotonic clock, like all other instants.
             Some(Instant(wall_ns.saturating_sub(self.wall_ahead_ns)))
         }
     }

@@ -3,7 +3,7 @@
 //! path are in this crate.
 //!
 //! Both drivers and the simulator pass the same contract tests (`tests/contract.rs`). A driver
-//! belongs to the thread that created it: there is one per worker, without shared state.
+//! belongs to the thread that created it: each worker has one, without shared state.
 #![allow(unsafe_code)]
 
 mod epoll;
@@ -20,7 +20,8 @@ pub use epoll::Epoll;
 pub use sys::{Endpoint, PeerAddress, Stamps};
 pub use uring::Uring;
 
-/// Returns the best driver that this kernel supports, and the error of io_uring if that is epoll.
+/// Returns the best driver that this kernel supports. If it is epoll, also returns the error of
+/// io_uring.
 #[must_use]
 pub fn best_driver() -> (DriverKind, Option<io::Error>) {
     let unused = SocketAddr::from(([127, 0, 0, 1], 1));

@@ -23,7 +23,7 @@ fn clock(id: libc::clockid_t) -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a valid place for a timespec.
     let ok = unsafe { libc::clock_gettime(id, &raw mut t) };
-    assert_eq!(ok, 0, "the kernel has this clock");
+    assert_eq!(ok, 0, "the kernel should have this clock");
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
@@ -33,8 +33,8 @@ pub fn tighten_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
-/// Returns the number of bytes in the queue of a socket that have not been sent; 0 if the kernel
-/// does not report it, as for Unix sockets.
+/// Returns the number of unsent bytes in the queue of a socket. It is 0 if the kernel does not
+/// report the number, as for Unix sockets.
 pub(crate) fn unsent_bytes(fd: &OwnedFd) -> u64 {
     /// From linux/sockios.h.
     const SIOCOUTQNSD: libc::c_ulong = 0x894B;
@@ -47,7 +47,7 @@ pub(crate) fn unsent_bytes(fd: &OwnedFd) -> u64 {
 /// Returns the CPU use of the calling thread so far.
 #[must_use]
 pub fn thread_use() -> ThreadUse {
-    // SAFETY: all-zero bytes are a valid rusage, and it is a valid place for one.
+    // SAFETY: all-zero bytes are a valid rusage, and `usage` is a valid place for the result.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
@@ -60,7 +60,7 @@ pub fn thread_use() -> ThreadUse {
         tid: unsafe { libc::gettid() } as u32,
         began_ticks: None,
         name: std::thread::current().name().unwrap_or("worker").into(),
-        // The exact sum of the scheduler. User and system time are estimated by ticks.
+        // The scheduler counts this time exactly. It estimates user and system time by ticks.
         run_ns: thread_run_ns(),
         user_ns: ns(usage.ru_utime),
         sys_ns: ns(usage.ru_stime),
@@ -79,7 +79,7 @@ pub fn thread_run_ns() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// A period of polling instead of sleeping. Its CPU time counts as idle.
+/// A period of polling instead of sleeping. Its CPU time is idle time of the generator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Poll {
     pub(crate) began: Instant,
@@ -88,7 +88,7 @@ pub(crate) struct Poll {
 
 impl Poll {
     pub(crate) fn begin() -> Poll {
-        // Read last: from here on the thread only polls.
+        // The clock is read last, because the thread only polls from here on.
         Poll { run_ns: thread_run_ns(), began: now() }
     }
 
@@ -100,13 +100,13 @@ impl Poll {
     }
 }
 
-/// Returns how far the wall clock is ahead of the monotonic one, nanoseconds. Receive timestamps of
-/// the kernel are on the wall clock.
+/// Returns the difference between the wall clock and the monotonic clock, nanoseconds. The kernel's
+/// receive timestamps are on the wall clock.
 pub(crate) fn wall_ahead_ns() -> u64 {
     let before = clock(libc::CLOCK_MONOTONIC);
     let wall = clock(libc::CLOCK_REALTIME);
     let after = clock(libc::CLOCK_MONOTONIC);
-    // The error is at most half the time between the two readings, some tens of nanoseconds.
+    // The error is at most half the time between `before` and `after`, some tens of nanoseconds.
     wall - (before + (after - before) / 2)
 }
 
@@ -186,7 +186,8 @@ impl Address {
     /// Returns the PROXY header for a new connection; `None`: no header.
     pub(crate) fn proxy_header(&self, fd: &OwnedFd) -> Option<Vec<u8>> {
         let version = self.proxy?;
-        // std reads addresses from a `TcpStream`, which owns its descriptor: hence the copy.
+        // The descriptor is duplicated, because std reads addresses only from a `TcpStream`, which
+        // closes its descriptor.
         let stream = fd.try_clone().ok().map(TcpStream::from);
         let addresses = stream.and_then(|s| Some((s.local_addr().ok()?, s.peer_addr().ok()?)));
         Some(proxy::header(version, addresses))
@@ -204,7 +205,7 @@ impl Address {
             libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if blocking { 0 } else { libc::SOCK_NONBLOCK };
         // SAFETY: no memory is involved.
         let fd = check(unsafe { libc::socket(self.peer.family(), flags, 0) })?;
-        // SAFETY: the kernel has just given us this descriptor.
+        // SAFETY: the kernel has just returned this descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         if self.peer.family() == libc::AF_UNIX {
             return Ok(fd);
@@ -213,8 +214,8 @@ impl Address {
         if !self.sources.is_empty() {
             let source = &self.sources[self.next_source % self.sources.len()];
             self.next_source += 1;
-            // The kernel chooses the port at connect time, so that each source has all of its ports
-            // for each peer.
+            // The kernel chooses the port at connect time, so that each source can use all its
+            // ports for each peer.
             enable_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
             // SAFETY: the address is valid for its length.
             check(unsafe { libc::bind(fd.as_raw_fd(), source.as_ptr(), source.len) })?;
@@ -345,7 +346,7 @@ mod tcp_info {
     pub(super) const END: usize = 156;
 }
 
-/// Returns the segment counters of a connected socket; `None` if the kernel does not report them.
+/// Returns the segment counters of a connected socket. `None`: the kernel does not report them.
 pub(crate) fn tcp_counters(fd: RawFd) -> Option<TcpCounters> {
     let mut info = [0u8; 256];
     let mut len = info.len() as libc::socklen_t;

@@ -1,5 +1,5 @@
 //! The default driver: io_uring with multishot receives into provided buffers. One `io_uring_enter`
-//! per flush hands over everything queued. At the end of a turn the same call also waits.
+//! per flush hands over all queued operations. At the end of a turn the same call also waits.
 
 mod buffers;
 
@@ -23,32 +23,33 @@ pub struct Uring {
     ring: Ring,
     address: Address,
     conns: Vec<Conn>,
-    /// Connections with bytes to hand over and no send in progress.
+    /// Connections with bytes to hand over, but without a send in progress.
     queued: Vec<ConnId>,
     /// Connections, with their generation, whose receive ended for lack of a free buffer.
     starved: Vec<(ConnId, u32)>,
-    /// A completion that was taken off the ring and has not been reported.
+    /// A completion that was taken off the ring, but has not been reported.
     peeked: Option<cqueue::Entry>,
     /// Number of completions that were in the ring at `reaped_at`.
     ready: usize,
     reaped_at: Instant,
-    /// Expiry of the standing timer, which ends every wait at this instant. A timer per wait would
-    /// cost more than the wait.
+    /// Expiry of the standing timer, which ends every wait at this instant. A timer for each wait
+    /// would cost more than the wait itself.
     timer: Option<Instant>,
     timer_spec: Box<types::Timespec>,
-    /// Completions that the kernel did not report.
+    /// Completions that come from the driver itself, and not from the kernel: the connection, its
+    /// generation, and the event.
     own_completions: VecDeque<(ConnId, u32, CompletionKind)>,
     buffers: Buffers,
-    /// Buffer and length of the last received bytes, to be returned to the kernel.
+    /// Buffer and length of the last received bytes. The buffer must be returned to the kernel.
     received: Option<(u16, usize)>,
-    /// Buffers of sends that were in progress when their connection was closed. The kernel may
-    /// still read them.
+    /// Bytes of sends that were in progress when their connection was closed, with the user data of
+    /// the send. The kernel can still read these bytes.
     orphans: Vec<(u64, Vec<u8>)>,
     /// Bytes that the kernel has taken, on all connections.
-    sent_bytes: u64,
+    taken_bytes: u64,
 }
 
-/// The ring. Its debug form has no content.
+/// The ring, whose debug form is only its name.
 struct Ring(IoUring);
 
 impl std::fmt::Debug for Ring {
@@ -75,7 +76,7 @@ struct Conn {
     /// receive would see only the end of the stream.
     was_reset: bool,
     is_connecting: bool,
-    /// Bytes that are queued after those in `sending`.
+    /// Bytes that are queued after the bytes in `sending`.
     out: Vec<u8>,
 }
 
@@ -91,10 +92,13 @@ enum Operation {
     Timer = 5,
 }
 
+/// The bits of a generation that user data contain.
+const GENERATION_BITS: u32 = 0x00FF_FFFF;
+
 /// Encodes the user data that identifies an operation: operation (8 bits), generation (24 bits) and
 /// connection (32 bits).
 fn user_data(operation: Operation, generation: u32, conn: ConnId) -> u64 {
-    (operation as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
+    (operation as u64) << 56 | u64::from(generation & GENERATION_BITS) << 32 | u64::from(conn)
 }
 
 fn is_timer(entry: &cqueue::Entry) -> bool {
@@ -133,13 +137,13 @@ impl Uring {
             buffers,
             received: None,
             orphans: Vec::new(),
-            sent_bytes: 0,
+            taken_bytes: 0,
         })
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: every pointer in an entry stays valid until its completion: the address and the
-        // send buffers belong to the driver, closed connections leave theirs in `orphans`.
+        // send buffers belong to the driver, and buffers of closed connections move to `orphans`.
         while unsafe { self.ring.0.submission().push(entry) }.is_err() {
             self.submit();
         }
@@ -149,21 +153,22 @@ impl Uring {
         loop {
             match self.ring.0.submit() {
                 Ok(_) => return,
-                // The completion queue is full; the kernel keeps the remaining entries.
+                // The completion queue is full. The remaining entries stay in the submission queue.
                 Err(error) if is_transient(&error) => std::thread::yield_now(),
                 Err(error) => panic!("io_uring_enter: {error}"),
             }
         }
     }
 
-    /// Counts the completions in the ring. Returns an instant by which all of them had happened.
+    /// Counts the completions in the ring. Returns an instant by which all of these completions had
+    /// happened.
     fn reap(&mut self) -> Instant {
         let mut completions = self.ring.0.completion();
         completions.sync();
         self.ready = completions.len();
         drop(completions);
-        // Read after the tail of the ring: all completions before it had happened by now, and later
-        // ones are not counted.
+        // The clock is read after the tail of the ring. All counted completions, those before the
+        // tail, had happened by then.
         self.reaped_at = sys::now();
         self.reaped_at
     }
@@ -177,7 +182,8 @@ impl Uring {
         self.push(&entry);
     }
 
-    /// Starts a send of the queued bytes of a connection, unless one is in progress.
+    /// Starts a send of the queued bytes of a connection. Does nothing during another send, whose
+    /// end queues the connection again.
     fn start_send(&mut self, conn: ConnId) {
         let connection = &mut self.conns[conn as usize];
         if connection.fd.is_none() || connection.is_sending || connection.out.is_empty() {
@@ -193,8 +199,8 @@ impl Uring {
         let connection = &mut self.conns[conn as usize];
         let Some(fd) = &connection.fd else { return };
         let unsent = &connection.sending[connection.sent..];
-        // Without MSG_WAITALL, which would report nothing while a server leaves part of a body
-        // unread.
+        // MSG_WAITALL is not set. With it, a send would complete only with its last byte, and
+        // nothing would be known about a body that a server reads only in part.
         let entry =
             opcode::Send::new(types::Fd(fd.as_raw_fd()), unsent.as_ptr(), unsent.len() as u32)
                 .flags(libc::MSG_NOSIGNAL)
@@ -214,13 +220,13 @@ impl Uring {
         }
         connection.sent += result as usize;
         connection.taken += result as u64;
-        self.sent_bytes += result as u64;
+        self.taken_bytes += result as u64;
         if connection.sent < connection.sending.len() {
             return self.push_send(conn);
         }
         if connection.out.capacity() == 0 {
-            // Usual case: no new bytes are queued. `out` takes over the allocation, so one buffer
-            // is enough.
+            // Nearly always no new bytes were queued during the send. `out` takes over the
+            // allocation of `sending`, so the connection needs only one.
             connection.sending.clear();
             std::mem::swap(&mut connection.sending, &mut connection.out);
         } else if !connection.out.is_empty() {
@@ -254,12 +260,12 @@ impl Uring {
         }
     }
 
-    /// Converts a completion of the ring into one of the engine; `None`: the completion has no
-    /// further effect.
+    /// Converts a completion of the ring into a completion for the engine; `None`: the engine does
+    /// not need it.
     fn interpret(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
         let data = entry.user_data();
         let conn = data as u32;
-        let generation = (data >> 32) as u32 & 0x00FF_FFFF;
+        let generation = (data >> 32) as u32 & GENERATION_BITS;
         let operation = data >> 56;
         if is_timer(entry) {
             self.timer = None;
@@ -268,12 +274,12 @@ impl Uring {
         if operation == Operation::Ignored as u64 {
             return None;
         }
-        let is_current = self.conns[conn as usize].generation & 0x00FF_FFFF == generation
+        let is_current = self.conns[conn as usize].generation & GENERATION_BITS == generation
             && self.conns[conn as usize].fd.is_some();
         if !is_current {
             if operation == Operation::Send as u64 {
                 // The kernel took these bytes before the connection was closed.
-                self.sent_bytes += u64::try_from(entry.result()).unwrap_or(0);
+                self.taken_bytes += u64::try_from(entry.result()).unwrap_or(0);
             }
             self.orphans.retain(|(owner, _)| *owner != data);
             if let Some(id) = cqueue::buffer_select(entry.flags()) {
@@ -328,12 +334,12 @@ impl Uring {
         let asleep_until = wait.until.min(wait.spin_from);
         if asleep_until > now {
             self.sleep(now, asleep_until);
-            // The timer of an earlier wait may have ended this one early.
+            // The standing timer of an earlier wait can end this wait early.
             while !self.has_completion() && sys::now() < asleep_until {
                 self.sleep(sys::now(), asleep_until);
             }
         } else {
-            // Queued bytes must leave now: their hand-over has been timestamped.
+            // Queued bytes are submitted now, because their hand-over already has a timestamp.
             self.poll_completions();
         }
         if wait.until <= now {
@@ -386,7 +392,7 @@ impl Uring {
             .build()
             .user_data(user_data(Operation::Timer, 0, 0));
         self.push(&entry);
-        // Submitted now, because the kernel copies the time at submission.
+        // The timer is submitted now, because the kernel copies its time at submission.
         self.submit();
     }
 
@@ -409,7 +415,7 @@ impl Uring {
             }
             now = sys::now();
         }
-        // Idle until the last poll that found nothing: the one that found a completion was work.
+        // A last poll that found a completion was work, and `now` was read before it.
         poll.idle_ns(now)
     }
 }
@@ -417,7 +423,7 @@ impl Uring {
 /// `IORING_ENTER_GETEVENTS`: runs deferred work of the ring, and collects completions.
 const GETEVENTS: u32 = 1;
 
-/// Panics if `io_uring_enter` failed with an error that is not expected.
+/// Panics if `io_uring_enter` failed with an unexpected error.
 fn check_enter(result: io::Result<usize>) {
     match result {
         Ok(_) => {}
@@ -426,19 +432,21 @@ fn check_enter(result: io::Result<usize>) {
     }
 }
 
-/// Whether an error means to take completions and try again.
+/// Whether the call can be repeated after completions were taken off the ring.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }
 
 fn build_ring(connections: u32) -> io::Result<IoUring> {
-    // Every connection can complete a receive and a send in the same turn.
+    // In one turn a connection can complete a send and several receives, one per buffer. The kernel
+    // keeps completions that find the queue full.
     let completions = (connections.saturating_mul(4)).clamp(limits::SUBMISSIONS * 2, 1 << 16);
     let mut builder = IoUring::builder();
     builder.setup_cqsize(completions).setup_clamp().setup_submit_all();
     let mut preferred = builder.clone();
-    // One thread submits and reaps, and the kernel runs deferred work only when that thread enters
-    // it: no interrupts in between.
+    // One thread submits and reaps. With deferred work, the kernel completes operations only during
+    // system calls of this thread, and does not interrupt its other code. Kernels before Linux 6.1
+    // refuse these options.
     match preferred.setup_single_issuer().setup_defer_taskrun().build(limits::SUBMISSIONS) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             builder.build(limits::SUBMISSIONS)
@@ -496,7 +504,8 @@ impl Driver for Uring {
             self.orphans.push((owner, std::mem::take(&mut connection.sending)));
         }
         let Some(fd) = connection.fd.take() else { return };
-        // The armed receive keeps the socket open: the shutdown ends both.
+        // The armed receive keeps the socket open. The shutdown ends the receive and the
+        // connection.
         unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
         if std::mem::take(&mut self.conns[conn as usize].is_connecting) {
             let cancel =
@@ -505,7 +514,8 @@ impl Driver for Uring {
                     .user_data(user_data(Operation::Ignored, 0, conn));
             self.push(&cancel);
         }
-        // Queued entries contain the descriptor, whose number another connection may soon get.
+        // Queued entries contain the number of the descriptor, which the next connection can get.
+        // They must be submitted before the descriptor is closed.
         if !self.ring.0.submission().is_empty() {
             self.submit();
         }
@@ -519,8 +529,8 @@ impl Driver for Uring {
         QueuedBytes { taken: connection.taken, waiting: (unsent + connection.out.len()) as u64 }
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.sent_bytes
+    fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
     }
 
     fn unsent_bytes(&self, conn: ConnId) -> u64 {
@@ -536,8 +546,8 @@ impl Driver for Uring {
 
     fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         self.return_received_buffer();
-        // The busy time of the worker ends here. Its queued bytes leave with the system call right
-        // after.
+        // The busy time of the worker ends here, right before the system call of the wait, which
+        // also submits the queued sends.
         let entered = self.hand_over(on_handed_over);
         let is_idle = self.own_completions.is_empty() && self.peeked.is_none() && self.ready == 0;
         let until = if is_idle { wait.until } else { entered };
@@ -549,7 +559,7 @@ impl Driver for Uring {
         self.return_received_buffer();
         while let Some((conn, generation, kind)) = self.own_completions.pop_front() {
             if self.conns[conn as usize].generation == generation {
-                // It happened before the completions of the turn were counted.
+                // The driver caused the completion before it counted the completions of the turn.
                 return Some(Completion { conn, kind, at: self.reaped_at });
             }
         }
@@ -586,10 +596,10 @@ impl Driver for Uring {
 }
 
 impl Uring {
-    /// Queues sends of all queued bytes. Returns the instant right before the system call that
-    /// takes them.
+    /// Puts sends of all queued bytes into the submission queue. The caller must submit the queue
+    /// right after. Returns the instant before this submission.
     fn hand_over(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Instant {
-        // Moved out and back, so that its memory is reused.
+        // The list is moved out and back, so that its memory is reused.
         let mut queued = std::mem::take(&mut self.queued);
         let mut at = None;
         for batch in queued.chunks(limits::SENDS_PER_BATCH) {
@@ -597,12 +607,13 @@ impl Uring {
             let free = queue.capacity() - queue.len();
             drop(queue);
             if at.is_some() || free < batch.len() {
-                // Otherwise entries would be submitted in the middle of the batch, and its first
-                // sends would leave before their timestamp is read.
+                // Without this call, the queue could become full within the batch. The first sends
+                // of the batch would then leave before their timestamp is read.
                 self.submit();
             }
             batch.iter().for_each(|&conn| self.start_send(conn));
-            // `sent` of the whole batch: read right before the one system call that hands it over.
+            // All sends of the batch get the instant right before the system call that hands the
+            // batch over.
             let now = sys::now();
             batch
                 .iter()
@@ -624,7 +635,8 @@ impl Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Ends every operation before its buffers are freed: the fields are dropped after this.
+        // Fields are dropped after this function, so every operation must end here, before its
+        // buffers are freed.
         for conn in 0..self.conns.len() {
             self.close(conn as ConnId);
         }
@@ -634,7 +646,8 @@ impl Drop for Uring {
         let deadline = sys::now().plus(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
             let now = sys::now();
-            // The standing timer is not used here.
+            // The inner loop takes an expired timer off the ring without noting it, so each sleep
+            // must arm a new timer.
             self.timer = None;
             self.sleep(now, now.plus(10_000_000));
             self.reap();
@@ -642,7 +655,7 @@ impl Drop for Uring {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());
             }
         }
-        // Memory that the kernel may still use is leaked: freeing it would be unsound.
+        // The kernel can still use this memory, so it is never freed.
         std::mem::take(&mut self.orphans)
             .into_iter()
             .for_each(|(_, bytes)| std::mem::forget(bytes));

@@ -1,4 +1,4 @@
-//! Asserts that exchanges do not allocate: a load in steady state makes no allocation at all.
+//! Asserts that exchanges do not allocate: a load in steady state makes no allocations.
 //!
 //! Time is virtual, also over real sockets, so that the counts are exact on any machine. One load
 //! runs in the simulated world, and one on each real driver with a peer in the same thread, whose
@@ -93,7 +93,7 @@ const BODY: &[u8] = b"Hello, World!";
 /// Stall of the server: 2,000 arrivals of the open loops.
 const STALL: Pause = Pause { at_ns: 2 * MS, for_ns: 100 * MS };
 
-/// Start of counting: the requests that the stall delayed have been answered.
+/// Start of counting: the responses that the stall delayed have arrived.
 const STEADY_NS: u64 = STALL.at_ns + STALL.for_ns + 5 * MS;
 
 /// A kind of load, over 32 connections.
@@ -170,7 +170,7 @@ impl SharedState {
 }
 
 /// Returns the allocations of one worker and its driver from `STEADY_NS` on, and the bytes that
-/// they received meanwhile. The last turn, which creates the report, is excluded.
+/// they received during the load. The last turn, which creates the report, is excluded.
 fn allocations<D: Driver>(mut driver: D, shared: &SharedState, config: WorkerConfig) -> (u64, u64) {
     let total = config.total.unwrap();
     let mut worker = Worker::new(config);
@@ -252,8 +252,8 @@ impl Driver for Simulated {
         self.driver.queued_bytes(conn)
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.driver.sent_bytes()
+    fn taken_bytes(&self) -> u64 {
+        self.driver.taken_bytes()
     }
 
     fn unsent_bytes(&self, conn: ConnId) -> u64 {
@@ -358,8 +358,8 @@ impl<D: Driver> Driver for VirtualTimeDriver<D> {
         self.driver.queued_bytes(conn)
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.driver.sent_bytes()
+    fn taken_bytes(&self) -> u64 {
+        self.driver.taken_bytes()
     }
 
     fn unsent_bytes(&self, conn: ConnId) -> u64 {
@@ -420,7 +420,7 @@ impl Peer {
         }
     }
 
-    /// Reads all received bytes, and responds unless it stalls.
+    /// Reads all received bytes, and responds, except during a stall.
     fn run(&mut self, now_ns: u64) {
         while let Ok((stream, _)) = self.listener.accept() {
             stream.set_nonblocking(true).unwrap();

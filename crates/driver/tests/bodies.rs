@@ -201,7 +201,7 @@ fn response_after_whole_body_is_not_early() {
     }
 }
 
-/// The same over HTTP/2, on one connection. The server never enlarges its flow-control windows.
+/// Starts an HTTP/2 server for one connection. The server never enlarges its flow-control windows.
 fn serve_streams_from_head() -> SocketAddr {
     const HEADERS: u8 = 1;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -24,7 +24,8 @@ use dyno_wire::h2::SharedFields;
 const SECOND: u64 = 1_000_000_000;
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingpong";
-const FLOOD: &str = "control frames flood in while their answers wait unread (RFC 9113 §10.5)";
+const FLOOD: &str = "too many control frames came while the server did not read the replies (RFC \
+                     9113 §10.5)";
 
 /// A driver that records the most bytes that waited in its memory.
 struct QueueObserver<D> {
@@ -54,8 +55,8 @@ impl<D: Driver> Driver for QueueObserver<D> {
         self.driver.queued_bytes(conn)
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.driver.sent_bytes()
+    fn taken_bytes(&self) -> u64 {
+        self.driver.taken_bytes()
     }
 
     fn unsent_bytes(&self, conn: ConnId) -> u64 {
@@ -133,7 +134,7 @@ fn config() -> WorkerConfig {
         },
         tls: None,
         spin: SpinPolicy::Never,
-        // Without a drain: the request is never answered.
+        // Without a drain, because the response to the request never arrives.
         window: Window {
             warmup_ns: 0,
             duration_ns: Some(60 * SECOND),

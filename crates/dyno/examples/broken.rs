@@ -6,8 +6,8 @@
 //!
 //! The last segment of a path is a number, which [`class_of_request`] maps to a response class:
 //! `/7`, `/any/thing/7`. Paths that begin with `/only/NAME/` always get the class NAME. `/counts`
-//! reports how often each class was used. Any other path is a 404. Neither `/counts` nor a 404
-//! counts as a request.
+//! reports how often each class was used. Any other path is a 404. Requests for `/counts` and 404
+//! responses are not included in the counts.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -51,7 +51,8 @@ enum Sending {
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     KeepOpen,
-    /// Closes its direction, over TLS with close_notify. Then reads until the client closes.
+    /// Closes the server's direction, over TLS with close_notify. Then reads until the client
+    /// closes.
     Close,
     /// As `Close`, but over TLS without close_notify.
     Cut,
@@ -130,7 +131,7 @@ const CLASSES: [Class; 30] = [
     class("good_chunked", Sending::Whole(GOOD_CHUNKED), Ending::KeepOpen),
     // The bytes of `good`, a few at a time.
     class("good_pieces", Sending::Pieces(GOOD), Ending::KeepOpen),
-    // A correct response that announces its `Connection: close`.
+    // A correct response with `Connection: close`, after which the server closes.
     class("good_close", Sending::Whole(GOOD_CLOSE), Ending::Close),
     // A correct response without a length: the close ends its body.
     class("good_until_close", Sending::Whole(GOOD_UNTIL_CLOSE), Ending::Close),
@@ -177,7 +178,7 @@ const CLASSES: [Class; 30] = [
     class("bare_cr", Sending::Whole(BARE_CR), Ending::StaySilent),
     // Junk between a chunk's size and the end of its line.
     class("chunk_junk", Sending::Whole(CHUNK_JUNK), Ending::StaySilent),
-    // A correct response and, in the same write, one to a request that no client sent.
+    // A correct response and, in the same write, a response to a request that no client sent.
     class("unsolicited", Sending::Whole(UNSOLICITED), Ending::StaySilent),
     // Ends TCP in the middle of the body without close_notify.
     class("tls_truncated", Sending::Whole(FIVE_OF_13), Ending::Cut),
@@ -209,7 +210,10 @@ fn main() {
         .map(|cert| tls_config(&cert, &option("--key").expect("--cert needs --key")));
     let classes = if tls.is_some() { &CLASSES[..] } else { &CLASSES[..PLAIN_CLASSES] };
     let listener = listen(port);
-    println!("listening on {}", listener.local_addr().expect("it is bound").port());
+    println!(
+        "listening on {}",
+        listener.local_addr().expect("the listener should be bound").port()
+    );
     for stream in listener.incoming() {
         // The client may have given up before it was accepted.
         let Ok(stream) = stream else { continue };
@@ -226,15 +230,15 @@ fn options() -> impl Fn(&str) -> Option<String> {
 
 fn tls_config(cert: &str, key: &str) -> Arc<ServerConfig> {
     let chain: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(cert).expect("--cert can be read").collect();
-    let key = PrivateKeyDer::from_pem_file(key).expect("--key holds a private key");
+        CertificateDer::pem_file_iter(cert).expect("--cert should be readable").collect();
+    let key = PrivateKeyDer::from_pem_file(key).expect("--key should hold a private key");
     let mut config =
         ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .expect("ring speaks both versions")
+            .expect("ring should support both versions")
             .with_no_client_auth()
-            .with_single_cert(chain.expect("--cert holds certificates"), key)
-            .expect("certificate and key belong together");
+            .with_single_cert(chain.expect("--cert should hold certificates"), key)
+            .expect("certificate and key should belong together");
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // Needed for `tls_alert`, because rustls itself sends no such alert.
     config.enable_secret_extraction = true;
@@ -242,7 +246,7 @@ fn tls_config(cert: &str, key: &str) -> Arc<ServerConfig> {
 }
 
 fn listen(port: u16) -> TcpListener {
-    let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+    let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port should be free");
     // SAFETY: no memory is involved. A second listen changes the backlog.
     #[allow(unsafe_code)]
     let result = unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
@@ -366,8 +370,9 @@ impl Connection {
         let _ = tcp.set_nodelay(true);
         Connection {
             tcp,
-            tls: tls
-                .map(|config| ServerConnection::new(config).expect("the configuration is good")),
+            tls: tls.map(|config| {
+                ServerConnection::new(config).expect("the configuration should be valid")
+            }),
         }
     }
 
@@ -389,7 +394,7 @@ impl Connection {
             Sending::Pieces(text) => self.send_pieces(text),
             Sending::Raw(text) => self.tcp.write_all(text.as_bytes()),
             Sending::Alert(alert) => {
-                let tls = self.tls.take().expect("classes with alerts are for TLS only");
+                let tls = self.tls.take().expect("an alert should be sent over TLS only");
                 self.tcp.write_all(&alert_record(tls, alert))
             }
         }
@@ -404,7 +409,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the connection. Errors are ignored, because the client may have ended it first.
+    /// Ends the connection. Errors are ignored, because the client may have ended the connection.
     fn end(mut self, ending: Ending) {
         match ending {
             Ending::KeepOpen => unreachable!("the connection does not end"),
@@ -463,9 +468,9 @@ impl Write for Connection {
 /// Returns an encrypted alert record. rustls cannot send a chosen alert, but exports its keys and
 /// its encryption of records.
 fn alert_record(tls: ServerConnection, alert: AlertDescription) -> Vec<u8> {
-    let suite = tls.negotiated_cipher_suite().expect("a request came over it");
+    let suite = tls.negotiated_cipher_suite().expect("the handshake should be complete");
     let (sequence, secrets) =
-        tls.dangerous_extract_secrets().expect("the configuration allows it").tx;
+        tls.dangerous_extract_secrets().expect("the configuration should allow this").tx;
     // TLS 1.2 composes the nonce of GCM from a salt of four bytes and an explicit part (RFC 5288
     // §3).
     let (key, iv, salt) = match secrets {
@@ -487,7 +492,7 @@ fn alert_record(tls: ServerConnection, alert: AlertDescription) -> Vec<u8> {
         version: ProtocolVersion::TLSv1_2,
         payload: OutboundChunks::Single(&[2, alert.into()]),
     };
-    encrypter.encrypt(message, sequence).expect("two bytes fit").encode()
+    encrypter.encrypt(message, sequence).expect("two bytes should fit").encode()
 }
 
 /// Makes the next close of `stream` send a reset.

@@ -57,9 +57,10 @@ async fn main() {
     let count_port = options.count_port;
     std::thread::spawn(move || count(count_port));
     let acceptor = options.tls.as_ref().map(|(cert, key)| acceptor(cert, key));
-    let listener = TcpListener::bind(("127.0.0.1", options.port)).await.expect("the port is free");
+    let listener =
+        TcpListener::bind(("127.0.0.1", options.port)).await.expect("the port should be free");
     loop {
-        let (socket, _) = listener.accept().await.expect("accepting works");
+        let (socket, _) = listener.accept().await.expect("accepting should work");
         let (options, acceptor) = (options.clone(), acceptor.clone());
         tokio::spawn(async move {
             match acceptor {
@@ -89,7 +90,8 @@ fn acceptor(cert: &str, key: &str) -> tokio_rustls::TlsAcceptor {
 
 /// Sends both counts to each client that connects.
 fn count(port: u16) {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+    let listener =
+        std::net::TcpListener::bind(("127.0.0.1", port)).expect("the port should be free");
     for stream in listener.incoming() {
         let body = format!(
             "{} {}",
@@ -98,7 +100,7 @@ fn count(port: u16) {
         );
         let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         // The client may have disconnected.
-        let _ = stream.expect("accepting works").write_all(response.as_bytes());
+        let _ = stream.expect("accepting should work").write_all(response.as_bytes());
     }
 }
 
@@ -118,7 +120,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: S, options: Options) {
     while let Some(request) = connection.accept().await {
         let (request, respond) = match request {
             Ok(pair) => pair,
-            // The client may disconnect at any time. Its other errors are printed for the test.
+            // The client may disconnect at any time. Other errors are printed for the test.
             Err(error) if error.is_io() => return,
             Err(error) => return eprintln!("streams: {error}"),
         };
@@ -153,7 +155,7 @@ async fn respond_to(
     let head = Response::builder()
         .header("content-type", "text/plain")
         .body(())
-        .expect("the head is valid");
+        .expect("the head should be valid");
     let Ok(mut stream) = respond.send_response(head, false) else { return };
     if stream.send_data(Bytes::from_static(b"Hello, World!"), true).is_ok() {
         COMPLETE_RESPONSES.fetch_add(1, Ordering::SeqCst);

@@ -38,21 +38,22 @@ fn main() {
         // Ignores SIGTERM.
         "stubborn" => ignore_term(),
         "escapes" => write_escapes(),
-        // Its JIT compiler never finishes.
+        // The server's JIT compiler never finishes.
         "compiling" => compile_forever(),
         _ => {}
     }
     if let Some(second) = options.second_port.filter(|_| options.mode != "one-port") {
-        let listener = TcpListener::bind(("127.0.0.1", second)).expect("the second port is free");
+        let listener =
+            TcpListener::bind(("127.0.0.1", second)).expect("the second port should be free");
         thread::spawn(move || listener.incoming().for_each(drop));
     }
-    let listener = TcpListener::bind(("127.0.0.1", options.port)).expect("the port is free");
+    let listener = TcpListener::bind(("127.0.0.1", options.port)).expect("the port should be free");
     if options.mode == "sleepy-workers" {
         return sleepy_workers(&listener);
     }
     for stream in listener.incoming() {
         let options = options.clone();
-        let stream = stream.expect("accepting works");
+        let stream = stream.expect("accepting should work");
         thread::spawn(move || serve(stream, &options));
     }
 }
@@ -128,7 +129,7 @@ fn sleepy_workers(listener: &TcpListener) {
         let mut waker = waker.try_clone().expect("a socket");
         thread::spawn(move || {
             loop {
-                let job = jobs.lock().expect("no thread panics").recv();
+                let job = jobs.lock().expect("no worker should panic").recv();
                 let Ok(mut connection) = job else { return };
                 thread::sleep(SLEEP);
                 if connection.respond() {
@@ -159,9 +160,9 @@ fn sleepy_workers(listener: &TcpListener) {
         };
         let (ready, not_ready): (Vec<_>, Vec<_>) = idle.into_iter().partition(is_readable);
         idle = not_ready;
-        ready
-            .into_iter()
-            .for_each(|connection| to_workers.send(connection).expect("the workers are running"));
+        ready.into_iter().for_each(|connection| {
+            to_workers.send(connection).expect("the workers should be running");
+        });
     }
 }
 

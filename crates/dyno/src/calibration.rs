@@ -1,4 +1,5 @@
-//! Stores the ceilings that `dyno calibrate` measured, for comparison with later loads.
+//! Stores the ceilings (the generator's highest rates) that `dyno calibrate` measured, for
+//! comparison with later loads.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,8 @@ impl CalibrationFile {
         folder.join(FILE)
     }
 
-    /// Writes the ceilings, next to earlier ones of this machine of other kinds of load.
+    /// Writes the ceilings. Earlier ceilings of this machine for other kinds of load stay in the
+    /// file.
     pub fn write(mut self, folder: &Path) -> anyhow::Result<PathBuf> {
         let path = CalibrationFile::path(folder);
         let kind = |c: &KindCeiling| (c.driver, c.protocol, c.pipelined);
@@ -36,7 +38,7 @@ impl CalibrationFile {
         let earlier = CalibrationFile::read(folder).map_or(Vec::new(), |file| file.ceilings);
         self.ceilings.extend(earlier.into_iter().filter(|c| !new_kinds.contains(&kind(c))));
         write_atomically(&path, serde_json::to_string_pretty(&self)?.as_bytes())
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(path)
     }
 

@@ -34,7 +34,7 @@ pub use watch::WatchArgs;
 
 const ABOUT: &str = "Benchmark HTTP servers and explain the results: dyno builds and starts \
                      servers, checks their responses, load-tests them, measures what a request \
-                     costs, and names what limited each step.";
+                     costs, and names what limited the throughput under each load.";
 
 #[derive(Debug, Parser)]
 #[command(
@@ -54,16 +54,19 @@ impl Cli {
     pub fn read(words: &[OsString]) -> Result<Cli, clap::Error> {
         let mut command = Cli::command();
         command.build();
-        let load = |command: &mut clap::Command| {
+        let load_command = |command: &mut clap::Command| {
             command.find_subcommand("load").cloned().unwrap_or_default()
         };
-        if let Some(hint) = habits::single_dash_hint(words, &load(&mut command)) {
-            return Err(load(&mut command).error(ErrorKind::UnknownArgument, hint));
+        if let Some(hint) = habits::single_dash_hint(words, &load_command(&mut command)) {
+            return Err(load_command(&mut command).error(ErrorKind::UnknownArgument, hint));
         }
         let matches = command.try_get_matches_from_mut(words).map_err(|error| {
             let is_load = words.get(1).is_some_and(|word| word == "load");
-            let mut load = load(&mut command);
-            match habits::hint(&error, &load).filter(|_| is_load) {
+            if !is_load {
+                return error;
+            }
+            let mut load = load_command(&mut command);
+            match habits::hint(&error, &load) {
                 Some(hint) => load.error(error.kind(), hint),
                 None => error,
             }
@@ -74,8 +77,8 @@ impl Cli {
     }
 }
 
-/// Refuses `--subjects` with `--resume`, because the archive has the folder. A folder from the
-/// environment is ignored, because it may be meant for other runs.
+/// Refuses `--subjects` with `--resume`, because the archive names the folder. A folder from the
+/// environment is ignored, because the user may have set it for other runs.
 fn refuse_subjects_with_resume(
     command: &mut clap::Command,
     matches: &clap::ArgMatches,
@@ -84,8 +87,8 @@ fn refuse_subjects_with_resume(
     if run.contains_id("resume") && run.value_source("folders") == Some(ValueSource::CommandLine) {
         return Err(command.error(
             ErrorKind::ArgumentConflict,
-            "--subjects: cannot be used with --resume, because a run keeps its subjects\nhint: \
-             leave out --subjects",
+            "--subjects: cannot be used with --resume, because a resumed run keeps its \
+             subjects\nhint: remove --subjects",
         ));
     }
     Ok(())
@@ -102,8 +105,8 @@ fn refuse_measurement_options(
         Some(name) if !compare.contains_id("rev") => {
             let name = if *name == "folders" { "subjects" } else { name };
             let message = format!(
-                "--{name}: is for measurements with --rev, and runs are measured already\nhint: \
-                 leave it out"
+                "--{name}: needs --rev, because without --rev nothing is measured\nhint: remove \
+                 --{name}, or compare two revisions with --rev"
             );
             Err(command.error(ErrorKind::ArgumentConflict, message))
         }
@@ -113,7 +116,7 @@ fn refuse_measurement_options(
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a suite: from a file to a report.
+    /// Measure the servers of a suite file and write a report.
     Run(RunArgs),
     /// Load one URL.
     Load(Box<LoadArgs>),
@@ -134,7 +137,7 @@ pub enum Command {
     Doctor(SubjectFolders),
     /// Explain a caveat, a limiter or an exit status; without a code, list them all.
     Explain(ExplainArgs),
-    /// Measure what the generator can reach on this machine, and how late it is.
+    /// Measure the highest rates of the load generator here, and how late it sends.
     Calibrate(CalibrateArgs),
     /// A closed port: nothing listens on it. Suites start it themselves, as the subject
     /// `closed-port`.
@@ -149,7 +152,7 @@ pub enum Command {
     ServeNull {
         #[arg(long)]
         port: u16,
-        /// End when standard input is closed, and so with the process that started it.
+        /// End when standard input is closed, which happens when the parent process ends.
         #[arg(long)]
         while_stdin: bool,
         /// Grouping of the writes of HTTP/2 responses.
@@ -185,31 +188,32 @@ pub struct RunArgs {
     /// Resume even if subjects, machine or dyno have changed; the report marks both parts.
     #[arg(long, requires = "resume", conflicts_with = "suite")]
     pub anyway: bool,
-    /// Wait up to TIME until other programs use less than 5 % of the CPUs for 3 s; else exit 3.
+    /// Wait up to TIME until other programs use less than 5 % of the CPUs for 3 s; else exit with
+    /// 3.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub wait_quiet: Option<Ns>,
     #[command(flatten)]
     pub choices: Choices,
-    /// Folder for runs; each has a folder of its own.
+    /// Folder for runs; each run gets a new folder in it.
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten)]
     pub folder_options: FolderOptions,
 }
 
-/// Changes of the command line to a suite, for a run and for its plan.
+/// Options that override a suite's values, for a run and for its plan.
 #[derive(Debug, Args)]
 pub struct Choices {
-    /// Apply profiles of the suite; separated by commas, later ones win.
+    /// Apply these profiles of the suite, separated by commas; later profiles win.
     ///
-    /// The values of a profile replace those of the suite. Default: the profiles that the suite has
-    /// for machines like this one. `none`: not even these.
+    /// A profile's values replace the suite's values. Default: the suite's profiles for machines
+    /// like this one. `none` applies no profile.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub profile: Vec<String>,
-    /// Only these subjects, NAME or NAME/VARIANT, separated by commas [default: all].
+    /// Use only these subjects: NAME or NAME/VARIANT, separated by commas [default: all].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Fresh starts of each subject, at least 1 [default: the suite's].
+    /// Repeats: fresh starts of each subject, at least 1 [default: the suite's].
     #[arg(long, value_name = "N", value_parser = whole_number(1, u32::MAX))]
     pub repeats: Option<u32>,
     /// Seed of orders and random arrivals [default: the suite's, or a random one].
@@ -283,13 +287,13 @@ pub struct PlanArgs {
     pub suite: PathBuf,
     #[command(flatten)]
     pub choices: Choices,
-    /// Find the repeats and load duration that detect the smallest difference in TIME, such as 30m.
+    /// Choose the repeats and load duration for the best precision within TIME, such as 30m.
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Ns>,
-    /// Run whose variance is used [default: the latest of the suite in --runs].
+    /// Earlier run that shows the variance [default: the suite's latest run in --runs].
     #[arg(long, value_name = "RUN")]
     pub pilot: Option<PathBuf>,
-    /// Folder in which the pilot is searched for.
+    /// Folder with the earlier runs.
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     /// Format of the plan.
@@ -310,17 +314,17 @@ pub struct SubjectsArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum SubjectsCommand {
-    /// List the subjects, and why any cannot be built here.
+    /// List subjects, with the reason if one cannot be built here.
     List {
         /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
         names: Vec<String>,
     },
-    /// Build them.
+    /// Build subjects.
     Build {
         #[command(flatten)]
         selection: SubjectSelection,
     },
-    /// Build and start them, and check their responses.
+    /// Build and start subjects, and check their responses.
     Check {
         #[command(flatten)]
         selection: SubjectSelection,
@@ -342,7 +346,7 @@ pub struct ImportArgs {
     pub collection: Collection,
     /// Folder of one server, such as frameworks/Go/fasthttp; subject.toml is written there.
     pub server: PathBuf,
-    /// One of the tests in its benchmark_config.json.
+    /// Name of a test in the server's benchmark_config.json.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub test: String,
     /// Replace an existing subject.toml.
@@ -355,10 +359,10 @@ pub struct ImportArgs {
 pub struct SubjectSelection {
     /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
     pub names: Vec<String>,
-    /// All of them, as without names.
+    /// Select all subjects, as without names.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
-    /// Leave out a subject with all its variants, or NAME/VARIANT; may be repeated.
+    /// Exclude a subject with all its variants, or NAME/VARIANT; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub except: Vec<String>,
 }
@@ -366,7 +370,7 @@ pub struct SubjectSelection {
 #[derive(Debug, Args)]
 #[command(after_help = examples::EXPLAIN)]
 pub struct ExplainArgs {
-    /// A caveat, a limiter or an exit status, as reports or JSON name it [default: list all].
+    /// Caveat, limiter or exit status, as named in reports or JSON [default: list all].
     pub code: Vec<String>,
 }
 
@@ -376,10 +380,10 @@ pub struct CalibrateArgs {
     /// Length of each of about twenty measurements, such as 500ms.
     #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = timeout)]
     pub duration: Ns,
-    /// Measure instead what each probe costs; takes two minutes.
+    /// Measure the cost of each probe instead; takes two minutes.
     #[arg(long, conflicts_with_all = ["duration", "save"])]
     pub probes: bool,
-    /// Run instead servers with known bottlenecks, and count correct verdicts; takes ten minutes.
+    /// Run servers with known bottlenecks instead, and count correct verdicts; takes ten minutes.
     ///
     /// Runs about fifty servers at several loads, as root and as an ordinary user. Needs cargo and
     /// the source tree of dyno. Servers whose runtime is missing are listed as not run.
@@ -394,10 +398,11 @@ pub struct CalibrateArgs {
     /// Write the result to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Keep the loads in a new folder in this one, for `dyno report`.
+    /// Save the loads in a new folder in FOLDER, for `dyno report`.
     #[arg(long, value_name = "FOLDER")]
     pub save: Option<PathBuf>,
-    /// Folder for the ceilings, for later loads [default: dyno in the user's cache folder].
+    /// Folder for the measured rates, which later loads show [default: dyno in the user's cache
+    /// folder].
     #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE")]
     pub cache: Option<PathBuf>,
 }

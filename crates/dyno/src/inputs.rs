@@ -1,34 +1,60 @@
 //! Reads the files that the command line names, and records the files that a command reads, because
 //! an output must not overwrite them.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{fs, io};
+
+use dyno_runner::files;
+use dyno_runner::limits::MAX_INPUT_BYTES;
 
 use crate::exit::usage_error;
 use crate::result_file::{self, FileIdentity};
 
-/// Whether standard input was read. A second reading would be empty.
-static IS_STDIN_READ: AtomicBool = AtomicBool::new(false);
+/// The inputs that the command line names and that were read.
+static READ_INPUTS: ReadInputs = ReadInputs::new(MAX_INPUT_BYTES);
 
 /// Reads a file that is named on the command line. `-` is standard input, which is read only once.
+/// These files together must fit into [`MAX_INPUT_BYTES`]. Files that requests name have a limit of
+/// their own.
 pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
-    if path != "-" {
-        return std::fs::read(path).map_err(|error| error.to_string());
-    }
-    read_once(std::io::stdin(), &IS_STDIN_READ)
+    READ_INPUTS.read(path, std::io::stdin())
 }
 
-fn read_once(mut input: impl std::io::Read, is_read: &AtomicBool) -> Result<Vec<u8>, String> {
-    if is_read.swap(true, Ordering::Relaxed) {
-        return Err("standard input was read for an earlier option\nhint: save it to a file, and \
-                    name the file in both places"
-            .into());
+/// Inputs that were read into memory.
+struct ReadInputs {
+    /// Whether standard input was read. A second reading would be empty.
+    is_stdin_read: AtomicBool,
+    /// Total length of the inputs, bytes.
+    bytes: AtomicU64,
+    /// Largest total length, bytes.
+    max_bytes: u64,
+}
+
+impl ReadInputs {
+    const fn new(max_bytes: u64) -> ReadInputs {
+        let (is_stdin_read, bytes) = (AtomicBool::new(false), AtomicU64::new(0));
+        ReadInputs { is_stdin_read, bytes, max_bytes }
     }
-    let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    Ok(bytes)
+
+    /// Reads a file, or `stdin` if the path is `-`.
+    fn read(&self, path: &str, stdin: impl io::Read) -> Result<Vec<u8>, String> {
+        let used = self.bytes.load(Ordering::Relaxed);
+        let bytes = if path != "-" {
+            files::read_file(Path::new(path), used, self.max_bytes)?
+        } else if self.is_stdin_read.swap(true, Ordering::Relaxed) {
+            return Err(
+                "standard input was already read for an earlier option\nhint: save the input to a \
+                 file, and name the file for both options"
+                    .into(),
+            );
+        } else {
+            files::read_input(stdin, used, self.max_bytes)?
+        };
+        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
 }
 
 /// Files by their identity, so that symbolic and hard links to them are recognised.
@@ -36,8 +62,8 @@ fn read_once(mut input: impl std::io::Read, is_read: &AtomicBool) -> Result<Vec<
 pub struct Inputs(Vec<(FileIdentity, PathBuf)>);
 
 impl Inputs {
-    /// Adds a file. `-` is standard input. Other than regular files are ignored, because they
-    /// cannot be overwritten.
+    /// Adds a file. `-` is standard input. Pipes and devices are ignored, because they cannot be
+    /// overwritten.
     pub fn add(&mut self, path: &Path) {
         let opened = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
         if let Ok(file) = fs::metadata(opened)
@@ -50,7 +76,7 @@ impl Inputs {
     /// Adds all files of a folder and its subfolders.
     pub fn add_folder(&mut self, folder: &Path) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            // A link to a folder is not followed, because it may lead back.
+            // A link to a folder is not followed, because the link can lead back to a parent.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.add_folder(&entry.path()),
                 _ => self.add(&entry.path()),
@@ -83,7 +109,8 @@ impl Inputs {
         let input = self.0.iter().find(|(input_id, _)| is_written(input_id));
         match input {
             Some((_, input)) => Err(usage_error(format!(
-                "{}: an input would be overwritten ({})\nhint: give the output a file of its own",
+                "{}: this output would overwrite an input ({})\nhint: write the output to another \
+                 file",
                 output.display(),
                 input.display()
             ))),
@@ -102,12 +129,35 @@ mod tests {
 
     #[test]
     fn second_reading_of_standard_input_fails() {
-        let is_read = AtomicBool::new(false);
-        let read = |_: &str| read_once(&b"body"[..], &is_read);
+        let inputs = ReadInputs::new(1000);
+        let read = |name: &str| inputs.read(name, &b"body"[..]);
         let first = command_line::parse_mix_entry("1 POST /a @-", &read).unwrap();
         assert_eq!(first.body.unwrap().0, b"body");
         let error = command_line::parse_mix_entry("1 POST /b @-", &read).unwrap_err();
-        assert!(error.starts_with("-: standard input was read for an earlier option\nhint: "));
+        assert!(
+            error.starts_with("-: standard input was already read for an earlier option\nhint: ")
+        );
+    }
+
+    #[test]
+    fn inputs_of_command_line_share_one_limit() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("body");
+        fs::write(&file, [b'x'; 600]).unwrap();
+        let inputs = ReadInputs::new(1000);
+        let read = |name: &str| inputs.read(name, io::repeat(b'x'));
+        let entry = format!("1 POST /a @{}", file.display());
+        assert_eq!(
+            command_line::parse_mix_entry(&entry, &read).unwrap().body.unwrap().0.len(),
+            600
+        );
+        for entry in [entry, "1 POST /a @-".into()] {
+            let error = command_line::parse_mix_entry(&entry, &read).unwrap_err();
+            let name = entry.split_once('@').unwrap().1;
+            assert!(error.starts_with(name), "{error}");
+            assert!(error.contains("it exceeds the limit of 1000 bytes"), "{error}");
+            assert!(error.contains("\nhint: use shorter or fewer files"), "{error}");
+        }
     }
 
     #[test]
@@ -126,7 +176,7 @@ mod tests {
         for path in names.into_iter().chain([by_descriptor.into()]) {
             let error = inputs.check(&path).unwrap_err().to_string();
             assert!(
-                error.contains("an input would be overwritten") && error.contains("hint:"),
+                error.contains("this output would overwrite an input") && error.contains("hint:"),
                 "{error}"
             );
         }

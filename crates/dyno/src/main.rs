@@ -5,6 +5,7 @@
 // module `terminal` instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod background;
 mod calibration;
 mod cli;
 mod clock;
@@ -12,6 +13,7 @@ mod cmd;
 mod exit;
 mod habits;
 mod inputs;
+mod line_writer;
 mod live;
 mod other_programs;
 mod progress;

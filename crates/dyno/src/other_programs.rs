@@ -16,17 +16,20 @@ const QUIET_SHARE: f64 = 0.05;
 /// Time for which the machine has to be quiet.
 const QUIET_FOR: Duration = Duration::from_secs(3);
 
-/// Share from which on a run begins with a warning. It is higher than [`QUIET_SHARE`], because a
-/// single short reading also counts bursts that end before the first load.
+/// Share of this machine's CPUs from which on a run begins with a warning. It is higher than
+/// [`QUIET_SHARE`], because a single short reading includes bursts that end before the first load.
 const WARNING_SHARE: f64 = 0.1;
 
-/// Time between two readings, during a wait and for a single check. The kernel counts CPU time in
-/// ticks of 10 ms.
+/// Time between two readings during a wait. The kernel counts CPU time in ticks of 10 ms.
 const WAIT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time between the two readings of a single check.
 const CHECK_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Maximum number of programs to name, and the minimum CPU share of each.
+/// Maximum number of programs to name.
 const MAX_NAMES: usize = 3;
+
+/// Minimum CPU share of a program to name.
 const MIN_NAMED_SHARE: f64 = 0.01;
 
 /// The CPU time of this machine and of its programs so far.
@@ -36,10 +39,10 @@ struct Reading {
     at: Duration,
     cpus: Vec<CpuUse>,
     /// CPU time of dyno.
-    own_ns: u64,
+    dyno_ns: u64,
     programs: Vec<ProcessSnapshot>,
     /// Processes of dyno.
-    own_pids: BTreeSet<u32>,
+    dyno_pids: BTreeSet<u32>,
 }
 
 impl Reading {
@@ -48,40 +51,41 @@ impl Reading {
             // Shares are over the time between two readings.
             at: Duration::from_nanos(monotonic_ns()),
             cpus: host::each_cpu(),
-            own_ns: proc::own_cpu_ns(),
+            dyno_ns: proc::own_cpu_ns(),
             programs: proc::other_processes(),
-            own_pids: proc::own_tree(),
+            dyno_pids: proc::own_tree(),
         }
     }
 }
 
-/// The part of this machine's CPUs that other programs used between two readings.
+/// The share of this machine's CPUs that other programs used between two readings.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ForeignUse {
     /// 0 to 1.
     share: f64,
-    /// Names with their shares, the highest first. Empty if none is visible.
+    /// Names of programs with their shares, the highest first. Empty if no program is visible.
     programs: Vec<(String, f64)>,
 }
 
 impl ForeignUse {
     fn from_readings(first: &Reading, last: &Reading) -> ForeignUse {
+        // The growth of one counter between the readings, over all CPUs.
         let sum = |pick: fn(&CpuUse) -> u64| {
-            let earlier = |cpu: &CpuUse| first.cpus.iter().find(|earlier| earlier.cpu == cpu.cpu);
+            let earlier = |cpu: &CpuUse| first.cpus.iter().find(|other| other.cpu == cpu.cpu);
             last.cpus
                 .iter()
                 .filter_map(|cpu| Some(pick(&cpu.growth_since(earlier(cpu)?))))
                 .sum::<u64>()
         };
         let busy_ns = sum(|cpu| cpu.busy_ns);
-        // Interrupts keep a CPU busy, but are no program's use. So `busy_ns` is for the total time,
-        // and `billed_ns` for the use.
+        // Interrupts keep a CPU busy, but no program uses this time. The total time therefore needs
+        // `busy_ns`, and the use needs `billed_ns`.
         let billed_ns = sum(CpuUse::billed_ns);
         let all_ns = (busy_ns + sum(|cpu| cpu.idle_ns) + sum(|cpu| cpu.steal_ns)).max(1);
-        let own_ns = last.own_ns.saturating_sub(first.own_ns);
+        let dyno_ns = last.dyno_ns.saturating_sub(first.dyno_ns);
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         for (program, ns) in
-            proc::cpu_time_between(&first.programs, &last.programs, &last.own_pids, all_ns)
+            proc::cpu_time_between(&first.programs, &last.programs, &last.dyno_pids, all_ns)
         {
             *by_name.entry(&program.name).or_default() += ns;
         }
@@ -89,9 +93,9 @@ impl ForeignUse {
         let shares = by_name.into_iter().map(|(name, ns)| (name.to_string(), ns as f64 / all_ns));
         let mut programs: Vec<(String, f64)> =
             shares.filter(|(_, share)| *share >= MIN_NAMED_SHARE).collect();
-        programs.sort_by(|a, b| b.1.total_cmp(&a.1));
+        programs.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         programs.truncate(MAX_NAMES);
-        ForeignUse { share: billed_ns.saturating_sub(own_ns) as f64 / all_ns, programs }
+        ForeignUse { share: billed_ns.saturating_sub(dyno_ns) as f64 / all_ns, programs }
     }
 
     /// Describes the use: `61 % of this machine's CPUs (rustc 41 %, python3 20 %)`.
@@ -114,7 +118,8 @@ impl ForeignUse {
 #[derive(Debug)]
 struct QuietWait {
     limit: Duration,
-    /// Start of the current quiet time, since the beginning of the wait.
+    /// Start of the current quiet time, counted from the beginning of the wait. `None`: the machine
+    /// was not quiet at the last reading.
     quiet_since: Option<Duration>,
 }
 
@@ -123,7 +128,7 @@ struct QuietWait {
 enum WaitState {
     Wait,
     Quiet,
-    /// The time is over.
+    /// The time limit has passed.
     GiveUp,
 }
 
@@ -174,7 +179,7 @@ impl Machine for RealMachine {
 /// prints a warning.
 ///
 /// # Errors
-/// If they were not idle in time, the user interrupted the wait, or the limit is too short.
+/// Other programs were not idle in time, the user interrupted the wait, or the limit is too short.
 pub fn check_or_wait(
     limit_ns: Option<u64>,
     is_interrupted: &dyn Fn() -> bool,
@@ -182,7 +187,8 @@ pub fn check_or_wait(
     match limit_ns {
         Some(ns) => wait(&mut RealMachine, Duration::from_nanos(ns), is_interrupted),
         None => {
-            let advice = "Steps may not be valid. Stop these programs, or use `--wait-quiet 5m`.";
+            let advice = "The results may be invalid. Stop these programs, or use `--wait-quiet \
+                          5m`.";
             warn(&mut RealMachine, advice);
             Ok(())
         }
@@ -192,7 +198,7 @@ pub fn check_or_wait(
 /// Warns of other programs before a calibration.
 pub fn warn_before_calibration() {
     let advice =
-        "The ceilings may be too low. Stop these programs, and run `dyno calibrate` again.";
+        "The measured rates may be too low. Stop these programs, and run `dyno calibrate` again.";
     warn(&mut RealMachine, advice);
 }
 
@@ -245,8 +251,8 @@ fn wait(
             WaitState::Wait if !is_reported && latest_noise.share > 0.0 => {
                 is_reported = true;
                 machine.say(&format!(
-                    "waiting up to {limit:?} until other programs use less than {} for \
-                     {QUIET_FOR:?}: they use {}",
+                    "waiting up to {limit:?} until other programs use less than {} of the CPUs for \
+                     {QUIET_FOR:?}. Now they use {}",
                     whole_percent(QUIET_SHARE),
                     latest_noise.in_words()
                 ));
@@ -383,7 +389,7 @@ mod tests {
             vec![CpuUse { cpu: 0, busy_ns, idle_ns, ..CpuUse::default() }]
         };
         let first = Reading { cpus: cpu(0), ..Reading::default() };
-        let last = Reading { cpus: cpu(500), own_ns: 490, ..Reading::default() };
+        let last = Reading { cpus: cpu(500), dyno_ns: 490, ..Reading::default() };
         let foreign_use = ForeignUse::from_readings(&first, &last);
         assert!((foreign_use.share - 10.0 / 500.0).abs() < 0.011, "{foreign_use:?}");
         assert!(foreign_use.in_words().contains("dyno cannot see which programs"));

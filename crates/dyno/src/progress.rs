@@ -10,57 +10,88 @@ use dyno_analysis::warm_up;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase};
-use dyno_report::format::{count, micros, number, percent, running_percentile_text};
-use dyno_report::terminal::{escape_controls, escape_foreign, escape_line};
+use dyno_report::format::{count, micros, number, percent, plural, running_percentile_text};
+use dyno_report::redact::RedactedPlan;
+use dyno_report::terminal::{escape_controls, escape_keeping_colours, escape_line};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
 use dyno_runner::run::RunEvent;
 use dyno_subject::build::Built;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::background::{Background, PATIENCE};
 use crate::clock::clock;
 use crate::terminal;
 
 /// The progress of a run.
 pub struct Progress {
-    bar: ProgressBar,
+    /// Draws in a separate thread, so that a stopped terminal does not stop the run.
+    bar: Background<ProgressBar>,
     is_live: bool,
     style: Style,
     began: Instant,
     expected: Duration,
     /// Width of the longest text of [`describe_step`], in characters.
     step_width: usize,
+    /// The plan's secrets, which plain lines must not contain. `None`: a terminal, or no plan yet.
+    redacted: Option<RedactedPlan>,
 }
 
 impl Progress {
-    pub fn new() -> Progress {
+    /// Starts the thread that draws.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start() -> std::io::Result<Progress> {
         let is_live = std::io::IsTerminal::is_terminal(&std::io::stderr());
         let bar = if is_live { ProgressBar::new(1) } else { ProgressBar::hidden() };
         bar.set_style(
             ProgressStyle::with_template("{prefix:.dim} {bar:24} {msg}")
-                .expect("a constant template is valid"),
+                .expect("the constant template should be valid"),
         );
-        Progress {
-            bar,
+        Ok(Progress {
+            bar: Background::start("progress", bar)?,
             is_live,
             style: terminal::progress_style(),
             began: Instant::now(),
             expected: Duration::ZERO,
             step_width: 0,
-        }
+            redacted: None,
+        })
     }
 
-    /// Starts the clock of the remaining time. Called after the builds.
-    pub fn begin(&mut self, plan: &Plan, trials_done: usize) {
+    /// Withholds the secrets of a plan from all later lines. Called before the builds of each plan,
+    /// which already print lines.
+    ///
+    /// # Errors
+    /// The secrets of the plan cannot be collected.
+    pub fn redact(&mut self, plan: &Plan) -> anyhow::Result<()> {
+        if !self.is_live {
+            self.redacted = Some(RedactedPlan::new(plan)?);
+        }
+        Ok(())
+    }
+
+    /// Starts the clock of the remaining time. Called after the builds, which may change the plan.
+    ///
+    /// # Errors
+    /// As for [`Progress::redact`].
+    pub fn begin(&mut self, plan: &Plan, trials_done: usize) -> anyhow::Result<()> {
+        self.redact(plan)?;
         self.began = Instant::now();
         self.expected = Duration::from_nanos(expected_ns(plan));
         let widths = (0..plan.trials.len()).map(|trial| describe_step(plan, trial).chars().count());
         self.step_width = widths.max().unwrap_or(0);
-        self.bar.set_length(plan.trials.len() as u64);
-        self.bar.set_position(trials_done as u64);
-        self.bar.enable_steady_tick(Duration::from_millis(250));
+        let trials = plan.trials.len() as u64;
+        self.bar.apply(move |bar| {
+            bar.set_length(trials);
+            bar.set_position(trials_done as u64);
+            bar.enable_steady_tick(Duration::from_millis(250));
+        });
+        Ok(())
     }
 
+    /// Shows an event of a run. `result`: computes the result of a finished trial.
     pub fn event(
         &mut self,
         plan: &Plan,
@@ -73,11 +104,8 @@ impl Progress {
             RunEvent::Built { name, result } => self.print_build(name, *result),
             RunEvent::Starting { launch } => {
                 let block = plan.launches[*launch].block + 1;
-                self.bar.set_prefix(format!(
-                    "{} · block {block}/{}",
-                    names(plan, *launch),
-                    plan.repeats
-                ));
+                let prefix = format!("{} · repeat {block}/{}", names(plan, *launch), plan.repeats);
+                self.bar.apply(move |bar| bar.set_prefix(prefix));
                 self.set_message("starting and checking");
             }
             RunEvent::Warming { slice, .. } => {
@@ -95,19 +123,20 @@ impl Progress {
                 let verdict = if tried.kept { "met" } else { "missed" };
                 let rate = number(tried.rate_rps);
                 self.set_message(&format!(
-                    "{} · searching the rate: {rate}/s {verdict}",
+                    "{} · searching the highest rate: {rate}/s {verdict} the objective",
                     describe_step(plan, *trial)
                 ));
             }
             RunEvent::Contaminated { trial } => {
                 let message = format!(
-                    "{}: the machine or the generator was disturbed, measuring again",
+                    "{}: the machine or the generator was disturbed, so the step will be measured \
+                     again",
                     describe_step(plan, *trial)
                 );
                 self.print_line(&escape_line(&message));
             }
             RunEvent::TrialEnded { trial, .. } => {
-                self.bar.inc(1);
+                self.bar.apply(|bar| bar.inc(1));
                 if let Some(result) = result(*trial) {
                     let step = format!("{:>1$}", describe_step(plan, *trial), self.step_width);
                     self.print_line(&text::trial_line(&result, &step, self.style));
@@ -126,6 +155,7 @@ impl Progress {
     }
 
     fn print_build(&self, name: &str, result: Result<&Built, &String>) {
+        // A build from the cache prints no line.
         match result.map(|built| built.build.as_ref().filter(|build| !build.cached)) {
             Err(message) => {
                 self.print_line(&escape_controls(&format!("{name:<22} build failed: {message}")));
@@ -139,6 +169,8 @@ impl Progress {
             }
             Ok(None) => {}
         }
+        // No load is running, so that other messages can wait for this line.
+        self.bar.settle(PATIENCE);
     }
 
     fn print_warm_up(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
@@ -149,14 +181,17 @@ impl Progress {
             .last()
             .map_or(String::new(), |slice| format!(": {}", describe_slice(slice)));
         match warmup.ended {
-            WarmUpEnd::Steady => self.print_line(&format!("{id:<22} warm after {took}")),
+            WarmUpEnd::Steady => self.print_line(&format!(
+                "{id:<22} steady after {took} of \
+                                                           warm-up"
+            )),
             WarmUpEnd::Limit => {
                 self.print_line(&format!(
-                    "{id:<22} not steady after {took}, the limit of its warm-up{last}"
+                    "{id:<22} not steady after {took}, the limit of the warm-up{last}"
                 ));
             }
             WarmUpEnd::Unanswered => {
-                self.print_line(&format!("{id:<22} no responses during its warm-up"));
+                self.print_line(&format!("{id:<22} no responses during the warm-up"));
             }
             WarmUpEnd::CutShort => {}
         }
@@ -168,7 +203,7 @@ impl Progress {
             Phase::Measured => "measured",
             Phase::Drain => return,
         };
-        // A load that ends at the edge of an interval leaves an empty one.
+        // A load that ends at the edge of an interval has an empty last interval.
         if interval.end_ns <= interval.start_ns {
             return;
         }
@@ -194,25 +229,43 @@ impl Progress {
         } else {
             format!(" · {} left", clock(remaining))
         };
-        self.bar.set_message(format!("{}{remaining}", escape_line(message)));
+        let message = format!("{}{remaining}", escape_line(message));
+        self.bar.apply(move |bar| bar.set_message(message));
     }
 
-    /// Prints a line that stays.
+    /// Prints a line that stays on the terminal above the live line.
     fn print_line(&self, text: &str) {
         if self.is_live {
-            self.bar.println(escape_foreign(text));
+            let text = escape_keeping_colours(text).into_owned();
+            self.bar.apply(move |bar| bar.println(text));
         } else {
-            terminal::say(text);
+            let redacted = self.redacted.as_ref().map(|redacted| redacted.text(text));
+            let text = redacted.unwrap_or_else(|| text.into());
+            self.bar.apply(move |_| terminal::say(&text));
         }
     }
 
-    pub fn end(&self) {
-        self.bar.finish_and_clear();
+    /// Removes the live line. Prints how much was not printed, because the terminal was stopped.
+    pub fn end(&mut self) {
+        self.bar.apply(|bar| bar.finish_and_clear());
+        let Some(end) = self.bar.end(PATIENCE) else { return };
+        if end.value.is_some() && end.dropped > 0 {
+            terminal::say(&format!(
+                "{} of progress not printed: the output was stopped",
+                plural(end.dropped, "update")
+            ));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
 /// Describes a slice of a warm-up: throughput, CPU per request, and the JIT compiler's share of the
-/// CPU from 1 % on.
+/// CPU if it is at least 1 %.
 fn describe_slice(slice: &WarmUpSlice) -> String {
     let point = warm_up::point(slice);
     let cpu = point

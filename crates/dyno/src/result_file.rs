@@ -42,9 +42,10 @@ pub fn check(path: &Path) -> anyhow::Result<Option<FileIdentity>> {
 
 fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
     let Target::File(target) = target(path)? else {
-        // The file is not opened: that would end the reader of a pipe, and may affect a device.
+        // The file is not opened: closing a pipe again would end its reader, and opening a device
+        // can affect the device.
         if fs::metadata(path)?.file_type().is_socket() {
-            return Err(io::Error::other("it is a socket\nhint: name a file or a pipe"));
+            return Err(io::Error::other("the path is a socket\nhint: name a file or a pipe"));
         }
         return may_write(path).map(|()| None);
     };
@@ -65,12 +66,12 @@ fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
 /// Writes a file completely or not at all. Pipes and devices are written directly.
 ///
 /// # Errors
-/// If the file cannot be written. It is then unchanged.
+/// The file cannot be written. In this case, the file is unchanged.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let Target::File(target) = target(path)? else { return fs::write(path, bytes) };
     let before = fs::metadata(&target).ok();
     if before.is_some() {
-        // A file without write permission must not be replaced either.
+        // A file without write permission must not be replaced by a rename.
         may_write(&target)?;
     }
     match replace(&target, bytes, before.as_ref()) {
@@ -87,7 +88,7 @@ fn must_write_in_place(error: &io::Error) -> bool {
     matches!(error.kind(), Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::ResourceBusy)
 }
 
-/// Writes a file in place. The additional bytes come first: if the disk is full, the file keeps its
+/// Writes a file in place. Additional bytes are appended first, so that a full disk leaves the old
 /// content.
 fn overwrite(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = fs::File::options().write(true).open(target)?;
@@ -105,6 +106,7 @@ fn overwrite(target: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Writes a new file and renames it to `target`. The new file gets the owner and mode of `before`.
 fn replace(target: &Path, bytes: &[u8], before: Option<&Metadata>) -> io::Result<()> {
     if before.is_some_and(Metadata::is_dir) {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -120,20 +122,23 @@ fn replace(target: &Path, bytes: &[u8], before: Option<&Metadata>) -> io::Result
         new.as_file().set_permissions(before.permissions())?;
     }
     new.write_all(bytes)?;
-    // If it was renamed before it is on the disk, it could be empty after a power failure.
+    // If the file were renamed before its bytes are on the disk, it could be empty after a power
+    // failure.
     new.as_file().sync_all()?;
     new.persist(target).map_err(io::Error::from).map(drop)
 }
 
+/// Follows all links of a path.
 fn target(path: &Path) -> io::Result<Target> {
     let mut path = std::path::absolute(path)?;
     for _ in 0..MAX_LINKS {
-        // A file cannot have this name, and a rename to it fails only after the measurements.
+        // No file has a name that ends with a slash. A later rename to this name would fail only
+        // after the measurements.
         if path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // The folder may be a link to one of /proc, as /dev/fd is. A link in /proc to an open pipe
-        // (`pipe:[1]`) names no path.
+        // The folder can be a link into /proc, as /dev/fd is. There, the target of a link to an
+        // open pipe (`pipe:[1]`) is not a path.
         let folder_path = folder(&path).canonicalize()?;
         path = folder_path.join(path.file_name().unwrap_or(OsStr::new("..")));
         if path.starts_with("/proc") {
@@ -150,6 +155,7 @@ fn target(path: &Path) -> io::Result<Target> {
     Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
 }
 
+/// Returns the folder of an absolute path.
 fn folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
@@ -175,7 +181,7 @@ mod tests {
         let (before, opened) = (inode(&path), fs::File::open(&path).unwrap());
         write(&link, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_ne!(inode(&path), before, "it was renamed, not written in place");
+        assert_ne!(inode(&path), before, "a new file replaced the old one");
         assert_eq!(
             opened.metadata().unwrap().len(),
             30,
@@ -226,7 +232,7 @@ mod tests {
         let path = format!("/dev/fd/{}", file.as_raw_fd());
         assert_eq!(check(Path::new(&path)).unwrap(), None);
         write(Path::new(&path), b"result").unwrap();
-        assert_eq!(file.metadata().unwrap().len(), 6, "it is the same file");
+        assert_eq!(file.metadata().unwrap().len(), 6, "the file is the same");
     }
 
     #[test]

@@ -5,14 +5,15 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dyno_archive::Plan;
 use dyno_launch::supervision::Interrupts;
-use dyno_report::redact;
-use dyno_report::terminal::{escape_controls, escape_foreign};
+use dyno_report::redact::{self, RedactedPlan};
+use dyno_report::terminal::{escape_controls, escape_keeping_colours};
 use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};
 
-/// Style of standard output. It is coloured on a terminal, unless `NO_COLOR` is set and not empty.
+/// Style of standard output: coloured on a terminal, unless `NO_COLOR` is set and not empty.
 pub fn style() -> Style {
     let is_allowed = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     if is_allowed && std::io::stdout().is_terminal() { Style::Colour } else { Style::Plain }
@@ -27,17 +28,18 @@ pub fn progress_style() -> Style {
 /// The effect of the third Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThirdInterrupt {
-    /// It ends this process immediately. The guard ends the started processes, and the archive has
-    /// the finished steps.
+    /// Ends this process immediately. The guard ends the started processes, and the archive has the
+    /// finished steps.
     Ends,
-    /// It ends this process after [`LAST_CALL`], so that the result can still be written.
+    /// Ends this process after [`RESULT_TIME`], so that the result can still be written.
     LeavesTimeForTheResult,
 }
 
 /// Time for a load to write its result after the third Ctrl-C.
-const LAST_CALL: Duration = Duration::from_secs(3);
+const RESULT_TIME: Duration = Duration::from_secs(3);
 
-/// Counts Ctrl-C and SIGTERM. The first prints `message`. After the second, every wait ends.
+/// Counts Ctrl-C and SIGTERM. The first signal prints `message`. The second signal ends every wait.
+/// `third` is the effect of the third signal.
 pub fn catch_interrupts(
     message: &'static str,
     third: ThirdInterrupt,
@@ -45,15 +47,15 @@ pub fn catch_interrupts(
     catch_interrupts_with(move || Some(message), third)
 }
 
-/// Counts Ctrl-C and SIGTERM, as [`catch_interrupts`] does. At the first one, `message` returns the
-/// message. `None`: none is printed.
+/// Counts Ctrl-C and SIGTERM, as [`catch_interrupts`] does. At the first signal, `message` returns
+/// the message. `None`: no message is printed.
 pub fn catch_interrupts_with(
     message: impl Fn() -> Option<&'static str> + Send + 'static,
     third: ThirdInterrupt,
 ) -> anyhow::Result<Arc<Interrupts>> {
     let interrupts = Arc::new(Interrupts::new());
     let counter = Arc::clone(&interrupts);
-    let is_without_terminal = dyno_launch::ignores_hangup();
+    let ignores_hangup = dyno_launch::ignores_hangup();
     ctrlc::set_handler(move || match counter.raise() {
         1 => {
             crate::live::restore_terminal();
@@ -66,20 +68,22 @@ pub fn catch_interrupts_with(
         2 => {}
         3 if third == ThirdInterrupt::LeavesTimeForTheResult => {
             crate::live::restore_terminal();
-            // Waits in a separate thread, because the thread of signals must handle the next one.
+            // Waits in a separate thread, because the thread that handles signals must be ready for
+            // the next signal.
             std::thread::spawn(|| {
-                std::thread::sleep(LAST_CALL);
+                std::thread::sleep(RESULT_TIME);
                 std::process::exit(Exit::Failed as i32)
             });
         }
+        // The thread that the third signal started ends this process.
         _ if third == ThirdInterrupt::LeavesTimeForTheResult => {}
         _ => {
             crate::live::restore_terminal();
             std::process::exit(Exit::Failed as i32)
         }
     })?;
-    if is_without_terminal {
-        // `nohup` requires this.
+    if ignores_hangup {
+        // `set_handler` also catches SIGHUP, which `nohup` had set to be ignored.
         dyno_launch::ignore_hangup();
     }
     Ok(interrupts)
@@ -97,11 +101,11 @@ pub fn unix_seconds() -> f64 {
 /// have no reader.
 pub fn say(text: &str) {
     let text = redact_unless_terminal(text, std::io::stderr().is_terminal());
-    let _ = writeln!(std::io::stderr().lock(), "{}", escape_foreign(&text));
+    let _ = writeln!(std::io::stderr().lock(), "{}", escape_keeping_colours(&text));
 }
 
-/// Prints a text for people on standard output. Unless that is a terminal, colours and secrets are
-/// removed.
+/// Prints a text for people on standard output. On a terminal, control characters other than dyno's
+/// colours are made visible. For other outputs, colours and secrets are removed.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
     if std::io::stdout().is_terminal() {
         print(text)
@@ -110,7 +114,25 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Removes the secrets of a text, unless it goes to a terminal. Other outputs may be shared.
+/// Prints a text about a plan, as [`print_text`] does. Unless standard output is a terminal, the
+/// secrets of the plan are also removed.
+pub fn print_text_about(plan: &Plan, text: &str) -> anyhow::Result<()> {
+    print_text(&redact_about(plan, text, std::io::stdout().is_terminal())?)
+}
+
+/// Removes the secrets of a plan from a text about it, unless the text goes to a terminal.
+pub fn redact_about<'a>(
+    plan: &Plan,
+    text: &'a str,
+    is_terminal: bool,
+) -> anyhow::Result<Cow<'a, str>> {
+    if is_terminal {
+        return Ok(Cow::Borrowed(text));
+    }
+    Ok(Cow::Owned(RedactedPlan::new(plan)?.text(text)))
+}
+
+/// Removes the secrets of a text, unless the text goes to a terminal. Other outputs may be shared.
 pub fn redact_unless_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) }
 }
@@ -119,7 +141,7 @@ pub fn redact_unless_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
 /// visible. `Err`: the text could not be written, which affects the exit status.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let is_terminal = std::io::stdout().is_terminal();
-    let text = if is_terminal { escape_foreign(text) } else { Cow::Borrowed(text) };
+    let text = if is_terminal { escape_keeping_colours(text) } else { Cow::Borrowed(text) };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(exit::unwritten)
 }

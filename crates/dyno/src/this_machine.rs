@@ -6,7 +6,7 @@ use dyno_observer::cgroup::Layout;
 
 /// Returns the default folder of builds and calibrations.
 pub fn default_cache_folder() -> PathBuf {
-    // An empty or relative path counts as not set (XDG Base Directory Specification).
+    // An empty or relative path is treated as not set (XDG Base Directory Specification).
     let folder =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = folder("XDG_CACHE_HOME")

@@ -44,16 +44,21 @@ fn compare_two_subjects_of_one_run() {
     let (status, text, _) = run_compare(&[&a, &b]);
     assert_eq!(status, 0);
     assert!(text.contains("slow → fast"), "{text}");
-    assert!(text.contains("too few repeats (3 and 3): a verdict needs 5 of each"), "{text}");
+    assert!(text.contains("too few repeats (3 and 3): a verdict needs 5 of each side"), "{text}");
     // An undecided gate is a failure in the exit status and in the file for CI, unless the user
     // allows it.
     let gated = [&*a, &b, "--fail-on", "p99>+1%", "--format", "junit"];
-    let reason = "message=\"not compared: it is unknown in some valid repeats (3 of A and 0 of B)";
+    let reason =
+        "message=\"not compared: the value is unknown in some valid repeats (3 of A and 0 of B)";
     let (status, xml, error) = run_compare(&gated);
     assert_eq!(status, 3);
     assert!(xml.contains("failures=\"0\" errors=\"2\" skipped=\"0\""), "{xml}");
     assert!(xml.contains(&format!("<error {reason}")), "{xml}");
-    assert!(error.contains("2 of 2 gates undecided") && error.contains("hint: "), "{error}");
+    assert!(
+        error.contains("2 of 2 gates (conditions of --fail-on) are undecided")
+            && error.contains("hint: "),
+        "{error}"
+    );
     let (status, xml, error) = run_compare(&[&gated[..], &["--undecided", "pass"]].concat());
     assert_eq!((status, &*error), (0, ""));
     assert!(xml.contains("failures=\"0\" errors=\"0\" skipped=\"2\""), "{xml}");
@@ -74,9 +79,9 @@ fn compare_invalid_selection_fails_with_hint() {
         }
     });
     for (words, wanted) in [
-        (vec![&*run, &*run], "hint: name two subjects of the run, as"),
+        (vec![&*run, &*run], "hint: name two subjects of the run, such as"),
         (vec![&*run, "nowhere"], "nowhere"),
-        (vec![&*run, &*other], "no subject of the same name has the same step"),
+        (vec![&*run, &*other], "no subject was measured under the same name"),
         (vec![&*run, &*other, "--fail-on", "p99"], "not a gate"),
         (vec![&*run, &*other, "--same-within", "2"], "write it like `2%`"),
     ] {
@@ -105,7 +110,10 @@ fn compare_runs_with_different_settings_fails() {
     assert_eq!(status, 0);
     let rows: Vec<&str> = text.lines().filter(|line| line.contains("Throughput")).collect();
     assert!(!rows.is_empty());
-    assert!(rows.iter().all(|row| row.contains("though they differ in machine.kernel")), "{text}");
+    assert!(
+        rows.iter().all(|row| row.contains("though the sides also differ in machine.kernel")),
+        "{text}"
+    );
     // Runs with different versions of a server can be compared.
     let newer = with_header(place.path(), "newer", |header| {
         header.plan.subjects[0].version = Some("2.0".into());

@@ -1,5 +1,5 @@
-//! Decodes content codings (RFC 9110 §8.4) for full checks, which need the decoded text. Other
-//! responses are not decoded.
+//! Decodes content codings (RFC 9110 §8.4) for full checks, which need the decoded text. All other
+//! responses stay encoded.
 
 use std::io::{Cursor, Read};
 
@@ -39,7 +39,8 @@ pub(crate) fn is_encoded(codings: &[u8]) -> bool {
 fn decode_coding(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
     match name {
         "gzip" | "x-gzip" => read(name, flate2::read::MultiGzDecoder::new(body)),
-        // The `deflate` of RFC 9110 §8.4.1.2 has a zlib frame, which some servers omit.
+        // The `deflate` of RFC 9110 §8.4.1.2 has a zlib frame. Some servers omit the frame, so raw
+        // deflate is tried as well.
         "deflate" => inflate(body, bufread::ZlibDecoder::new(body), bufread::ZlibDecoder::total_in)
             .or_else(|error| {
                 inflate(body, bufread::DeflateDecoder::new(body), bufread::DeflateDecoder::total_in)
@@ -63,8 +64,10 @@ fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
     let mut state = BrotliState::new(alloc(), alloc(), alloc());
     let mut piece = vec![0; 64 * 1024];
     let (mut decoded, mut total) = (Vec::new(), 0);
+    // Number of bytes of `body` that were not consumed, and of those that were.
     let (mut unread, mut position) = (body.len(), 0);
     loop {
+        // Number of free and of decoded bytes in `piece`.
         let (mut room, mut filled) = (piece.len(), 0);
         let result = BrotliDecompressStream(
             &mut unread,
@@ -108,7 +111,7 @@ fn read(name: &str, decoder: impl Read) -> Result<Vec<u8>, String> {
     read_up_to(name, decoder, CHECKED_BODY_BYTES)
 }
 
-/// Reads at most `max_bytes` bytes: a few kilobytes can decode to gigabytes.
+/// Reads at most `max_bytes` bytes, because a few kilobytes can decode to gigabytes.
 fn read_up_to(name: &str, decoder: impl Read, max_bytes: usize) -> Result<Vec<u8>, String> {
     let mut decoded = Vec::new();
     decoder
@@ -139,7 +142,8 @@ fn inflate<D: Read>(
     check_consumed("deflate", decoded, consumed(&decoder), body)
 }
 
-/// Returns the decoded text if the decoder consumed the whole body.
+/// Returns the decoded text if the decoder consumed the whole body. Bytes after the end of the
+/// coding were not decoded, so they make the body malformed.
 fn check_consumed(
     name: &str,
     text: Vec<u8>,
@@ -150,7 +154,7 @@ fn check_consumed(
 }
 
 fn malformed_fault(name: &str) -> String {
-    format!("the body is not in the content coding {name:?} that its Content-Encoding names")
+    format!("the body is not valid {name:?}, although Content-Encoding names this coding")
 }
 
 #[cfg(test)]
@@ -217,11 +221,11 @@ mod tests {
         assert!(error(TEXT, "compress").contains("\"compress\", which dyno does not decode"));
         for coding in ["gzip", "deflate", "br", "zstd"] {
             assert!(
-                error(b"\xffplain text", coding).contains("is not in the content coding"),
+                error(b"\xffplain text", coding).contains("although Content-Encoding names"),
                 "{coding}"
             );
         }
-        assert!(error(&gzip(TEXT)[..20], "gzip").contains("is not in the content coding"));
+        assert!(error(&gzip(TEXT)[..20], "gzip").contains("although Content-Encoding names"));
         // Bytes after the end of a coding were not decoded, so they must fail.
         let encoded = [
             ("gzip", gzip(TEXT)),
@@ -232,7 +236,7 @@ mod tests {
         ];
         for (coding, body) in encoded {
             let more = [&body[..], b"more"].concat();
-            assert!(error(&more, coding).contains("is not in the content coding"), "{coding}");
+            assert!(error(&more, coding).contains("although Content-Encoding names"), "{coding}");
         }
         let bomb = gzip(&vec![0; CHECKED_BODY_BYTES + 1]);
         assert!(

@@ -1,5 +1,5 @@
-//! The interface between the engine, which decides, and a driver, which makes system calls. It lets
-//! the same worker run on io_uring, epoll or the simulator.
+//! The interface between the engine, which decides, and a driver, which makes system calls. With
+//! this interface, the same worker runs on io_uring, epoll or the simulator.
 
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
@@ -23,27 +23,29 @@ pub trait Driver {
     /// Begins to connect. Completes with `Connected` or `ConnectFailed`.
     fn connect(&mut self, conn: ConnId);
 
-    /// Queues a copy of `bytes` after everything queued before on this connection.
+    /// Queues a copy of `bytes` after all bytes queued before on this connection.
     fn send(&mut self, conn: ConnId, bytes: &[u8]);
 
-    /// Closes the connection immediately, with its queued bytes and requests in flight.
+    /// Closes the connection immediately. Its queued bytes are discarded, and its requests in
+    /// flight get no response.
     fn close(&mut self, conn: ConnId);
 
     /// Returns the progress of the bytes queued on an open connection.
     fn queued_bytes(&self, conn: ConnId) -> QueuedBytes;
 
-    /// Returns the number of bytes that the kernel has taken, on all connections since the driver
-    /// was created.
-    fn sent_bytes(&self) -> u64;
+    /// Returns the number of bytes that the kernel has taken from all connections since the driver
+    /// was created. The kernel may still hold some of them:
+    /// [`unsent_bytes`](Self::unsent_bytes).
+    fn taken_bytes(&self) -> u64;
 
-    /// Returns the number of bytes that the kernel has taken on an open connection and not yet
-    /// sent; 0 if the kernel does not report them.
+    /// Returns the number of bytes of an open connection that the kernel has taken and not yet
+    /// sent; 0 if the kernel does not report the number.
     fn unsent_bytes(&self, conn: ConnId) -> u64;
 
-    /// Hands queued bytes to the kernel. Calls `on_handed_over` for each connection whose queued
-    /// bytes have all been handed over, with the instant read just before. If the kernel has no
-    /// room, bytes are handed over and reported once those before them have left. No byte leaves
-    /// unreported.
+    /// Hands queued bytes to the kernel. For each connection whose queued bytes have all been
+    /// handed over, calls `on_handed_over` with the instant right before the hand-over. If the
+    /// kernel has no room for the bytes of a connection, a later flush hands them over and reports
+    /// them.
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant));
 
     /// Flushes, then waits until an operation completes or until `wait.until`, whichever is first.
@@ -57,13 +59,14 @@ pub trait Driver {
     /// change them in place.
     fn received_bytes(&mut self) -> &mut [u8];
 
-    /// Returns the instant at which the kernel received the last of those bytes; `None` unless the
-    /// driver was created with kernel timestamps.
+    /// Returns the instant at which the kernel received the last of the
+    /// [`received_bytes`](Self::received_bytes); `None`: the driver was created without kernel
+    /// timestamps.
     fn received_at(&self) -> Option<Instant> {
         None
     }
 
-    /// Returns the counters of an open connection; `None` if the kernel does not report them.
+    /// Returns the counters of an open connection; `None`: the kernel does not report them.
     fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters>;
 
     /// Returns the CPU use of the calling thread so far.
@@ -96,8 +99,8 @@ impl QueuedBytes {
 pub struct Wait {
     /// Latest end of the wait.
     pub until: Instant,
-    /// Start of polling instead of sleeping, which avoids a late wake-up; `NEVER`: sleep
-    /// throughout.
+    /// From this instant on, the driver polls instead of sleeping, which avoids a late wake-up;
+    /// `NEVER`: it sleeps throughout.
     pub spin_from: Instant,
 }
 
@@ -125,8 +128,8 @@ pub struct Turn {
 pub struct Completion {
     pub conn: ConnId,
     pub kind: CompletionKind,
-    /// Latest possible instant of the completion: the clock was read right after the kernel's
-    /// report. Instants never decrease from one completion to the next.
+    /// Latest possible instant of the completion, because the clock was read right after the
+    /// kernel's report. Instants never decrease from one completion to the next.
     pub at: Instant,
 }
 
@@ -148,7 +151,7 @@ pub enum ConnectError {
     Refused,
     TimedOut,
     Reset,
-    /// No local port or address was left (`EADDRNOTAVAIL`).
+    /// No local port or address was free (`EADDRNOTAVAIL`).
     AddressExhausted,
     /// Any other error number.
     Other(i32),

@@ -1,5 +1,5 @@
 //! Compares responses with their expectations. Status and exact body of every response are compared
-//! as it arrives, without a copy. A sample of responses is stored and checked in full.
+//! while the response arrives, without a copy. A sample of responses is stored and checked in full.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -32,9 +32,12 @@ pub struct Expectation {
 pub struct BodyBudget(Arc<AtomicUsize>);
 
 impl BodyBudget {
-    /// Takes bytes from the budget. Returns whether it had enough left.
+    /// Takes bytes from the budget. Returns whether the budget had enough bytes left.
     fn take(&self, bytes: usize) -> bool {
-        let add = |used| Some(used + bytes).filter(|sum| *sum <= limits::CHECKED_BODIES_BYTES);
+        let add = |used: usize| {
+            let total = used + bytes;
+            (total <= limits::CHECKED_BODIES_BYTES).then_some(total)
+        };
         self.0.fetch_update(Relaxed, Relaxed, add).is_ok()
     }
 
@@ -51,10 +54,10 @@ struct StoredBody {
 }
 
 impl StoredBody {
-    /// Appends a part of the body. `Err`: the reason why that failed, for users.
+    /// Appends a part of the body. `Err`: the reason of the failure, for users.
     fn push(&mut self, data: &[u8]) -> Result<(), &'static str> {
         if self.bytes.len() + data.len() > limits::CHECKED_BODY_BYTES {
-            return Err("the body is too long to be checked");
+            return Err(TOO_LONG);
         }
         if !self.budget.take(data.len()) {
             return Err(OVER_BUDGET);
@@ -70,10 +73,13 @@ impl Drop for StoredBody {
     }
 }
 
+/// Message for a body that exceeds [`limits::CHECKED_BODY_BYTES`].
+const TOO_LONG: &str = "the body was not checked, because it is longer than 64 MiB";
+
 /// Message for a body for which [`BodyBudget`] has no bytes left.
-const OVER_BUDGET: &str = "the body was not checked, because bodies in flight exceed 256 MiB \
-                           together (use fewer connections, or check fewer responses with \
-                           --check-one-in)";
+const OVER_BUDGET: &str = "the body was not checked, because the bodies that are checked at the \
+                           same time exceed 256 MiB (use fewer connections, or check fewer \
+                           responses with --check-one-in)";
 
 /// Expectations that are checked on a complete response.
 #[derive(Debug, Default)]
@@ -88,7 +94,7 @@ pub struct FullChecks {
     pub matches: Option<Regex>,
     /// JSON pointers (RFC 6901) and their expected values.
     pub json: Vec<(String, serde_json::Value)>,
-    /// JSON pointers and regular expressions that must match the text or number there.
+    /// JSON pointers, and regular expressions that must match the text or number at the pointer.
     pub json_matches: Vec<(String, Regex)>,
 }
 
@@ -120,10 +126,11 @@ impl FullChecks {
     }
 
     fn wants_body(&self) -> bool {
-        let exact = self.sha256.is_some() || self.body.is_some();
-        exact || self.wants_text()
+        let wants_exact_bytes = self.sha256.is_some() || self.body.is_some();
+        wants_exact_bytes || self.wants_text()
     }
 
+    /// Whether a check needs the decoded body.
     fn wants_text(&self) -> bool {
         self.contains.is_some() || self.matches.is_some() || self.wants_json()
     }
@@ -146,11 +153,13 @@ impl Expectation {
         }
         let fields = || fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let codings = coding::codings(fields());
-        let differs = |expected: &Arc<[u8]>| **expected != *body;
-        if self.body.as_ref().is_some_and(differs)
-            && !(self.may_be_encoded && coding::is_encoded(&codings))
+        let is_encoded = self.may_be_encoded && coding::is_encoded(&codings);
+        // `body_fault` compares an encoded body, after decoding.
+        if let Some(expected) = &self.body
+            && !is_encoded
+            && **expected != *body
         {
-            return Err("the body differs from the expected one".into());
+            return Err("the body differs from the expected body".into());
         }
         let fault = header_fault(fields, &self.full_checks)
             .or_else(|| body_fault(body, &codings, &self.full_checks));
@@ -168,14 +177,14 @@ pub(crate) struct ResponseState {
     pub(crate) status: u16,
     body_bytes: u64,
     has_wrong_body: bool,
-    /// Whether the body is encoded. An encoded body is not compared as it arrives.
+    /// Whether the body is encoded. An encoded body is not compared while it arrives.
     is_encoded: bool,
     /// Copy for a full check; `None`: the response is not checked in full. Boxed because few
     /// responses have one, and `ResponseState` is moved on the hot path.
     stored: Option<Box<StoredResponse>>,
 }
 
-/// Result of comparing a complete response with what is expected.
+/// Result of comparing a complete response with its expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResponseVerdict {
     pub(crate) status: u16,
@@ -240,7 +249,7 @@ impl ResponseState {
         }
     }
 
-    /// Compares the complete response with what is expected.
+    /// Compares the complete response with its expectation.
     #[inline]
     pub(crate) fn check(&mut self, expect: &Expectation) -> ResponseVerdict {
         let (outcome, fault) = self.compare(expect);
@@ -285,7 +294,8 @@ impl StoredResponse {
     }
 }
 
-/// Returns the first difference in the headers.
+/// Returns the first difference in the headers. If a header occurs several times, one matching
+/// value is enough.
 fn header_fault<'a, F>(fields: impl Fn() -> F, checks: &FullChecks) -> Option<String>
 where
     F: Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -309,8 +319,11 @@ where
     })
 }
 
-/// Returns the first difference in a body, which may be encoded. An expectation of exact bytes may
-/// refer to the encoded or to the decoded body.
+/// Returns the first difference in a body, as sent, with its content codings. If the body is
+/// encoded:
+///
+/// - Exact bytes and SHA-256 match if they are those of the encoded or of the decoded body.
+/// - All other checks apply to the decoded body.
 fn body_fault(sent: &[u8], codings: &[u8], checks: &FullChecks) -> Option<String> {
     if !coding::is_encoded(codings) {
         return exact_fault(sent, checks).or_else(|| text_fault(sent, checks));
@@ -326,14 +339,16 @@ fn body_fault(sent: &[u8], codings: &[u8], checks: &FullChecks) -> Option<String
     }
 }
 
+/// Returns the first difference from the expected SHA-256 and the expected bytes.
 fn exact_fault(body: &[u8], checks: &FullChecks) -> Option<String> {
     if checks.sha256.is_some_and(|expected| Sha256::digest(body)[..] != expected) {
         return Some("the body's SHA-256 differs".into());
     }
     let differs = checks.body.as_ref().is_some_and(|expected| **expected != *body);
-    differs.then(|| "the body differs from the expected one".into())
+    differs.then(|| "the body differs from the expected body".into())
 }
 
+/// Returns the first difference of a decoded body from the expected text or JSON values.
 fn text_fault(body: &[u8], checks: &FullChecks) -> Option<String> {
     if let Some(expected) = &checks.contains
         && memmem::find(body, expected).is_none()
@@ -345,33 +360,32 @@ fn text_fault(body: &[u8], checks: &FullChecks) -> Option<String> {
     {
         return Some(format!("the body does not match {expression}"));
     }
-    if !checks.wants_json() {
-        return None;
-    }
+    if checks.wants_json() { json_fault(body, checks) } else { None }
+}
+
+/// Returns the first difference of a decoded body from the expected JSON values.
+fn json_fault(body: &[u8], checks: &FullChecks) -> Option<String> {
     let value = match serde_json::from_slice::<serde_json::Value>(body) {
         Ok(value) => value,
         Err(error) if error.to_string().contains("number out of range") => {
-            return Some("the body has a number that no 64-bit float can hold".into());
+            return Some("the body has a number outside of the range of a 64-bit float".into());
         }
         Err(_) => return Some("the body is not JSON".into()),
     };
     let missing = |pointer: &str| Some(format!("JSON pointer {pointer:?} is missing"));
-    let fault = checks.json.iter().find_map(|(pointer, expected)| match value.pointer(pointer) {
-        None => missing(pointer),
-        Some(actual) if !is_equal_json(actual, expected) => {
-            Some(format!("JSON pointer {pointer:?} is not {expected}"))
+    for (pointer, expected) in &checks.json {
+        let Some(actual) = value.pointer(pointer) else { return missing(pointer) };
+        if !is_equal_json(actual, expected) {
+            return Some(format!("JSON pointer {pointer:?} is not {expected}"));
         }
-        Some(_) => None,
-    });
-    fault.or_else(|| {
-        checks.json_matches.iter().find_map(|(pointer, expression)| match value.pointer(pointer) {
-            None => missing(pointer),
-            Some(actual) if !expression.is_match(value_text(actual).as_bytes()) => {
-                Some(format!("JSON pointer {pointer:?} does not match {expression}"))
-            }
-            Some(_) => None,
-        })
-    })
+    }
+    for (pointer, expression) in &checks.json_matches {
+        let Some(actual) = value.pointer(pointer) else { return missing(pointer) };
+        if !expression.is_match(value_text(actual).as_bytes()) {
+            return Some(format!("JSON pointer {pointer:?} does not match {expression}"));
+        }
+    }
+    None
 }
 
 /// Whether two JSON values are equal as readers of JSON compare them: `1` and `1.0` are the same
@@ -379,17 +393,10 @@ fn text_fault(body: &[u8], checks: &FullChecks) -> Option<String> {
 fn is_equal_json(a: &serde_json::Value, b: &serde_json::Value) -> bool {
     use serde_json::Value;
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => {
-            // An integer of 64 bits is exact here, and a float is an integer or not equal to one.
-            let integer = |n: &serde_json::Number| {
-                let float = || n.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 1e30);
-                n.as_i128().or_else(|| float().map(|n| n as i128))
-            };
-            match (integer(a), integer(b)) {
-                (Some(a), Some(b)) => a == b,
-                _ => a.as_f64() == b.as_f64(),
-            }
-        }
+        (Value::Number(a), Value::Number(b)) => match (as_integer(a), as_integer(b)) {
+            (Some(a), Some(b)) => a == b,
+            _ => a.as_f64() == b.as_f64(),
+        },
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal_json(a, b))
         }
@@ -400,6 +407,17 @@ fn is_equal_json(a: &serde_json::Value, b: &serde_json::Value) -> bool {
         }
         _ => a == b,
     }
+}
+
+/// Returns a JSON number as an integer, also if it is written as `1.0`. `None`: it has a fraction,
+/// or is too large.
+fn as_integer(number: &serde_json::Number) -> Option<i128> {
+    /// Every float below this fits into an `i128`, whose maximum is 1.7·10³⁸.
+    const MAX_FLOAT: f64 = 1e30;
+    number.as_i128().or_else(|| {
+        let float = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < MAX_FLOAT)?;
+        Some(float as i128)
+    })
 }
 
 /// Returns the text of a value for a regular expression: a string without quotes, anything else as
@@ -478,7 +496,7 @@ mod tests {
         let checks = FullChecks { json: vec![expected], ..FullChecks::default() };
         let fault = |body: &str| text_fault(body.as_bytes(), &checks);
         assert_eq!(fault(r#"{"a": 1e30, "b": 1}"#), None);
-        assert!(fault(r#"{"a": 1e400, "b": 1}"#).unwrap().contains("no 64-bit float"));
+        assert!(fault(r#"{"a": 1e400, "b": 1}"#).unwrap().contains("range of a 64-bit float"));
         assert_eq!(fault(r#"{"a": 1e, "b": 1}"#).unwrap(), "the body is not JSON");
     }
 

@@ -1,10 +1,12 @@
 //! The load engine: sends requests on schedule and records their times.
 //!
-//! A [`Worker`] is a pure state machine. It turns a [`Schedule`] into operations for a [`Driver`],
-//! and the completions that the driver reports into exchanges, which it records in intervals. Time,
-//! randomness and I/O are parameters: a run depends only on its configuration, its seed and the
-//! completions. [`sim`] has a driver with a simulated network, server and clock. The true times are
-//! known there, and tests compare the measured times with them.
+//! A [`Worker`] is a pure state machine. It turns a [`Schedule`] into operations for a [`Driver`].
+//! The driver reports completed operations, which the worker turns into exchanges (requests with
+//! their responses) and records in intervals. Time, randomness and I/O are parameters: a run
+//! depends only on its configuration, its seed and the completions.
+//!
+//! [`sim`] has a driver with a simulated network, server and clock. The simulator knows the true
+//! times, and tests compare the measured times with them.
 #![forbid(unsafe_code)]
 
 mod coding;

@@ -1,65 +1,70 @@
-//! All limits of the engine, with what happens when each is reached.
+//! All limits of the engine, each with the effect of reaching it.
 
 /// Maximum number of arrivals that may wait for a free connection, per worker. Further arrivals are
 /// counted as `dropped`.
 pub const WAITING_ARRIVALS: usize = 1 << 18;
 
-/// Time after the measured window in which exchanges in flight may still end. The ages of the
-/// others are reported as lower bounds.
+/// Longest wait for exchanges in flight after the measured window. If an exchange has not ended by
+/// then, its age is reported as a lower bound.
 pub const DRAIN_NS: u64 = 5_000_000_000;
 
-/// Shortest and longest wait of a slot before it reconnects after a failure. The first retry has no
-/// wait, and the wait doubles with each consecutive failure. A server that recovers waits for the
-/// next attempt, which counts as part of its outage. The longest wait is therefore short.
+/// Shortest wait of a slot before it reconnects after a failure. The first retry has no wait, and
+/// the wait doubles with each consecutive failure.
 pub const BACKOFF_MIN_NS: u64 = 1_000_000;
+
+/// Longest wait of a slot before it reconnects after a failure. A recovered server receives no
+/// request before the next attempt, so the wait lengthens its measured outage. The longest wait is
+/// therefore short.
 pub const BACKOFF_MAX_NS: u64 = 100_000_000;
 
-/// Time in which exchanges in flight may still end after a load was stopped early by a user. The
-/// ages of the others are reported as lower bounds.
+/// Longest wait for exchanges in flight after a user has stopped the load early. If an exchange has
+/// not ended by then, its age is reported as a lower bound.
 pub const CUT_DRAIN_NS: u64 = 1_000_000_000;
 
 /// Longest sleep of a worker, after which it checks whether it was cancelled.
 pub const MAX_SLEEP_NS: u64 = 50_000_000;
 
-/// Longest sleep of a worker while requests are in flight: a tenth of the shortest stall that makes
-/// a step invalid. A stall of the worker counts as wake lag only from the deadline of its wait on,
-/// so up to this much of each stall stays invisible.
+/// Longest sleep of a worker while requests are in flight. If the worker's CPU stalls during a
+/// sleep, wake lag includes only the part of the stall after the planned end of the sleep. Up to
+/// this much of each stall therefore stays invisible: a tenth of the shortest stall that makes a
+/// load invalid.
 pub const MAX_SLEEP_IN_FLIGHT_NS: u64 = 5_000_000;
 
 /// Maximum number of retries of a request that the server refused to process (REFUSED_STREAM, or
-/// above the last stream of a GOAWAY). After one more refusal its outcome is `stream_refused`.
+/// above the last stream of a GOAWAY). After one more refusal the request fails as
+/// `stream_refused`.
 pub const RETRIES: u8 = 8;
 
-/// Streams of a connection for which memory is reserved at its start. Memory for more is allocated
-/// when they are opened.
+/// Number of streams of a connection for which memory is reserved at its start. Further streams
+/// allocate memory when they are opened.
 pub const RESERVED_STREAMS: u32 = 128;
 
 /// Maximum number of bytes of replies to control frames that are queued on an HTTP/2 connection
-/// while the kernel takes none of the bytes queued before them: replies to some 15,000 PINGs. Above
-/// it, and at least a turn later, the connection ends with ENHANCE_YOUR_CALM, as a protocol error.
+/// while earlier bytes wait: replies to some 15,000 PINGs. With more replies, a later turn ends the
+/// connection with ENHANCE_YOUR_CALM and counts a protocol error.
 pub const REPLY_BYTES: u64 = 256 * 1024;
 
 /// Completions handled before queued requests are flushed. A larger number would save system calls
 /// but delay the first request of a turn.
 pub const COMPLETIONS_PER_FLUSH: usize = 16;
 
-/// Minimum size at which a request may leave in several pieces, so that a response can arrive
-/// before its last piece has left.
+/// A request of at least this size can leave in several pieces, so its response can arrive before
+/// its last piece has left.
 pub const LARGE_REQUEST_BYTES: usize = 4096;
 
 /// Time after the last response in which the generator checks for unsolicited bytes.
 pub const LATE_BYTES_NS: u64 = 10_000_000;
 
-/// Longest plausible duration of a system call that does not wait. If it takes longer, the
-/// generator thread did not run.
+/// Longest plausible duration of a system call that does not wait. If such a call takes longer, the
+/// generator thread was not running.
 pub const STANDSTILL_NS: u64 = 10_000_000;
 
-/// Maximum number of silences that a worker records. When there are more, the shortest are
-/// discarded.
+/// Maximum number of silences (periods without a complete response) that a worker records. With
+/// more silences, the shortest are discarded.
 pub const SILENCES: usize = 1024;
 
-/// Longest wait of a request body for 100 (Continue): the same as curl's. A server need not send
-/// one (RFC 9110 §10.1.1).
+/// Longest wait of a request body for 100 (Continue), as in curl. Then the body is sent, because a
+/// server is not required to send 100 (RFC 9110 §10.1.1).
 pub const CONTINUE_NS: u64 = 1_000_000_000;
 
 /// Responses per worker whose heads are searched for Set-Cookie.
@@ -73,8 +78,8 @@ pub const PROTOCOL_ERROR_KINDS: usize = 64;
 /// are counted as `other`.
 pub const UNEXPECTED_KINDS: usize = 64;
 
-/// Largest sum of weights of a mix, after division by their greatest common divisor, for which
-/// requests are drawn from a lookup table with one entry per unit. Larger mixes use a binary
+/// Requests of a mix are drawn from a lookup table with one entry per unit of weight if the sum of
+/// weights, divided by their greatest common divisor, is at most this. Larger mixes use a binary
 /// search.
 pub const CHOICE_TABLE_UNITS: u64 = 1 << 16;
 
@@ -86,16 +91,16 @@ pub const SPIN_AHEAD_NS: u64 = 100_000;
 /// polling is enabled.
 pub const SPIN_AFTER_NS: u64 = 250_000;
 
-/// Maximum number of bytes of incomplete TLS messages per connection. A longer handshake is
-/// refused. rustls itself takes no message above 64 KiB, and a record has at most 2¹⁴ + 256 + 5
-/// bytes (RFC 8446 §5.2).
+/// Maximum number of bytes of incomplete TLS messages per connection. The connection of a longer
+/// message fails. Correct servers stay below: rustls itself takes no message above 64 KiB, and a
+/// record has at most 2¹⁴ + 256 + 5 bytes (RFC 8446 §5.2).
 pub const TLS_UNREAD_BYTES: usize = 256 * 1024;
 
-/// Longest body that is checked in full. A longer one is an unexpected body.
+/// Longest body that is checked in full. A longer body has the outcome `unexpected_body`.
 pub const CHECKED_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Maximum number of bytes of all bodies that are being checked in full at one time. Above it, a
-/// body is an unexpected body, with the reason.
+/// Maximum number of bytes of all bodies that are being checked in full at one time. A body that
+/// exceeds the rest has the outcome `unexpected_body`, with the reason.
 pub const CHECKED_BODIES_BYTES: usize = 4 * CHECKED_BODY_BYTES;
 
 /// Maximum number of requests of a mix that are recorded separately. Larger mixes are recorded only

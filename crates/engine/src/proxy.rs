@@ -33,7 +33,8 @@ fn text(addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
 }
 
 fn binary(addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
-    // Version 2 with the command PROXY or LOCAL, then family and transport.
+    // The upper half of `command` is the version, 2. The lower half is 1 (PROXY) or 0 (LOCAL: no
+    // addresses). `family` is 0x11 (TCP over IPv4), 0x21 (TCP over IPv6) or 0.
     let (command, family, payload) = match addresses {
         Some((SocketAddr::V4(from), SocketAddr::V4(to))) => (
             0x21,

@@ -1,5 +1,5 @@
-//! Records the times and outcomes of exchanges in intervals, and counts them in the books of the
-//! load. The interval is the unit that archives store.
+//! Records the times and outcomes of exchanges in intervals, and counts exchanges in the totals of
+//! the load (`Books`). An exchange is a request and its response. Archives store intervals.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,12 @@ pub struct Window {
     pub duration_ns: Option<u64>,
     /// Length of an interval, above 0.
     pub interval_ns: u64,
-    /// Longest time after the window in which exchanges may still end.
+    /// Longest time after the window in which the worker waits for exchanges in flight.
     pub drain_ns: u64,
 }
 
-/// Distributions of the interval that is being filled.
+/// Distributions of the current interval. The fields of the same names in [`Interval`] and
+/// [`ExchangeTimes`] describe them.
 #[derive(Debug, Default)]
 pub(crate) struct Distributions {
     response: Recording,
@@ -42,18 +43,20 @@ pub(crate) struct Distributions {
     intended_gap: Recording,
     send_gap: Recording,
     kernel_response: Recording,
-    /// Distributions of each request, by index. Empty if there is only one request, or more than
+    /// Distributions of each request, by index. Empty: only one request, or more than
     /// [`limits::REQUESTS_RECORDED_APART`].
     by_request: Vec<RequestDistributions>,
 }
 
-/// Results of one request of a mix in the interval that is being filled.
+/// Results of one request of a mix in the current interval.
 #[derive(Debug, Default)]
 struct RequestDistributions {
     outcomes: Outcomes,
+    /// Correct responses to requests that were intended before the measured window.
     carried_ok: u64,
     response: Recording,
     service: Recording,
+    /// Requests that were dropped, or had no response at the end of the load.
     never_ended: u64,
     longest_failure_ns: u64,
 }
@@ -135,7 +138,8 @@ pub(crate) struct Recorder {
     /// Start and end of the measured window.
     window_start: Instant,
     window_end: Instant,
-    /// Whether exchanges that were under way when the window opened count in it. Closed loop only.
+    /// Whether exchanges that were in flight when the window opened belong to it. Set by
+    /// [`carry_in`](Self::carry_in), in closed loops only.
     has_carried_in: bool,
     /// Counters of the current interval. Its distributions are in `distributions` until it is
     /// sealed.
@@ -143,13 +147,15 @@ pub(crate) struct Recorder {
     pub(crate) distributions: Distributions,
     sealed: Vec<Interval>,
     in_flight: u64,
-    /// Latest intended start of any request.
+    /// Latest intended start of any request, in open and closed loops.
     latest_intended: Instant,
     /// Instant up to which the current interval contains the time in flight.
     in_flight_until: Instant,
-    /// Intended start of the last arrival in an open loop.
+    /// Intended start of the last request that the schedule of an open loop started, for the gap to
+    /// the next one. `None`: no request yet, or a closed loop.
     last_arrival: Option<Instant>,
-    /// Hand-over of the last request that was sent for the first time.
+    /// Instant at which the kernel was given the last request, for the gap to the next one.
+    /// Requests that are sent again do not count. `None`: no request yet.
     last_hand_over: Option<Instant>,
     /// Complete responses, correct or not, since the worker began, in all phases.
     pub(crate) responses: u64,
@@ -164,13 +170,14 @@ pub(crate) struct Recorder {
 struct Silences {
     /// Instant of the last complete response, or of the start of the load.
     last_response: Instant,
-    /// Since when requests are in flight or keep failing. Meaningless while neither is the case.
+    /// Instant since which requests are in flight, or fail one after the other. At other times the
+    /// value has no meaning.
     busy_since: Instant,
     /// Instants of the first and last failed request since the last complete response. After a
-    /// failure, times without requests in flight also count as silence, such as waits before the
+    /// failure, a silence also includes times without requests in flight, such as waits before the
     /// next attempt to connect.
     failures: Option<(Instant, Instant)>,
-    /// Shortest silence that is recorded, nanoseconds.
+    /// Length of the shortest silence that is recorded, nanoseconds.
     least_ns: u64,
     /// Silences that ended in the window or its drain. The memory is allocated at the start.
     retained: Vec<Silence>,
@@ -178,8 +185,10 @@ struct Silences {
 
 impl Silences {
     fn new(window: Window) -> Silences {
-        // A load without a given duration lasts at least ten intervals.
-        let least_ns = silence::least_ns(window.duration_ns.unwrap_or(10 * window.interval_ns));
+        // The shortest recorded silence is a share of the window. Before the load, the window of a
+        // given number of requests is unknown. Ten intervals are assumed.
+        let window_ns = window.duration_ns.unwrap_or(10 * window.interval_ns);
+        let least_ns = silence::least_ns(window_ns);
         Silences {
             last_response: Instant::default(),
             busy_since: Instant::default(),
@@ -189,8 +198,8 @@ impl Silences {
         }
     }
 
-    /// Records a silence. When there are too many, doubles the shortest length that is recorded and
-    /// discards shorter ones.
+    /// Records a silence. If too many are recorded already, doubles `least_ns` and discards the
+    /// silences below it.
     #[cold]
     fn add(&mut self, silence: Silence) {
         while self.retained.len() >= limits::SILENCES {
@@ -245,7 +254,7 @@ impl Recorder {
         self.window_end
     }
 
-    /// Begins the load at `at`. Connect times from before stay in the first interval.
+    /// Begins the load at `at`. Earlier connect times remain in the first interval.
     pub(crate) fn begin(&mut self, at: Instant, window: Window) {
         self.began = at;
         self.in_flight_until = at;
@@ -255,8 +264,8 @@ impl Recorder {
         self.current = self.interval_from(at);
     }
 
-    /// Counts exchanges of a closed loop that are under way when the window opens, given by their
-    /// intended starts. They count in the window with their full age: otherwise a stall that began
+    /// Counts exchanges of a closed loop that are in flight when the window opens, given by their
+    /// intended starts. They belong to the window with their full age. Otherwise a stall that began
     /// in the warm-up would hide the requests that it delayed.
     pub(crate) fn carry_in(&mut self, intended_starts: impl Iterator<Item = Instant>) {
         if self.window_start >= self.window_end {
@@ -267,14 +276,15 @@ impl Recorder {
         for intended in intended_starts.filter(|intended| *intended < self.window_start) {
             self.books.carried_in += 1;
             self.books.started += 1;
-            // Its age at the start of the window, which the time in flight of the window excludes.
+            // The exchange's age at the start of the window, which the window's time in flight
+            // excludes.
             self.edges.before_ns += self.window_start.ns_since(intended);
         }
     }
 
-    /// Ends the measured window at `at`, if that is earlier than planned. The window still contains
-    /// everything that was already scheduled in it, and every interval that is over: a worker may
-    /// learn of the end late.
+    /// Ends the measured window at `at`, if `at` is earlier than planned. If the worker learns of
+    /// the end only after `at`, the window ends later: it always contains every request that was
+    /// already scheduled, and every interval that is over.
     pub(crate) fn close_window(&mut self, at: Instant) {
         let at = at.max(self.latest_intended.plus(1)).max(self.began.plus(self.current.start_ns));
         if at < self.window_end {
@@ -306,6 +316,8 @@ impl Recorder {
     }
 
     fn seal(&mut self, next: Interval) {
+        // The worker sets the number of open connections once for all intervals that have ended.
+        let next = Interval { connections_open: self.current.connections_open, ..next };
         let mut ended = std::mem::replace(&mut self.current, next);
         self.distributions.seal_into(&mut ended);
         self.sealed.push(ended);
@@ -322,12 +334,14 @@ impl Recorder {
 
     /// Seals the last intervals at the end of the drain.
     pub(crate) fn finish(&mut self, now: Instant) {
-        if self.is_response_due() {
+        if self.expects_response() {
+            // The silence in progress ends with the load.
             self.end_silence(now);
             self.silences.last_response = now;
         }
         if self.in_flight == 0 && self.began != Instant::NEVER {
-            // An open end: this worker has nothing in flight, but others may still wait.
+            // This worker has no requests in flight, so it is silent from now on. Other workers may
+            // still wait for responses, so the end of this silence is unknown.
             self.silences.retained.push(Silence {
                 start_ns: self.silences.last_response.ns_since(self.began),
                 busy_ns: Silence::UNKNOWN_END,
@@ -371,16 +385,17 @@ impl Recorder {
         }
     }
 
-    /// Counts an exchange that started at `now`. It counts as in flight since its intended start.
+    /// Counts an exchange that started at `now`. It is in flight since its intended start.
     pub(crate) fn record_start(&mut self, intended: Instant, now: Instant) {
         self.add_time_in_flight(now);
         self.current.started += 1;
-        if !self.is_response_due() {
+        if !self.expects_response() {
             self.silences.busy_since = now;
         }
         self.in_flight += 1;
-        // The time between its intended start and now. After a long stall it may have begun in an
-        // earlier interval. It counts in this one, so that the sum over the window is correct.
+        // The time between the intended start and now. After a long stall, a part of this time lies
+        // in earlier intervals. All of it is added to the current interval, so that the sum over
+        // the window is correct.
         let phase_start =
             if self.current.phase == Phase::Warmup { self.began } else { self.window_start };
         self.current.in_flight_ns += now.ns_since(intended.max(phase_start));
@@ -389,8 +404,9 @@ impl Recorder {
         }
     }
 
-    /// Counts an arrival of an open loop, and records its intended gap from the one before. It is
-    /// recorded here, because connections may hand requests over in another order.
+    /// Counts an arrival of an open loop, and records the intended gap since the previous arrival.
+    /// The gap is recorded here and not at the hand-over, because connections can hand requests
+    /// over in another order.
     pub(crate) fn record_arrival(&mut self, intended: Instant) {
         self.record_scheduled(intended);
         if let Some(last) = self.last_arrival.replace(intended)
@@ -400,14 +416,14 @@ impl Recorder {
         }
     }
 
-    /// Records the achieved gap between two requests of a schedule. A request that is sent again
-    /// has no place in the schedule.
+    /// Records the gap between the hand-overs of two requests of a schedule. A request that is sent
+    /// again is not part of the schedule.
     pub(crate) fn record_hand_over(&mut self, exchange: &Exchange) {
         if exchange.is_resent {
             return;
         }
-        // Arrivals that waited for a connection leave in a burst. The send lag has their wait, and
-        // the gaps show the burst that the server received.
+        // Arrivals that waited for a connection leave in a burst. The send lag includes their wait,
+        // and the gaps show the burst that the server received.
         if let Some(last) = self.last_hand_over.replace(exchange.sent)
             && self.is_in_window(exchange.intended)
         {
@@ -424,13 +440,14 @@ impl Recorder {
         }
     }
 
-    /// Whether an exchange that ends now belongs to the phase of the current interval, rather than
-    /// carried over from an earlier phase. `is_in_window`: whether the exchange belongs to the
-    /// measured window.
+    /// Whether an exchange that ends now belongs to the phase of the current interval, and not to
+    /// an earlier phase. `is_in_window`: whether the exchange belongs to the measured window.
     #[inline]
     fn is_in_current_phase(&self, is_in_window: bool) -> bool {
         let phase = if is_in_window { Phase::Measured } else { Phase::Warmup };
-        phase == self.current.phase.min(Phase::Measured)
+        // An exchange that ends in the drain belongs to the measured phase before it.
+        let current_phase = self.current.phase.min(Phase::Measured);
+        phase == current_phase
     }
 
     /// Records the end of an exchange at `done`. `received_at`: instant at which the kernel
@@ -464,10 +481,11 @@ impl Recorder {
         } else {
             self.current.carried.count(outcome);
             if !is_in_window {
-                // It was in flight during the window without belonging to it, up to this instant.
+                // The exchange was in flight during the window, up to this instant, but does not
+                // belong to it.
                 self.edges.others_ns += done.ns_since(exchange.intended.max(self.window_start));
                 if let Some(share) = share {
-                    // Throughput counts responses that arrived in the window.
+                    // Throughput includes responses that arrived in the window.
                     share.carried_ok += u64::from(outcome == Outcome::Ok);
                 }
                 return;
@@ -483,9 +501,9 @@ impl Recorder {
                 self.books.failed += 1;
             }
         }
-        // Only correct responses have times. Fast failures would make a failing server look fast,
-        // and slow ones are cut off at a time-out. Failures are counted instead, and rank above
-        // every correct response.
+        // Times are recorded only for correct responses. Fast failures would make a failing server
+        // look fast, and slow failures are cut off at a time-out. Failures are counted instead, and
+        // percentiles rank them above every correct response.
         if outcome == Outcome::Ok {
             self.distributions.record_times(exchange, done, received_at);
         } else {
@@ -493,9 +511,10 @@ impl Recorder {
         }
     }
 
-    /// Whether a request is in flight, or the last one failed.
+    /// Whether the time without a response counts as silence: a request is in flight, or the last
+    /// request failed.
     #[inline]
-    fn is_response_due(&self) -> bool {
+    fn expects_response(&self) -> bool {
         self.in_flight > 0 || self.silences.failures.is_some()
     }
 
@@ -506,7 +525,7 @@ impl Recorder {
             return;
         }
         let since = |instant: Instant| instant.ns_since(self.began);
-        let busy = if self.is_response_due() { self.silences.busy_since } else { at };
+        let busy = if self.expects_response() { self.silences.busy_since } else { at };
         let silence = Silence {
             start_ns: since(self.silences.last_response),
             busy_ns: since(busy),
@@ -531,7 +550,7 @@ impl Recorder {
         done: Instant,
         is_in_window: bool,
     ) {
-        // Its full wait, from the intended start to its end.
+        // The full wait of the exchange, from the intended start to its end.
         let age_ns = done.ns_since(exchange.intended);
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
         if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
@@ -565,12 +584,12 @@ impl Recorder {
     /// its response time.
     pub(crate) fn record_unanswered(&mut self, exchange: &Exchange, now: Instant) {
         if !self.is_in_window(exchange.intended) {
-            // In flight during the window without belonging to it, up to the end.
+            // The exchange was in flight up to the end, but does not belong to the window.
             self.edges.others_ns += now.ns_since(exchange.intended.max(self.window_start));
             return;
         }
         self.books.in_flight_at_end += 1;
-        // Its wait so far, from its intended start.
+        // The wait of the exchange so far, from its intended start.
         let age_ns = now.ns_since(exchange.intended);
         self.ages.record(UnansweredAges::AT_END, age_ns, service_ns(exchange, now));
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
@@ -602,7 +621,8 @@ impl Recorder {
         intended < self.window_end && (intended >= self.window_start || self.has_carried_in)
     }
 
-    /// Adds the time in flight up to `now` to the current interval.
+    /// Adds the time in flight up to `now` to the current interval: the sum over all requests in
+    /// flight.
     fn add_time_in_flight(&mut self, now: Instant) {
         self.current.in_flight_ns += self.in_flight * now.ns_since(self.in_flight_until);
         self.in_flight_until = self.in_flight_until.max(now);
@@ -621,7 +641,7 @@ impl Distributions {
         self.response.record(response);
         let share = self.by_request.get_mut(usize::from(exchange.request));
         if let Some(at) = received_at {
-            // Timestamp of the kernel for the same bytes: it excludes the wake-up delay of the
+            // The kernel's timestamp for the same bytes excludes the wake-up delay of the
             // generator, which `done` includes.
             self.kernel_response.record(at.ns_since(exchange.intended));
         }

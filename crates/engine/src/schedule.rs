@@ -1,5 +1,5 @@
 //! Computes the intended start times of requests. They depend only on the plan, the seed and the
-//! index of the request: a slow response cannot delay them.
+//! index of the request, so a slow response cannot delay them.
 
 use std::sync::Arc;
 
@@ -26,8 +26,9 @@ pub enum Schedule {
 pub struct Open {
     process: ArrivalProcess,
     stripe: Stripe,
+    /// Index of the next arrival in the common schedule.
     index: u64,
-    /// `None`: the schedule has ended.
+    /// Instant of the next arrival; `None`: the schedule has ended.
     next_ns: Option<u64>,
 }
 
@@ -44,18 +45,19 @@ pub struct Stripe {
 /// Distribution of the instants of arrivals.
 #[derive(Clone, Debug)]
 enum ArrivalProcess {
-    /// Arrival n comes at the instant by which n arrivals are expected.
+    /// Arrival n comes at the instant by which the profile expects n arrivals.
     Even { profile: Profile },
-    /// A Poisson process with the rate of the profile. Gaps are exponential in the number of
-    /// expected arrivals (the time-change theorem; Lewis and Shedler 1979 describe alternatives).
-    /// `at`: the expected number of arrivals at the last arrival.
+    /// A Poisson process with the rate of the profile. Between two arrivals, the profile expects a
+    /// random number of arrivals, drawn from the exponential distribution with mean 1 (the
+    /// time-change theorem; Lewis and Shedler 1979 describe alternatives). `at`: the number of
+    /// arrivals that the profile expects up to the last arrival.
     Exponential { profile: Profile, at: f64, rng: Rng },
     /// Recorded instants, nanoseconds since the load began, ascending.
     Recorded(Arc<[u64]>),
 }
 
 impl Schedule {
-    /// Creates the schedule of one worker. `trace` holds the instants of [`Arrivals::Trace`],
+    /// Creates the schedule of one worker. `trace`: the instants of [`Arrivals::Trace`],
     /// nanoseconds, ascending; other arrivals ignore it. Rates must not be negative. The first rate
     /// of [`Arrivals::Constant`] and [`Arrivals::Poisson`] must be above zero.
     #[must_use]
@@ -99,7 +101,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the next arrival, or `None` at the end of the schedule or without one.
+    /// Returns the next arrival; `None`: the schedule has ended, or the loop is closed.
     #[must_use]
     pub fn peek(&self) -> Option<u64> {
         match self {
@@ -108,17 +110,17 @@ impl Schedule {
         }
     }
 
-    /// Takes the next arrival if it is due at `now_ns`.
+    /// Takes the next arrival if it is intended at `now_ns` or earlier.
     pub fn pop_due(&mut self, now_ns: u64) -> Option<u64> {
         let Schedule::Open(open) = self else { return None };
-        let due = open.next_ns?;
-        if due > now_ns {
+        let arrival_ns = open.next_ns?;
+        if arrival_ns > now_ns {
             return None;
         }
         for _ in 0..open.stripe.workers {
             open.step();
         }
-        Some(due)
+        Some(arrival_ns)
     }
 }
 
@@ -130,8 +132,8 @@ impl Open {
 
     fn next_arrival(&mut self) -> Option<u64> {
         match &mut self.process {
-            // Computed from the index, not from the previous arrival: rounding errors must not add
-            // up over a long run.
+            // The instant is computed from the index and not from the previous arrival, because
+            // rounding errors would add up over a long run.
             ArrivalProcess::Even { profile } => profile.arrival_instant(self.index as f64),
             ArrivalProcess::Exponential { profile, at, rng } => {
                 *at += rng.exponential(1.0);
@@ -142,8 +144,7 @@ impl Open {
     }
 }
 
-/// A rate over time. Its integral is the number of arrivals expected by each instant, which
-/// [`arrival_instant`](Self::arrival_instant) inverts.
+/// A rate over time. The integral of the rate is the number of arrivals expected by each instant.
 #[derive(Clone, Debug)]
 struct Profile {
     segments: Vec<ProfileSegment>,
@@ -159,6 +160,7 @@ struct ProfileSegment {
     /// Growth of the rate per nanosecond.
     slope: f64,
     duration_ns: f64,
+    /// Number of arrivals expected within the segment.
     expected: f64,
 }
 
@@ -201,10 +203,12 @@ impl Profile {
         let is_before = |s: &ProfileSegment| expected >= s.expected_before + s.expected;
         let segment = self.segments.iter().find(|s| !is_before(s))?;
         let remaining = expected - segment.expected_before;
-        // The root of from_rate·t + slope·t²/2 = remaining, in a form that also holds for slope 0.
+        // After time t in the segment, from_rate·t + slope·t²/2 arrivals are expected. The solution
+        // for `remaining` arrivals has a form without division by the slope, which can be 0.
         let root = (segment.from_rate.powi(2) + 2.0 * segment.slope * remaining).max(0.0).sqrt();
         let t = if remaining > 0.0 { 2.0 * remaining / (segment.from_rate + root) } else { 0.0 };
-        // Rounded: truncation could place an arrival at a whole instant a nanosecond early.
+        // The result is rounded, because truncation could place an arrival at a whole instant a
+        // nanosecond early.
         Some((segment.start_ns + t.min(segment.duration_ns)).round() as u64)
     }
 }

@@ -35,7 +35,7 @@ impl Slices {
         let round = now_ns / self.round_ns();
         let mut slices =
             [round, round + 1].into_iter().flat_map(|round| self.slices_in_round(round));
-        slices.find(|(_, end)| *end > now_ns).expect("every round has slices of each load")
+        slices.find(|(_, end)| *end > now_ns).expect("each load should have slices in every round")
     }
 
     /// Returns the slices of this load that lie entirely between two instants, nanoseconds since
@@ -55,8 +55,10 @@ impl Slices {
         let mut order: Vec<u32> = (0..self.loads).collect();
         rng.shuffle(&mut order);
         let position = order.iter().position(|load| *load == self.index);
-        let position = position.expect("the index is below the number of loads") as u64;
-        [position, 2 * u64::from(self.loads) - 1 - position].map(|position| {
+        let position = position.expect("the index should be below the number of loads") as u64;
+        // The second half of the round mirrors the first.
+        let mirrored = 2 * u64::from(self.loads) - 1 - position;
+        [position, mirrored].map(|position| {
             let start = round * self.round_ns() + position * self.length_ns;
             (start, start + self.length_ns)
         })

@@ -19,29 +19,29 @@ pub(crate) struct Exchange {
     /// Intended start: the time in the schedule or, in a closed loop, the instant at which a slot
     /// was free for it.
     pub(crate) intended: Instant,
-    /// When its request was given to the driver; `NEVER` before.
+    /// When the request was given to the driver; `NEVER` before.
     pub(crate) queued: Instant,
-    /// When its request was handed to the kernel; `NEVER` before.
+    /// When the request was handed to the kernel; `NEVER` before.
     pub(crate) sent: Instant,
-    /// When the first byte of its response arrived; `NEVER` before.
+    /// When the first byte of the response arrived; `NEVER` before.
     pub(crate) first_byte: Instant,
-    /// Index of its request in the traffic.
+    /// Index of the request in the traffic.
     pub(crate) request: u16,
-    /// Whether its response is compared with all expectations.
+    /// Whether the response is compared with all expectations.
     pub(crate) is_checked_in_full: bool,
-    /// End of its request in the byte stream of its connection. 0: unknown; requests that leave in
-    /// one piece do not need it.
+    /// End of the request in the byte stream of the connection. Only for requests that can leave in
+    /// several pieces; 0 for all others.
     pub(crate) end_offset: u64,
-    /// Whether its request was sent before, on a connection that ended or refused it.
+    /// Whether the request was sent before, on a connection that ended or refused the request.
     pub(crate) is_resent: bool,
-    /// Number of retries because a server refused to process it.
+    /// Number of retries because a server did not process the request.
     pub(crate) retries: u8,
-    /// Number of its random draw: a retry sends the same bytes.
+    /// Random draw of the request, with which a retry renders the same bytes.
     pub(crate) draw: Draw,
 }
 
 impl Exchange {
-    /// Returns this exchange as if it had not been sent, for a retry.
+    /// Returns this exchange in its unsent state, for a retry.
     pub(crate) fn to_unsent(self) -> Exchange {
         Exchange {
             queued: Instant::NEVER,
@@ -53,8 +53,9 @@ impl Exchange {
         }
     }
 
-    /// Returns when its body is sent without 100 (Continue).
-    pub(crate) fn continue_due(&self) -> Instant {
+    /// Returns the instant at which the body is sent without 100 (Continue); `NEVER`: the head has
+    /// not been sent.
+    pub(crate) fn continue_deadline(&self) -> Instant {
         if self.sent == Instant::NEVER {
             Instant::NEVER
         } else {
@@ -87,8 +88,11 @@ pub(crate) enum ResponseProgress {
     Nothing,
     PartOfHead,
     Head,
-    /// Bytes of the body so far, and its length if announced.
-    PartOfBody(u64, Option<u64>),
+    /// Bytes of the body so far, and the length of the body if announced.
+    PartOfBody {
+        received: u64,
+        length: Option<u64>,
+    },
 }
 
 impl ResponseProgress {
@@ -97,14 +101,19 @@ impl ResponseProgress {
         response: &ResponseState,
         missing: MissingPart,
     ) -> ResponseProgress {
+        if exchange.sent == Instant::NEVER {
+            return ResponseProgress::Unsent;
+        }
+        if exchange.first_byte == Instant::NEVER {
+            return ResponseProgress::Nothing;
+        }
         match missing {
-            _ if exchange.sent == Instant::NEVER => ResponseProgress::Unsent,
-            _ if exchange.first_byte == Instant::NEVER => ResponseProgress::Nothing,
             MissingPart::Head => ResponseProgress::PartOfHead,
             MissingPart::Body(_) if response.body_bytes() == 0 => ResponseProgress::Head,
             MissingPart::Body(missing) => {
                 let received = response.body_bytes();
-                ResponseProgress::PartOfBody(received, missing.map(|bytes| received + bytes))
+                let length = missing.map(|bytes| received + bytes);
+                ResponseProgress::PartOfBody { received, length }
             }
         }
     }
@@ -117,7 +126,7 @@ impl ResponseProgress {
             ResponseProgress::Nothing => increment(&mut timeouts.nothing),
             ResponseProgress::PartOfHead => increment(&mut timeouts.part_of_head),
             ResponseProgress::Head => increment(&mut timeouts.head),
-            ResponseProgress::PartOfBody(received, length) => {
+            ResponseProgress::PartOfBody { received, length } => {
                 increment(if length.is_some() {
                     &mut timeouts.part_of_body
                 } else {
@@ -143,7 +152,7 @@ pub(crate) enum ConnectionState {
         since: Instant,
         connecting_since: Instant,
     },
-    /// The client preface was sent; the settings of the server have not come.
+    /// The client preface was sent. The settings of the server have not arrived.
     Greeting {
         connecting_since: Instant,
     },
@@ -169,24 +178,25 @@ pub(crate) struct Slot {
     /// TLS session; `None` without TLS.
     pub(crate) tls: Option<Box<TlsSession>>,
     pub(crate) protocol: ProtocolState,
-    /// Exchanges assigned to this slot that its connection could not take yet, oldest first.
+    /// Exchanges assigned to this slot that wait for its connection, oldest first.
     pub(crate) assigned: VecDeque<Exchange>,
     /// Requests given to the current connection.
     pub(crate) served: u64,
     /// Consecutive connection failures.
     pub(crate) failures: u32,
-    /// Whether a complete response has come on the current connection.
+    /// Whether a complete response has arrived on the current connection.
     pub(crate) has_responded: bool,
-    /// Whether a request on the current connection may leave in several pieces.
+    /// Whether a request on the current connection is so large that it can leave in several pieces.
     pub(crate) has_large_request: bool,
     /// Whether responses are still missing on the connection at the end of the load.
     pub(crate) owes_responses: bool,
-    /// Whether to assign as many exchanges as streams allow, instead of the pipeline depth. `true`
-    /// until a connection of the slot turns out to speak HTTP/1.1.
+    /// Whether the next connection of the slot may use HTTP/2. While the slot has no connection, it
+    /// then takes as many exchanges as HTTP/2 has streams, otherwise the pipeline depth. `true`
+    /// until a connection of the slot uses HTTP/1.1.
     pub(crate) may_speak_h2: bool,
     /// Whether the slot is in the worker's list of idle slots.
     pub(crate) is_listed_idle: bool,
-    /// Whether the slot is in the worker's list of retries.
+    /// Whether the slot is in the worker's list of slots that wait before they connect (again).
     pub(crate) is_backing_off: bool,
     /// TCP counters of the connection at the start of the measured window; zero if it was opened
     /// later.
@@ -236,8 +246,8 @@ pub(crate) enum Upgrade {
 }
 
 impl Upgrade {
-    /// Returns the kind as which the next response on the connection is parsed. `kind`: the kind of
-    /// its request, ignoring the upgrade.
+    /// Returns the request kind with which the next response is parsed. `kind`: the kind of the
+    /// request without the upgrade.
     #[inline]
     pub(crate) const fn kind(self, kind: RequestKind) -> RequestKind {
         match (self, kind) {
@@ -247,8 +257,8 @@ impl Upgrade {
         }
     }
 
-    /// Ends a requested upgrade. Returns whether one was requested. A server that responds without
-    /// upgrading continues in HTTP/1.1 (RFC 9110 §7.8).
+    /// Records that the server responded without upgrading. The connection continues in HTTP/1.1
+    /// (RFC 9110 §7.8). Returns whether an upgrade was requested.
     #[inline]
     pub(crate) fn decline(&mut self) -> bool {
         let is_declined = *self == Upgrade::Requested;
@@ -265,12 +275,13 @@ pub(crate) struct H2Connection {
     pub(crate) client: Client<StreamExchange>,
     /// Streams whose requests have not been handed to the kernel.
     pub(crate) unsent: Vec<StreamKey>,
-    /// Streams with large requests among the bytes that go to the driver next, and the end of each
-    /// in those bytes.
+    /// Streams with large requests in the worker's `output`, and the end of each request in
+    /// `output`.
     pub(crate) large_requests: Vec<(StreamKey, usize)>,
     /// When bytes last arrived.
     pub(crate) last_received: Instant,
-    /// Since when the settings of the server allow no stream; `NEVER`: they allow some.
+    /// Instant since which the server's settings allow no stream; `NEVER`: the settings allow
+    /// streams.
     pub(crate) no_streams_since: Instant,
     pub(crate) replies: Replies,
 }
@@ -281,7 +292,7 @@ pub(crate) struct H2Connection {
 pub(crate) struct Replies {
     /// Bytes of replies queued since the last check.
     bytes: u64,
-    /// Bytes queued on the connection, since it was opened, at the last check.
+    /// Total bytes queued on the connection up to the last check.
     queued_at_check: u64,
     /// The turn of the last check.
     checked_at: Instant,
@@ -293,15 +304,15 @@ impl Replies {
         self.bytes += bytes;
     }
 
-    /// Whether enough replies were queued for a check. At most one check per turn: bytes leave
-    /// between turns.
+    /// Whether enough replies were queued for a check. There is at most one check per turn, because
+    /// bytes leave between turns.
     #[inline]
     pub(crate) fn needs_check(&self, turn: Instant) -> bool {
         self.bytes > limits::REPLY_BYTES && turn != self.checked_at
     }
 
-    /// Checks whether all bytes queued at the previous check have left. Returns `true` if some have
-    /// not, although many replies were queued since.
+    /// Checks whether all bytes queued at the previous check have left. Returns `true` if some of
+    /// them have not left, although many replies were queued since.
     pub(crate) fn check_stuck(&mut self, queued: QueuedBytes, turn: Instant) -> bool {
         let is_stuck = queued.taken < self.queued_at_check;
         *self = Replies { bytes: 0, queued_at_check: queued.total(), checked_at: turn };
@@ -314,7 +325,7 @@ impl Replies {
 pub(crate) struct StreamExchange {
     pub(crate) exchange: Exchange,
     pub(crate) response: ResponseState,
-    /// Since when flow-control windows have blocked its request; `NEVER`: they do not.
+    /// Instant since which flow-control windows block its request; `NEVER`: not blocked.
     pub(crate) blocked_since: Instant,
     /// Whether its body waits for 100 (Continue).
     pub(crate) holds_body: bool,
@@ -333,7 +344,7 @@ impl H1Connection {
         }
     }
 
-    /// Resets the state for a new connection and keeps allocated memory.
+    /// Resets the state for a new connection, without freeing memory.
     pub(crate) fn reset(&mut self, upgrade: Upgrade) {
         self.reader = ResponseReader::new();
         self.in_flight.clear();
@@ -364,8 +375,9 @@ impl Slot {
         }
     }
 
-    /// Whether the connection speaks HTTP/1.1 and every request on it was answered: further bytes
-    /// answer no request. On HTTP/2, responses name their stream.
+    /// Whether, after the load, bytes on this connection belong to no request: the connection uses
+    /// HTTP/1.1, and all responses have arrived. (Over HTTP/2, responses name their stream.) During
+    /// the load, requests can be in flight as well.
     pub(crate) fn is_quiet(&self) -> bool {
         self.state == ConnectionState::Up
             && self.served > 0
@@ -396,8 +408,8 @@ impl Slot {
             ProtocolState::H1(h1) => {
                 let sent = h1.in_flight.len() - h1.unsent;
                 for exchange in h1.in_flight.range_mut(sent..) {
-                    // No byte left before this instant. The time in the kernel counts as service
-                    // time.
+                    // No byte left before this instant. The time in the kernel belongs to the
+                    // service time.
                     exchange.sent = at;
                     on_sent(exchange);
                 }
@@ -405,10 +417,10 @@ impl Slot {
             }
             ProtocolState::H2(h2) => {
                 for key in h2.unsent.drain(..) {
-                    // A stream may have ended before its request left.
-                    let Some(stream) = h2.client.data(key) else { continue };
-                    // As above. A body that windows block leaves later: the server causes that
-                    // wait.
+                    // A stream can end before its request leaves.
+                    let Some(stream) = h2.client.value(key) else { continue };
+                    // As over HTTP/1.1, no byte left before this instant. A body that waits for a
+                    // window leaves later, but the server causes that wait.
                     stream.exchange.sent = at;
                     on_sent(&stream.exchange);
                 }

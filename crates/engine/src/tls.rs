@@ -13,11 +13,12 @@ use crate::limits;
 pub(crate) mod reason;
 
 /// TLS configuration of the connections of a worker. Certificates, keys, the session cache and the
-/// clock for certificate dates come from the caller: this crate stays pure.
+/// clock for certificate dates come from the caller, because this crate does no I/O.
 #[derive(Clone, Debug)]
 pub struct Tls {
     pub config: Arc<ClientConfig>,
-    /// Name that the certificate of the server must match, sent as SNI unless it is an address.
+    /// Name that the certificate of the server must match. A name is sent as SNI, an address is
+    /// not.
     pub name: ServerName<'static>,
 }
 
@@ -26,10 +27,11 @@ pub(crate) struct TlsSession {
     connection: UnbufferedClientConnection,
     /// Start of an incomplete record.
     partial_record: Vec<u8>,
-    /// Records of the session itself to send.
+    /// Records that the session itself needs to send.
     out: Vec<u8>,
+    /// Whether the handshake is over.
     is_secured: bool,
-    /// Whether a complete TLS record has come.
+    /// Whether a complete TLS record has arrived.
     has_received_record: bool,
 }
 
@@ -53,7 +55,7 @@ pub(crate) enum TlsProgress {
 /// Reason why a read ended early.
 #[derive(Debug)]
 pub(crate) enum Broken<E> {
-    /// TLS failed: the name of the alert, or the reason.
+    /// TLS failed. The text is for users: the name of the alert, or the reason.
     Tls(String),
     /// The consumer of the plain text rejected it.
     Consumer(E),
@@ -81,7 +83,7 @@ impl TlsSession {
         })
     }
 
-    /// Returns the records of the session itself to send: handshake and alerts.
+    /// Returns the records that the session itself needs to send: handshake and alerts.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.out
     }
@@ -110,7 +112,7 @@ impl TlsSession {
         let mut unread = std::mem::take(&mut self.partial_record);
         unread.extend_from_slice(input);
         if unread.len() > limits::TLS_UNREAD_BYTES {
-            return Err(Broken::Tls("a message is too long".into()));
+            return Err(Broken::Tls("a TLS message from the server is too long".into()));
         }
         let (progress, used) = self.process(&mut unread, on_plain)?;
         unread.drain(..used);
@@ -122,11 +124,17 @@ impl TlsSession {
     pub(crate) fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         /// Upper bound of the bytes that TLS adds per record: header, inner type and tag.
         const OVERHEAD: usize = 64;
-        let room = plain.len() + OVERHEAD * (plain.len() / (1 << 14) + 2);
+        /// Maximum number of bytes of plain text in a record (RFC 8446 §5.1).
+        const RECORD_BYTES: usize = 1 << 14;
+        /// Records in addition to the full ones: an incomplete one, and one that rustls may send
+        /// first, such as a key update.
+        const OTHER_RECORDS: usize = 2;
+        let records = plain.len() / RECORD_BYTES + OTHER_RECORDS;
+        let room = plain.len() + OVERHEAD * records;
         let start = out.len();
         out.resize(start + room, 0);
-        // rustls needs the same unread bytes again: it refers to parts of messages by their
-        // position in them.
+        // rustls needs all bytes that it has not discarded, because it refers to parts of messages
+        // by their position in these bytes.
         let mut unread = std::mem::take(&mut self.partial_record);
         let UnbufferedStatus { discard, state, .. } =
             self.connection.process_tls_records(&mut unread);
@@ -134,7 +142,7 @@ impl TlsSession {
             Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                 traffic.encrypt(plain, &mut out[start..]).map_err(|error| error.to_string())
             }
-            Ok(_) => Err("the session takes no data".into()),
+            Ok(_) => Err("the TLS session is not ready for data".into()),
             Err(error) => Err(reason::error_text(&error)),
         };
         unread.drain(..discard);
@@ -188,11 +196,17 @@ impl TlsSession {
             match step {
                 Step::Continue => {}
                 Step::Blocked => return Ok((TlsProgress::Handshaking, used)),
-                Step::Closed => return Ok((TlsProgress::Closed, used)),
-                Step::Ready if !std::mem::replace(&mut self.is_secured, true) => {
+                Step::Closed => {
+                    // If the handshake ends in the same read as a close notify, rustls reports only
+                    // the close.
+                    self.is_secured |= !self.connection.is_handshaking();
+                    return Ok((TlsProgress::Closed, used));
+                }
+                Step::Ready if self.is_secured => return Ok((TlsProgress::Open, used)),
+                Step::Ready => {
+                    self.is_secured = true;
                     return self.after_handshake(used, input, on_plain);
                 }
-                Step::Ready => return Ok((TlsProgress::Open, used)),
             }
         }
     }
@@ -209,24 +223,29 @@ impl TlsSession {
         Ok((progress, used + more))
     }
 
-    /// Queues the alert that rustls may have for the peer after an error. Called once: another call
-    /// would make rustls continue after the error. `unread` must be the same bytes as before,
-    /// because rustls refers to parts of messages by their position in them.
+    /// Queues the alert for the peer after an error, if rustls has one. Must be called only once,
+    /// because another call would make rustls continue after the error. `unread` must be the bytes
+    /// that rustls has not discarded, because rustls refers to parts of messages by their position
+    /// in these bytes.
     fn queue_alert(&mut self, unread: &mut [u8]) {
         let UnbufferedStatus { state, .. } = self.connection.process_tls_records(unread);
         if let Ok(state @ ConnectionState::EncodeTlsData(_)) = state {
-            let mut discard = |_: &[u8]| Ok::<(), std::convert::Infallible>(());
+            let mut ignore_plain = |_: &[u8]| Ok::<(), std::convert::Infallible>(());
             // The connection ends in any case, so a failure to encode the alert is ignored.
-            let _ = step(state, &mut self.out, &mut 0, &mut discard);
+            let _ = step(state, &mut self.out, &mut 0, &mut ignore_plain);
         }
     }
 }
 
 /// Next action that a state of rustls requires.
 enum Step {
+    /// Call rustls again.
     Continue,
+    /// Wait for more bytes of the handshake.
     Blocked,
+    /// The handshake is over, and all complete records were read.
     Ready,
+    /// The peer sends no more data.
     Closed,
 }
 
@@ -268,7 +287,7 @@ fn step<E>(
         ConnectionState::WriteTraffic(_) => Ok(Step::Ready),
         ConnectionState::PeerClosed | ConnectionState::Closed => Ok(Step::Closed),
         // Early data concerns only servers, and future versions of rustls may add states.
-        _ => Err(Broken::Tls("an unknown state".into())),
+        _ => Err(Broken::Tls("unknown state of the TLS library".into())),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Holds requests compiled to byte templates, and the random choice among the requests of a mix.
-//! Compilation before the load keeps formatting and allocation out of it.
+//! Stores requests as compiled byte templates, and chooses randomly among the requests of a mix.
+//! Compilation before the load avoids formatting and allocation during the load.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Traffic {
     has_closing: bool,
     /// Whether the body of any request waits for 100 (Continue).
     has_expect_continue: bool,
-    /// Bytes in the header table of an HTTP/2 peer for the fields that all requests share.
+    /// Bytes of an HTTP/2 server's HPACK table that the fields shared by all requests use.
     shared_bytes: u32,
     /// Number of the first request, as [`RequestPart::Sequence`] shows it.
     first_number: u64,
@@ -34,11 +34,11 @@ pub struct Traffic {
 struct MessageTraits {
     /// Whether the method is idempotent (RFC 9110 §9.2.2).
     is_idempotent: bool,
-    /// Whether no other request may follow on its connection (RFC 9112 §9.6).
+    /// Whether the message is the last on its connection (RFC 9112 §9.6).
     closes: bool,
-    /// Whether it asks to switch protocols (RFC 9110 §7.8).
+    /// Whether the message asks to switch protocols (RFC 9110 §7.8).
     requests_upgrade: bool,
-    /// Whether its body waits for 100 (Continue).
+    /// Whether the body of the message waits for 100 (Continue).
     expects_continue: bool,
 }
 
@@ -46,9 +46,9 @@ struct MessageTraits {
 #[derive(Clone, Debug)]
 enum Choice {
     Single,
-    /// The index of a request for each unit of weight.
+    /// The index of a request for each unit of weight. A random entry is drawn.
     Table(Box<[u16]>),
-    /// Cumulative weights, by index.
+    /// Cumulative weights, by index. The first sum above a random number is drawn.
     Sums(Box<[u64]>),
 }
 
@@ -57,7 +57,7 @@ enum Choice {
 pub struct CompiledRequest {
     /// HTTP/1.1 message.
     pub template: Template,
-    /// The same message with the fields that ask for HTTP/2 (RFC 7540 §3.2); only for loads that
+    /// The same message with the fields that request HTTP/2 (RFC 7540 §3.2); only for loads that
     /// upgrade.
     pub upgrade: Option<Template>,
     /// HTTP/2 stream; only for loads that may use HTTP/2.
@@ -74,8 +74,8 @@ impl CompiledRequest {
         CompiledRequest { template, upgrade: None, stream: None, kind, expect }
     }
 
-    /// Whether responses have checks that the load makes for a sample only.
-    fn is_fully_checked(&self) -> bool {
+    /// Whether the request has checks that the load makes only for a sample of its responses.
+    fn has_full_checks(&self) -> bool {
         !self.expect.full_checks.is_empty()
     }
 }
@@ -105,8 +105,9 @@ pub enum FieldPiece {
     Fixed(EncodedBlock),
     /// A field with a fixed name and a varying value.
     Varying {
-        /// Beginning of a literal field, up to its value (RFC 7541 §6.2.2).
+        /// Encoded beginning of a literal field, up to its value (RFC 7541 §6.2.2).
         name: Box<[u8]>,
+        /// Length of the name before encoding, bytes.
         name_bytes: u32,
         value: Vec<RequestPart>,
     },
@@ -153,19 +154,23 @@ pub enum RequestPart {
 pub struct Draws {
     /// Chooses among requests.
     rng: Rng,
+    /// Seed of the random values in requests.
     seed: u64,
-    /// Number of its first request.
+    /// Number of the worker's first request.
     first_number: u64,
+    /// Difference between the numbers of two consecutive requests of the worker: the number of
+    /// workers.
     step: u64,
     /// Intended start of the next request, nanoseconds since the load began; for
     /// [`RequestPart::Intended`].
     pub(crate) intended_ns: u64,
     /// Number of requests drawn so far.
     drawn: u64,
+    /// Memory for rendering bodies, reused between requests.
     scratch: Vec<u8>,
 }
 
-/// The lowest bits of the number of a request among the requests of its worker. A retry uses it to
+/// The lowest bits of the index of a request among the requests of its worker. A retry uses them to
 /// render the same bytes again. Zero: not drawn yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw(u32);
@@ -173,7 +178,8 @@ pub(crate) struct Draw(u32);
 impl Draw {
     pub(crate) const NONE: Draw = Draw(0);
 
-    /// Set in every draw except `NONE`. The other bits are the lowest bits of its number.
+    /// This bit is set in every draw except `NONE`. The other 31 bits are the lowest bits of the
+    /// index.
     const DRAWN: u32 = 1 << 31;
 }
 
@@ -188,7 +194,8 @@ impl Traffic {
         }
         if weighted.len() > usize::from(u16::MAX) + 1 {
             return Err(format!(
-                "{} different requests exceed the limit of 65,536 per load\nhint: leave some out",
+                "{} different requests exceed the limit of 65,536 per load\nhint: remove some \
+                 requests",
                 weighted.len()
             ));
         }
@@ -222,8 +229,9 @@ impl Traffic {
             .collect();
         let has_closing = traits.iter().any(|traits| traits.closes);
         let has_expect_continue = traits.iter().any(|traits| traits.expects_continue);
+        // The test requests of `trials` take the lower numbers.
         let first_number =
-            requests.iter().filter(|request| request.is_fully_checked()).count() as u64;
+            requests.iter().filter(|request| request.has_full_checks()).count() as u64;
         Traffic {
             requests,
             traits,
@@ -235,17 +243,17 @@ impl Traffic {
         }
     }
 
-    /// Returns the traffic of a trial of each request that has full checks, with the request's
-    /// index. Trials are sent before the load and take the first numbers, so that a server that
-    /// accepts each number once accepts the load as well.
+    /// Returns the traffic of the test requests that are sent before the load: one for each request
+    /// that has full checks, with the request's index. Test requests take the first request
+    /// numbers, and the load takes the following ones. A server that accepts each number only once
+    /// therefore accepts the load as well.
     pub fn trials(&self) -> impl Iterator<Item = (usize, Traffic)> {
         let requests = self.requests.iter().enumerate();
-        (0..).zip(requests.filter(|(_, request)| request.is_fully_checked())).map(
-            |(first_number, (index, request))| {
-                let single = Traffic::single(request.clone()).with_shared_bytes(self.shared_bytes);
-                (index, Traffic { first_number, ..single })
-            },
-        )
+        let with_full_checks = requests.filter(|(_, request)| request.has_full_checks());
+        (0..).zip(with_full_checks).map(|(number, (index, request))| {
+            let single = Traffic::single(request.clone()).with_shared_bytes(self.shared_bytes);
+            (index, Traffic { first_number: number, ..single })
+        })
     }
 
     /// Creates the draws of worker `worker` of `workers`: its own random numbers, and every
@@ -295,7 +303,7 @@ impl Traffic {
         self.has_expect_continue && self.traits[usize::from(index)].expects_continue
     }
 
-    /// Whether the body of some request waits for 100 (Continue).
+    /// Whether the body of any request waits for 100 (Continue).
     pub(crate) fn has_expect_continue(&self) -> bool {
         self.has_expect_continue
     }
@@ -326,8 +334,8 @@ impl Traffic {
 }
 
 impl MessageTraits {
-    /// Parses the bytes that are sent. Bytes that are not an HTTP/1.1 message, as for requests that
-    /// only have a stream, have default properties.
+    /// Parses the bytes that are sent. Requests without an HTTP/1.1 message, which can be sent only
+    /// over HTTP/2, have default properties.
     fn from_template(template: &Template) -> MessageTraits {
         let rendered;
         let has_varying_body =
@@ -335,30 +343,29 @@ impl MessageTraits {
         let bytes: &[u8] = match template {
             Template::Fixed(bytes) => bytes,
             Template::Varying { head, .. } => {
-                // A digit stands in for each varying part.
+                // A digit replaces each varying part.
                 rendered = head.iter().map(|part| {
                     if let RequestPart::Bytes(bytes) = part { bytes } else { &b"0"[..] }
                 });
                 &rendered.collect::<Vec<_>>().concat()
             }
         };
-        match RequestReader::new().next(bytes) {
-            Ok((_, RequestEvent::Head(head))) => MessageTraits {
-                is_idempotent: matches!(
-                    head.method,
-                    b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
-                ),
-                closes: head.framing.close,
-                requests_upgrade: head.fields().get("upgrade").is_some(),
-                // A request without a body does not wait.
-                expects_continue: (has_varying_body
-                    || head.framing.content_length.is_some_and(|n| n > 0))
-                    && head
-                        .fields()
-                        .get("expect")
-                        .is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue")),
-            },
-            _ => MessageTraits::default(),
+        let mut reader = RequestReader::new();
+        let Ok((_, RequestEvent::Head(head))) = reader.next(bytes) else {
+            return MessageTraits::default();
+        };
+        let has_body = has_varying_body || head.framing.content_length.is_some_and(|n| n > 0);
+        let expect = head.fields().get("expect");
+        let has_expect = expect.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+        MessageTraits {
+            is_idempotent: matches!(
+                head.method,
+                b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
+            ),
+            closes: head.framing.close,
+            requests_upgrade: head.fields().get("upgrade").is_some(),
+            // A request without a body does not wait.
+            expects_continue: has_body && has_expect,
         }
     }
 }
@@ -384,29 +391,33 @@ impl Draws {
         }
     }
 
-    /// Returns the values and random numbers of the request of `draw`: the same for each retry. A
-    /// new draw is made if `draw` is `NONE`.
+    /// Returns the values and the random generator for the request of `draw`. Both are the same for
+    /// each retry. If `draw` is `NONE`, draws the next request and sets `draw`.
     #[inline]
     fn values(&mut self, draw: &mut Draw) -> (RequestValues, Rng) {
         let index = if *draw == Draw::NONE {
+            let next = self.drawn;
             self.drawn += 1;
-            *draw = Draw((self.drawn - 1) as u32 | Draw::DRAWN);
-            self.drawn - 1
+            *draw = Draw(next as u32 | Draw::DRAWN);
+            next
         } else {
-            // The latest number with these bits: no request in flight is 2³¹ requests old.
+            // `draw` contains the lowest 31 bits of the index. No request in flight is 2³¹ requests
+            // old, so the latest index with these bits is the correct one.
             let last = self.drawn - 1;
-            last - (last.wrapping_sub(u64::from(draw.0)) & u64::from(!Draw::DRAWN))
+            let age = last.wrapping_sub(u64::from(draw.0)) & u64::from(!Draw::DRAWN);
+            last - age
         };
         let number = self.first_number + index * self.step;
-        // Mixed twice: otherwise the sequences of neighbouring requests would be shifted copies of
-        // each other.
+        // The seed is mixed twice. Otherwise the sequences of neighbouring requests would be
+        // shifted copies of each other.
         let mut mixer =
             Rng::new(self.seed.wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03)));
         let values = RequestValues { number, intended_ns: self.intended_ns, body_length: 0 };
         (values, Rng::new(mixer.next_u64()))
     }
 
-    /// Draws whether the next request belongs to a random sample of one in `every`; 0: never.
+    /// Draws whether the next request belongs to a random sample of one in `every` requests. If
+    /// `every` is 0, no request does.
     #[inline]
     pub(crate) fn is_sampled(&mut self, every: u64) -> bool {
         every == 1 || (every > 1 && self.rng.next_below(every) == 0)
@@ -485,7 +496,7 @@ fn render_stream<'a>(
                 scratch.value.clear();
                 value.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.value));
                 scratch.block.extend_from_slice(name);
-                // Without Huffman coding, which would cost CPU time per request.
+                // Huffman coding is not used, because it would cost CPU time per request.
                 hpack::put_int(7, 0, scratch.value.len(), &mut scratch.block);
                 scratch.block.extend_from_slice(&scratch.value);
                 field_bytes += name_bytes + scratch.value.len() as u32;
@@ -503,7 +514,7 @@ fn render(
     out: &mut Vec<u8>,
 ) {
     let (mut values, mut rng) = draws.values(draw);
-    // Moved out and back, so that its memory is reused.
+    // The buffer is moved out and back, so that its memory is reused.
     let mut rendered_body = std::mem::take(&mut draws.scratch);
     rendered_body.clear();
     out.clear();
@@ -519,7 +530,7 @@ fn render(
 struct RequestValues {
     number: u64,
     intended_ns: u64,
-    /// Set once the body is rendered.
+    /// Set after the body is rendered.
     body_length: usize,
 }
 

@@ -1,5 +1,5 @@
-//! The event loop that runs a worker on a driver, turn by turn. Workers and drivers have no loop of
-//! their own, so each can be tested alone.
+//! The event loop that runs a worker on a driver, turn by turn. Workers and drivers contain no
+//! loop, so each can be tested alone.
 
 use dyno_archive::interval::Interval;
 
@@ -10,11 +10,11 @@ use crate::{Driver, Instant, Worker, limits};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     No,
-    /// The measured window ends at this instant, the same for all workers. Requests in flight may
-    /// still end.
+    /// The measured window ends at this instant, the same for all workers. The workers still wait
+    /// for requests in flight.
     At(Instant),
-    /// As `At`, but requests in flight may end only within [`limits::CUT_DRAIN_NS`]. For
-    /// interactive use, where a user waits for the result.
+    /// Ends the window as `At` does, but waits for requests in flight only for
+    /// [`limits::CUT_DRAIN_NS`]. For interactive use, because a user waits for the result.
     Now(Instant),
 }
 
@@ -30,8 +30,9 @@ pub fn run<D: Driver>(
     worker.close(driver);
 }
 
-/// Runs a worker from its first connection to the end of its drain. Its connections stay open: some
-/// servers end threads or processes with a connection, and their counters would be lost.
+/// Runs a worker from its first connection to the end of its drain. Its connections stay open,
+/// because some servers end threads or processes with a connection, and their counters would be
+/// lost.
 ///
 /// Once all connections have been tried, each turn calls `begin` until it returns the instant at
 /// which the load begins, the same for all workers. `stop` receives the number of complete
@@ -70,8 +71,8 @@ pub fn run_until_drained<D: Driver>(
     worker.take_sealed().into_iter().for_each(&mut seal);
 }
 
-/// Waits briefly for bytes after the last response. A server that sends one response too many may
-/// show it only there.
+/// Waits briefly for bytes after the last response. A server that sends one response too many can
+/// send the extra response after the load.
 fn check_late_bytes<D: Driver>(worker: &mut Worker, driver: &mut D) {
     let Some(until) = worker.late_bytes_until() else { return };
     loop {
@@ -85,7 +86,7 @@ fn check_late_bytes<D: Driver>(worker: &mut Worker, driver: &mut D) {
     }
 }
 
-/// Runs one turn: hands over requests, waits, handles completions, and starts what is due.
+/// Runs one turn: hands over requests, waits, handles completions, and starts scheduled work.
 pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
     let wait = worker.wait();
     let turn = driver.turn(wait, &mut |conn, at| worker.on_handed_over(conn, at));
@@ -100,9 +101,9 @@ pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
             driver.flush(&mut |conn, at| worker.on_handed_over(conn, at));
         }
     }
-    // Requests that became due while completions were handled start now, not after the next wait. A
-    // closed loop has no due times, so the clock is not read again: a request that starts now
-    // starts no earlier than the last completion, which the recorder has already counted up to.
+    // Requests whose intended start came while completions were handled start now, not after the
+    // next wait. A closed loop has no schedule, so the clock is not read again. The last completion
+    // is the latest instant that the recorder knows, and its time must not go back.
     let now = if worker.has_schedule() { driver.now() } else { latest.max(turn.woke) };
     worker.run_due(now, driver);
 }

@@ -121,7 +121,8 @@ fn server_pause_is_silence_of_all_workers() {
     assert_eq!(pause.in_flight, 6);
 }
 
-/// Also with one connection, with pipelines, and at the end of the window.
+/// A pause of the server is one silence, with one or several connections, with pipelines, and at
+/// the end of the window.
 #[test]
 fn server_pause_is_silence_at_any_depth() {
     for (connections, pipeline, at_ms) in
@@ -178,7 +179,7 @@ fn slow_or_idle_load_has_no_silence() {
         silence::long_silences(&result.report.silences, result.report.window_ns)
     };
     assert_eq!(silences(&steady), []);
-    // Ten arrivals per second, each answered immediately.
+    // Ten arrivals per second, each with an immediate response.
     let idle = world::config(2, &Arrivals::Constant { rate: 10.0 }, 1);
     assert_eq!(silences(&sim::simulate(World::new(1, faulty(&[])), idle)), []);
 }
@@ -282,7 +283,8 @@ fn open_loop_opens_nothing_after_its_last_request() {
         let (world, config) = replaced_connections(Protocol::H1, rate, 1);
         let result = sim::simulate(world, WorkerConfig { total, ..config });
         assert_eq!(outcome_count(&result, Outcome::Ok), 20);
-        // Each earlier request was answered, and its connection replaced, before the next was due.
+        // Each earlier request had its response, and its connection was replaced, before the next
+        // request was intended.
         assert_eq!(result.report.connections.opened, 10 + 19, "{total:?} at {rate}");
     }
 }
@@ -301,7 +303,7 @@ fn open_loop_books_balance_when_reopening_fails() {
     );
 }
 
-/// Even if the server closes after every response.
+/// A pipelined load ends even if the server closes after every response.
 #[test]
 fn pipeline_ends_if_server_closes_after_each_response() {
     let result = sim::simulate(
@@ -356,8 +358,8 @@ fn unsent_request_moves_to_next_connection() {
     }
 }
 
-/// The server answers the first request and then stops reading. The second request never leaves,
-/// and its time-out counts from when it was queued.
+/// The server responds to the first request and then stops reading. The second request never
+/// leaves, and its time-out begins when it was queued.
 #[test]
 fn unsent_request_times_out() {
     let mut model = faulty(&[]);
@@ -370,7 +372,7 @@ fn unsent_request_times_out() {
         (outcome_count(&result, Outcome::Ok), outcome_count(&result, Outcome::Timeout)),
         (10, 10)
     );
-    // Bytes that never left do not count as sent.
+    // Bytes that never left are not included in the sent bytes.
     assert_eq!(sent_bytes(&result), 10 * POST.len() as u64);
     assert!(result.report.books.balance(), "{:?}", result.report.books);
     let waits = ages(&result, Outcome::Timeout);
@@ -422,8 +424,8 @@ fn retried_request_has_same_body() {
     assert_eq!(BTreeSet::from_iter(numbers), BTreeSet::from_iter(0..2000));
 }
 
-/// No response ever comes, and nothing is due for hours. A stop is still noticed, and the drain is
-/// short.
+/// No response ever comes, and the next arrival is hours away. The worker still notices a stop, and
+/// the drain is short.
 #[test]
 fn stopped_load_ends_soon_with_requests_in_flight() {
     const HOUR: u64 = 3600 * SECOND;
@@ -446,7 +448,7 @@ fn stopped_load_ends_soon_with_requests_in_flight() {
     assert!(world::relative_error(at_end(&result).max(), longest as f64) < 0.002, "{longest} ns");
 }
 
-/// Also if the window is over and the load is in its drain.
+/// A stop also ends the drain early.
 #[test]
 fn stop_shortens_drain() {
     const HOUR: u64 = 3600 * SECOND;

@@ -41,9 +41,9 @@ fn ping() -> Vec<u8> {
 /// Model of when the kernel takes queued bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernel {
-    /// All of them, this many turns after the hand-over.
+    /// The kernel takes all bytes, this many turns after the hand-over.
     After(u32),
-    /// Only the first bytes of a connection, up to this number.
+    /// The kernel takes only this many first bytes of a connection.
     Only(u64),
 }
 
@@ -63,7 +63,7 @@ impl AfterSend {
         later.front().map_or(u64::MAX, |(at, _)| *at)
     }
 
-    /// Removes and returns the further output that is due at `now`.
+    /// Removes and returns the further output that is scheduled until `now`.
     fn take_due(&mut self, now: u64) -> Vec<u8> {
         let is_due = self.next_ns() <= now;
         let AfterSend::SendLater(later) = self else { return Vec::new() };
@@ -148,7 +148,7 @@ impl Driver for ScriptedServer {
         QueuedBytes { taken: connection.taken, waiting: connection.queued - connection.taken }
     }
 
-    fn sent_bytes(&self) -> u64 {
+    fn taken_bytes(&self) -> u64 {
         0
     }
 
@@ -270,7 +270,8 @@ fn run_with(driver: &mut ScriptedServer, config: WorkerConfig) -> WorkerReport {
     report
 }
 
-const FLOOD: &str = "control frames flood in while their answers wait unread (RFC 9113 §10.5)";
+const FLOOD: &str = "too many control frames came while the server did not read the replies (RFC \
+                     9113 §10.5)";
 /// GOAWAY with ENHANCE_YOUR_CALM.
 const CALM: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11];
 
@@ -396,6 +397,7 @@ fn server_with_pings_and_no_streams_refuses_all() {
     // The first connection is given up before a request is assigned to it, and each of the others
     // with one request.
     assert_eq!(report.connection_failures["stream_refused"], 4);
+    assert_eq!(report.http2.unwrap().streams_granted, Some(0));
     assert!((4 * SECOND..5 * SECOND).contains(&driver.now), "{}", driver.now);
 }
 
@@ -406,7 +408,7 @@ fn server_allowing_streams_briefly_refuses_all() {
     assert_eq!(outcomes(&run_all(&mut driver, 3)), [("stream_refused", 3)]);
 }
 
-/// No stream is due while the server allows none.
+/// A connection is not closed while the server temporarily allows no streams.
 #[test]
 fn temporary_stream_ban_keeps_connection() {
     let [one, no_streams] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
@@ -432,6 +434,7 @@ fn temporary_stream_ban_keeps_connection() {
             "{:?}",
             report.books
         );
+        assert_eq!(report.http2.unwrap().streams_granted, Some(1), "the ban was temporary");
     }
 }
 

@@ -36,7 +36,8 @@ fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> 
     }
 }
 
-/// The same in a closed loop with a total number of requests, all in the measured window.
+/// Returns the configuration of a closed loop with a total number of requests, all in the measured
+/// window.
 fn closed_loop(connections: u32, streams: u32, total: u64) -> WorkerConfig {
     let mut config = config(connections, streams, &Arrivals::Closed, 1);
     config.total = Some(total);
@@ -399,7 +400,7 @@ fn connection_with_immediate_go_away_is_reopened() {
     assert!((120..170).contains(&opened), "{opened}");
 }
 
-/// GOAWAY on every connection counts as a failed try: the ninth is the last.
+/// GOAWAY on every connection is a failed try. The ninth try is the last.
 #[test]
 fn go_away_on_every_try_ends_as_refused() {
     let model = ServerModel { turn_away: 1.0, ..fixed(MS) };

@@ -58,7 +58,7 @@ fn page_time_follows_connection_rounds() {
     let books = result.report.books;
     assert!(books.balance());
     assert_eq!((books.failed, books.in_flight_at_end), (0, 0));
-    // Every document and every resource is a request of its own.
+    // Every document and every resource is a separate request.
     assert_eq!(result.truth.requests, books.completed + carried(&result));
 }
 

@@ -41,7 +41,8 @@ fn assert_record_until(
     assert_record_text(name, &record_text(&run_observed(SimDriver::new(world), config, stop)));
 }
 
-/// The same over TLS, without byte counts: the length of signatures is random.
+/// Asserts that the record of a load over TLS equals the stored record. Byte counts are not
+/// compared, because the length of signatures is random.
 fn assert_tls_record(name: &str, driver: TlsDriver, config: WorkerConfig) {
     let text = record_text(&run_observed(driver, config, |_, _| Stop::No));
     let is_stable = |line: &&str| !line.contains("bytes");

@@ -73,7 +73,8 @@ proptest! {
     }
 }
 
-/// A thread that wakes in a foreign slice and waits for the CPU does not delay its own load.
+/// A thread that wakes in the slice of another load and waits for the CPU does not delay its own
+/// load.
 #[test]
 fn cpu_wait_counts_only_in_own_slices() {
     let config = config(0, 5, 1);

@@ -128,8 +128,8 @@ fn cpu_loss_in_closed_loop_shows_wake_lag() {
     }
 }
 
-/// The part of a stop after the start of the window counts in the window, even if the stop began in
-/// the warm-up.
+/// The part of a stop after the start of the window belongs to the window, even if the stop began
+/// in the warm-up.
 #[test]
 fn cpu_loss_across_window_start_counts_in_window() {
     for arrivals in [Arrivals::Closed, Arrivals::Constant { rate: 300.0 }] {
@@ -181,7 +181,8 @@ fn pipeline_is_refilled_when_half_is_free() {
     assert_eq!(count_outcomes(&result, &[Phase::Measured]).get(Outcome::Ok), 1999);
 }
 
-/// Arrivals that become due while the worker sleeps through the end of the window belong to it.
+/// Arrivals that are intended while the worker sleeps through the end of the window belong to the
+/// window.
 #[test]
 fn arrivals_due_at_window_end_are_all_counted() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: 1000 }, Queue::PerConnection);
@@ -209,6 +210,21 @@ fn ramp_opens_connections_one_by_one() {
     let ok = count_outcomes(&result, &[Phase::Measured]).get(Outcome::Ok) as f64;
     assert!((ok - expected).abs() < 15.0, "{ok}, expected {expected}");
     assert_eq!(result.report.connections.opened, 10);
+}
+
+/// The drain ends with the connections of the load, which stay open until the last sample.
+#[test]
+fn drain_reports_open_connections() {
+    for (arrivals, total) in
+        [(Arrivals::Closed, Some(100)), (Arrivals::Constant { rate: 1e3 }, None)]
+    {
+        let model = ServerModel::new(ServiceTime::Fixed { ns: 30 * MS }, Queue::PerConnection);
+        let mut config = config(10, &arrivals, 1);
+        config.total = total;
+        let result = sim::simulate(World::new(1, model), config);
+        let last = result.intervals.last().unwrap();
+        assert_eq!((last.phase, last.connections_open), (Phase::Drain, 10), "{arrivals:?}");
+    }
 }
 
 /// A ramp opens each connection once without a request. Later tries carry requests, which fail with

@@ -1,5 +1,6 @@
 //! Builds the environment of the programs that dyno starts, so that all users of a suite measure
-//! the same. Only variables that are named here, by a subject or by a suite are passed on.
+//! the same. A program inherits only the variables that are named in this file, by a subject or by
+//! a suite.
 //!
 //! Also redacts secrets in records of these variables.
 
@@ -123,14 +124,14 @@ impl Inherit {
     /// Parses a name with or without a `*` at its end.
     ///
     /// # Errors
-    /// The text is not a name; with a hint.
+    /// The text is not a name. The error has a hint.
     pub fn parse(text: &str) -> Result<Inherit, String> {
         let name = text.strip_suffix('*').unwrap_or(text);
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(is_name) {
             return Err(format!(
                 "{text:?} is not the name of an environment variable\nhint: write it like \
-                 \"JAVA_HOME\", or \"AWS_*\" for all with that prefix"
+                 \"JAVA_HOME\", or \"AWS_*\" for all variables with that prefix"
             ));
         }
         Ok(Inherit(text.into()))
@@ -149,7 +150,8 @@ impl Inherit {
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(format!(
-            "{name:?}: the name of a variable must not be empty or contain `=` or a NUL"
+            "{name:?}: the name of a variable must not be empty, and must not contain `=` or a NUL \
+             character"
         ));
     }
     Ok(())
@@ -171,7 +173,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 pub struct DynoVariables(Vec<(String, OsString)>);
 
 impl DynoVariables {
-    /// Reads the variables of this process, except those whose names are not UTF-8.
+    /// Reads the variables of this process, except variables whose names are not UTF-8.
     #[must_use]
     pub fn read() -> DynoVariables {
         DynoVariables::new(std::env::vars_os())
@@ -188,26 +190,34 @@ impl DynoVariables {
 pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
-    /// Environment of a server: the variables of `ALWAYS` and of `inherit`. Temporary files go into
-    /// the folder `temporary`.
+    /// Returns the environment of a server: the variables of `ALWAYS` and of `inherit`. Temporary
+    /// files go into the folder `temporary`.
     #[must_use]
-    pub fn for_server(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
+    pub fn for_server(
+        own_variables: &DynoVariables,
+        inherit: &[Inherit],
+        temporary: &Path,
+    ) -> Environment {
         let mut environment = Environment::default();
         environment.set("PATH", USUAL_PATH);
         environment.set("HOME", temporary);
-        environment.inherit(ours, ALWAYS);
+        environment.inherit(own_variables, ALWAYS);
         environment.set("LANG", LANGUAGE);
         environment.set("TMPDIR", temporary);
-        environment.inherit(ours, inherit.iter().map(Inherit::as_str));
+        environment.inherit(own_variables, inherit.iter().map(Inherit::as_str));
         environment
     }
 
-    /// Environment of a build or of a query of a tool: the environment of a server, and
+    /// Returns the environment of a build or of a query of a tool: the environment of a server, and
     /// [`TOOLCHAINS`].
     #[must_use]
-    pub fn for_tool(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
-        let mut environment = Environment::for_server(ours, inherit, temporary);
-        environment.inherit(ours, TOOLCHAINS);
+    pub fn for_tool(
+        own_variables: &DynoVariables,
+        inherit: &[Inherit],
+        temporary: &Path,
+    ) -> Environment {
+        let mut environment = Environment::for_server(own_variables, inherit, temporary);
+        environment.inherit(own_variables, TOOLCHAINS);
         environment
     }
 
@@ -225,9 +235,13 @@ impl Environment {
         self.0.insert(name.into(), value.as_ref().into());
     }
 
-    fn inherit<'a>(&mut self, ours: &DynoVariables, patterns: impl IntoIterator<Item = &'a str>) {
+    fn inherit<'a>(
+        &mut self,
+        own_variables: &DynoVariables,
+        patterns: impl IntoIterator<Item = &'a str>,
+    ) {
         for pattern in patterns {
-            let matching = ours.0.iter().filter(|(name, _)| matches(pattern, name));
+            let matching = own_variables.0.iter().filter(|(name, _)| matches(pattern, name));
             matching.for_each(|(name, value)| self.set(name, value));
         }
     }
@@ -246,16 +260,16 @@ impl Environment {
         self.0.iter().map(record).collect()
     }
 
-    /// Values that no record of the program's output may hold.
+    /// Returns the secret values, which are erased from records of the program's output.
     #[must_use]
     pub fn secret_values(&self) -> SecretValues {
         SecretValues::from_variables(self.0.iter().map(|(name, value)| (&**name, &**value)))
     }
 
-    /// Variables for the key of a build, which identifies its artefact: all but `PLACES`. Secrets
-    /// are redacted, because a new token does not change the artefact. A value that may be a secret
-    /// is replaced by its hash: `GRADLE_OPTS`, for example, may hold a proxy's password, but always
-    /// affects the build.
+    /// Returns the variables for the key of a build, which identifies its artefact: all variables
+    /// except `PLACES`. Secrets are redacted, because a new token does not change the artefact. A
+    /// value that may be a secret is replaced by its hash, because the value may also affect the
+    /// build: `GRADLE_OPTS`, for example, may contain a proxy's password among other options.
     #[must_use]
     pub fn key_variables(&self) -> BTreeMap<String, String> {
         let relevant = self.relevant_variables();
@@ -283,7 +297,7 @@ const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 enum Redaction {
     /// The variable's name marks a secret.
     Secret,
-    /// The value may be a secret, or contain one among other things.
+    /// The value may be a secret, or contain a secret among other things.
     Perhaps,
 }
 
@@ -296,7 +310,7 @@ impl Redaction {
     }
 }
 
-/// Form of a value in records.
+/// Returns the form of a value in records.
 #[must_use]
 pub fn recorded_value(name: &str, value: &str) -> String {
     match Redaction::from_variable(name, value) {
@@ -305,7 +319,7 @@ pub fn recorded_value(name: &str, value: &str) -> String {
     }
 }
 
-/// Form of a value in the key of a build.
+/// Returns the form of a value in the key of a build.
 fn key_value(name: &str, value: &str) -> String {
     match Redaction::from_variable(name, value) {
         Some(Redaction::Perhaps) => {
@@ -320,13 +334,13 @@ fn key_value(name: &str, value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ours(variables: &[(&str, &str)]) -> DynoVariables {
+    fn own_variables(variables: &[(&str, &str)]) -> DynoVariables {
         DynoVariables::new(variables.iter().map(|(name, value)| (name.into(), value.into())))
     }
 
     #[test]
     fn only_named_variables_are_passed_on() {
-        let ours = ours(&[
+        let own_variables = own_variables(&[
             ("PATH", "/bin"),
             ("HOME", "/home/me"),
             ("LANG", "de_DE"),
@@ -342,11 +356,11 @@ mod tests {
         ]);
         let work = Path::new("/work");
         let names = |e: &Environment| e.to_record().into_keys().collect::<Vec<_>>().join(" ");
-        let server = Environment::for_server(&ours, &[], work);
+        let server = Environment::for_server(&own_variables, &[], work);
         assert_eq!(names(&server), "HOME LANG PATH TMPDIR");
         assert_eq!(server.to_record()["LANG"], "C.UTF-8");
         assert_eq!(server.to_record()["TMPDIR"], "/work");
-        let tool = Environment::for_tool(&ours, &[], work);
+        let tool = Environment::for_tool(&own_variables, &[], work);
         assert_eq!(
             names(&tool),
             "CARGO_HOME HOME LANG PATH SSH_AUTH_SOCK TMPDIR npm_config_registry"
@@ -354,7 +368,7 @@ mod tests {
         let inherit =
             ["GOMAXPROCS", "AWS_*", "RUSTFLAGS"].map(|name| Inherit::parse(name).unwrap());
         assert_eq!(
-            names(&Environment::for_server(&ours, &inherit, work)),
+            names(&Environment::for_server(&own_variables, &inherit, work)),
             "AWS_REGION GOMAXPROCS HOME LANG PATH RUSTFLAGS TMPDIR"
         );
         let key_names: Vec<_> = tool.key_variables().into_keys().collect();

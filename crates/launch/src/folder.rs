@@ -21,14 +21,14 @@ use crate::lock;
 /// guard before it exists. The guard removes it if dyno does not.
 ///
 /// # Errors
-/// It cannot be created.
+/// The folder cannot be created.
 pub fn make(kind: &str, guard: &Guard) -> io::Result<PathBuf> {
     make_in(&std::env::temp_dir(), kind, guard)
 }
 
-/// Creates such a folder in `base`.
+/// Creates a folder as [`make`] does, but in `base`.
 pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
-    // Absolute, because the guard has another working folder than dyno.
+    // The path must be absolute, because the guard has another working folder than dyno.
     let base = std::path::absolute(base)?;
     let prefix = format!("dyno-{}-{kind}-", std::process::id());
     let named = |e: io::Error| {
@@ -51,7 +51,7 @@ pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
 const RANDOM_CHARS: usize = 12;
 
 /// Removes the temporary folders of dyno processes of this user that were killed together with
-/// their guards. Some contain a private key.
+/// their guards. Some of these folders contain a private key.
 pub(crate) fn sweep(base: &Path) {
     let entries = std::fs::read_dir(base).into_iter().flatten().filter_map(Result::ok);
     for entry in entries {
@@ -59,18 +59,18 @@ pub(crate) fn sweep(base: &Path) {
         // `DirEntry::metadata` does not follow links.
         let is_ours = entry.metadata().is_ok_and(|entry| entry.is_dir() && entry.uid() == user());
         if is_ours && let Some(_lock) = lock::seize(owner, &entry.path()) {
-            // After a failure the next run tries again.
+            // After a failure, the next run tries again.
             let _ = remove(&entry.path());
         }
     }
 }
 
-/// Removes a folder that dyno created, with all that is in it. Servers and builds may have mounted
-/// other folders below it. They are unmounted first, because their files are not dyno's. If a
-/// link has replaced the folder, only the link is removed.
+/// Removes a folder that dyno created, with all its content. Servers and builds may have mounted
+/// other folders below the folder. These are unmounted first, because their files must not be
+/// removed. If a link has replaced the folder, only the link is removed.
 ///
 /// # Errors
-/// Something is still mounted below it, or a file cannot be removed.
+/// A folder is still mounted below the folder, or a file cannot be removed.
 pub fn remove(folder: &Path) -> io::Result<()> {
     if std::fs::symlink_metadata(folder)?.is_symlink() {
         return std::fs::remove_file(folder);
@@ -85,7 +85,8 @@ pub fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Unmounts everything at or below a folder, so that removing it leaves the mounted files alone.
+/// Unmounts everything at or below a folder, so that removing the folder does not remove the
+/// mounted files.
 ///
 /// # Errors
 /// Something cannot be unmounted.
@@ -94,22 +95,23 @@ pub fn unmount_below(folder: &Path) -> io::Result<()> {
     loop {
         let points = mounts_below(&real)?;
         let Some(last) = points.last() else { return Ok(()) };
-        // A shared mount has peers, such as the /dev of which it is a recursive copy. Without this,
-        // what is unmounted below it would be unmounted below its peers, too.
+        // A mount may share the mounts below it with its peers, such as the /dev of which it is a
+        // recursive copy. If they stayed shared, unmounting them here would unmount them for the
+        // peers as well.
         for point in &points {
-            crate::sys::make_private(point)
+            crate::sys::detach_from_peers(point)
                 .or_else(ignore_gone)
                 .map_err(|e| unmount_error(point, &e))?;
         }
-        // What was mounted last is unmounted first: other mounts may be below or under it. One at a
-        // time, because the mount under it may be shared as well.
+        // The last mount is unmounted first, because other mounts may be below or under it. Only
+        // one is unmounted per pass, because the mount under it may be shared as well.
         if !points.iter().rev().any(|point| crate::sys::unmount(point).is_ok()) {
             return Err(unmount_error(last, &io::ErrorKind::ResourceBusy.into()));
         }
     }
 }
 
-/// Ignores that nothing is mounted at a path any more.
+/// Ignores the error that nothing is mounted at a path any more.
 fn ignore_gone(error: io::Error) -> io::Result<()> {
     let is_gone = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT | libc::ENOTDIR));
     if is_gone { Ok(()) } else { Err(error) }
@@ -119,13 +121,13 @@ fn unmount_error(point: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: cannot be unmounted: {error}", point.display()))
 }
 
-/// Makes all folders below a folder writable for this user, and the folder itself. Some programs
-/// write-protect their caches, such as Go its modules.
+/// Makes a folder and all folders below it writable for this user. Some programs write-protect
+/// their caches: Go, for example, its modules.
 fn make_writable(folder: &Path) {
     // A folder of another user cannot be changed. Removing it then fails, with a reason.
     let _ = std::fs::set_permissions(folder, Permissions::from_mode(0o700));
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    // The type of a link is not that of its target.
+    // A link to a folder is not a folder.
     let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     entries.filter(is_folder).for_each(|entry| make_writable(&entry.path()));
 }
@@ -163,16 +165,18 @@ pub(crate) fn is_random_part(text: &str) -> bool {
     text.len() == RANDOM_CHARS && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// Creates a permanent folder with its missing parents. Programs that are built there are run
-/// later, so the folder must belong to this user, and no other user can write to it.
+/// Creates a permanent folder with its missing parents. Programs that are built in the folder are
+/// run later, so the folder must belong to this user, and other users must not be able to write to
+/// it.
 ///
 /// # Errors
-/// It cannot be created, or belongs to another user.
+/// The folder cannot be created, belongs to another user, or is writable for other users.
 pub fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let refuse = |problem: &str| {
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it {problem}")))
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("the folder {problem}")))
     };
+    // Another user may have created an entry of a world-writable folder.
     for part in [Some(folder), folder.parent()]
         .into_iter()
         .flatten()
@@ -180,14 +184,16 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     {
         let metadata = std::fs::symlink_metadata(part)?;
         if metadata.is_symlink() {
-            return refuse("is a link in a world-writable folder");
+            return refuse("is a symbolic link in a folder that all users can write to");
         }
         if ![user(), 0].contains(&metadata.uid()) {
-            return refuse("is in a world-writable folder and belongs to another user");
+            return refuse(
+                "belongs to another user, and is in a folder that all users can write to",
+            );
         }
     }
     if is_shared(Some(folder)) {
-        return refuse("is world-writable");
+        return refuse("can be written to by all users");
     }
     Ok(())
 }
@@ -197,7 +203,7 @@ fn is_shared(folder: Option<&Path>) -> bool {
     folder.and_then(|f| std::fs::metadata(f).ok()).is_some_and(|m| m.mode() & 0o002 != 0)
 }
 
-/// User ID that dyno runs as.
+/// Returns the user ID that dyno runs as.
 #[must_use]
 pub fn user() -> u32 {
     crate::sys::user()
@@ -227,7 +233,8 @@ pub enum ExistingFile {
 /// link, the link itself is replaced. The umask decides on the permissions.
 ///
 /// # Errors
-/// The file cannot be written, or an old one must be kept. In both cases nothing has changed.
+/// The file cannot be written, or an old file exists and must not be replaced. In both cases
+/// nothing has changed.
 pub fn write_whole(path: &Path, bytes: &[u8], existing: ExistingFile) -> io::Result<()> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -253,54 +260,55 @@ pub fn resolve_within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
     if path.starts_with(&root) { Ok(path) } else { Err(outside_error(name, &path)) }
 }
 
-/// Reads the file of this name in `folder`. `max_bytes`: its largest size, bytes.
+/// Reads the file of this name in `folder`. `max_bytes`: largest allowed size of the file, bytes.
 ///
 /// # Errors
-/// The file cannot be read, is longer, is not a regular file, or a link leads out of the folder. A
-/// pipe would block, and a device never ends.
+/// The file cannot be read, is longer than `max_bytes`, is not a regular file, or a link leads out
+/// of the folder. Reading a pipe would block, and reading a device may never end.
 pub fn read_in_folder(name: &Path, folder: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let path = resolve_within(name, folder)?;
     read_file(&open_path(&path)?, name, max_bytes)
 }
 
-/// Reads a file, following links. `max_bytes`: its largest size, bytes.
+/// Reads a file, following links. `max_bytes`: largest allowed size of the file, bytes.
 ///
 /// # Errors
-/// The file cannot be read, is longer, or is not a regular file.
+/// The file cannot be read, is longer than `max_bytes`, or is not a regular file.
 pub fn read_regular(path: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     read_file(&open_path(path)?, path, max_bytes)
 }
 
-/// Reads the file of this name in `folder` without following any link. `max_bytes`: its largest
-/// size, bytes.
+/// Reads the file of this name in `folder` without following any link. `max_bytes`: largest allowed
+/// size of the file, bytes.
 ///
 /// # Errors
-/// The file cannot be read, is longer, is not a regular file, or its path contains a link or `..`.
+/// The file cannot be read, is longer than `max_bytes`, is not a regular file, or its path contains
+/// a link or `..`.
 pub fn read_without_links(name: &Path, folder: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let is_plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
     if name.as_os_str().is_empty() || !name.components().all(|part| is_plain(&part)) {
-        return Err(refused_error(name, "must be the name of a file in its folder or below"));
+        return Err(refused_error(name, "must be the path of a file in the folder, without `..`"));
     }
     let mut opened =
         File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(folder)?;
     for part in name.components() {
-        // Each part is opened relative to the folder before it, so that another process cannot
-        // replace a folder by a link meanwhile.
+        // Each part is opened relative to the opened folder before it. Another process can thus not
+        // replace a folder of the path by a link between the check and the read.
         let path = descriptor(&opened).join(part);
         opened =
             File::options().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)?;
         if opened.metadata()?.is_symlink() {
             return Err(refused_error(
                 name,
-                "is a link, or is reached through one\nhint: put the file itself there",
+                "is a link, or its path contains a link\nhint: replace the link by the file itself",
             ));
         }
     }
     read_file(&opened, name, max_bytes)
 }
 
-/// Reads the file of a path descriptor (O_PATH). Pipes and devices are never opened: opening alone
-/// may block or have effects.
+/// Reads the file of a path descriptor (O_PATH). Pipes and devices are never opened, because
+/// opening alone may block or have effects.
 fn read_file(opened: &File, name: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let metadata = opened.metadata()?;
     if !metadata.is_file() {
@@ -309,14 +317,15 @@ fn read_file(opened: &File, name: &Path, max_bytes: usize) -> io::Result<Vec<u8>
     if metadata.len() > max_bytes as u64 {
         return Err(refused_error(
             name,
-            &format!("has {} bytes, more than {max_bytes}", metadata.len()),
+            &format!("has {} bytes, more than the limit of {max_bytes}", metadata.len()),
         ));
     }
     let mut bytes = Vec::new();
     File::open(descriptor(opened))?.take(max_bytes as u64 + 1).read_to_end(&mut bytes)?;
-    // Files of /proc have no length, and others may grow.
+    // The length may be wrong: files of /proc report none, and other files may grow while they are
+    // read.
     if bytes.len() > max_bytes {
-        return Err(refused_error(name, &format!("has more than {max_bytes} bytes")));
+        return Err(refused_error(name, &format!("has more bytes than the limit of {max_bytes}")));
     }
     Ok(bytes)
 }
@@ -334,11 +343,12 @@ fn refused_error(name: &Path, reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {reason}", name.display()))
 }
 
-/// Error for a link that leads out of its folder.
+/// Returns the error for a link that leads out of its folder.
 #[must_use]
 pub fn outside_error(name: &Path, to: &Path) -> io::Error {
     let message = format!(
-        "{}: is a link that leads out of its folder, to {}\nhint: copy its target",
+        "{}: is a link that leads out of its folder, to {}\nhint: replace the link by a copy of \
+         its target",
         name.display(),
         to.display()
     );
@@ -490,12 +500,14 @@ mod tests {
         make_private(&cache).unwrap();
         assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
         fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(make_private(&cache).unwrap_err().to_string().contains("world-writable"));
+        assert!(make_private(&cache).unwrap_err().to_string().ends_with("by all users"));
         let shared = root.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
         symlink(root.path().join("a"), shared.join("link")).unwrap();
-        assert!(make_private(&shared.join("link/c")).unwrap_err().to_string().contains("a link"));
+        assert!(
+            make_private(&shared.join("link/c")).unwrap_err().to_string().contains("link in a")
+        );
     }
 
     #[test]
@@ -527,7 +539,7 @@ mod tests {
         assert_eq!(read("sub/a").unwrap(), b"1");
         assert_eq!(read("link").unwrap(), b"1");
         std::fs::write(folder.join("long"), "12").unwrap();
-        assert!(read("long").unwrap_err().contains("has 2 bytes, more than 1"));
+        assert!(read("long").unwrap_err().contains("has 2 bytes, more than the limit of 1"));
         assert!(read("out").unwrap_err().contains("leads out of its folder"));
         for odd in ["pipe", "sub"] {
             assert!(read(odd).unwrap_err().contains("is not a regular file"), "{odd}");
@@ -551,14 +563,14 @@ mod tests {
         assert_eq!(read("sub/a").unwrap(), b"1");
         for (odd, reason) in [
             ("link", "is a link"),
-            ("linked/a", "is reached through one"),
+            ("linked/a", "its path contains a link"),
             ("device", "is a link"),
             ("pipe", "is not a regular file"),
             ("sub", "is not a regular file"),
-            ("long", "has 2 bytes, more than 1"),
-            ("sub/../long", "must be the name"),
-            ("/dev/null", "must be the name"),
-            ("", "must be the name"),
+            ("long", "has 2 bytes, more than the limit of 1"),
+            ("sub/../long", "must be the path"),
+            ("/dev/null", "must be the path"),
+            ("", "must be the path"),
             ("absent", "No such file"),
         ] {
             let error = read(odd).unwrap_err();
@@ -572,7 +584,7 @@ mod tests {
             read("/proc/self", "status")
                 .unwrap_err()
                 .to_string()
-                .contains("has more than 10 bytes")
+                .contains("has more bytes than the limit of 10")
         );
     }
 

@@ -1,9 +1,9 @@
-//! Starts the guard and tells it what dyno has started. The guard is a small process that outlives
-//! dyno for a moment. If dyno is killed or crashes, the guard ends the remaining processes and
-//! removes their control groups and folders ([`crate::guard_process`]).
+//! Starts the guard, and registers with it what dyno has started. The guard is a small process that
+//! ends shortly after dyno. If dyno is killed or crashes, the guard ends the remaining processes
+//! and removes their control groups and folders ([`crate::guard_process`]).
 //!
 //! Messages on the guard's standard input register (`+session 17`) and unregister (`-group /sys/…`)
-//! things. Each ends with a NUL, which no path contains. The input ends when dyno ends.
+//! things. Each message ends with a NUL, which no path contains. The input ends when dyno ends.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -110,9 +110,9 @@ impl Guard {
         let mut message = format!("{sign}{kind} ").into_bytes();
         message.extend(thing.as_ref().as_bytes());
         message.push(END);
-        let mut guard = self.process.lock().expect("no holder panics");
+        let mut guard = self.process.lock().expect("no holder of the lock should panic");
         if let Some(stdin) = &mut guard.stdin {
-            // Fails if the guard was killed. dyno itself does not depend on it.
+            // The write fails if the guard was killed. dyno itself does not depend on the guard.
             let _ = stdin.write_all(&message);
         }
     }
@@ -140,7 +140,7 @@ impl Drop for GuardProcess {
     }
 }
 
-/// Reads messages until the input ends. Returns the things that are registered then.
+/// Reads messages until the input ends. Returns the things that are registered at its end.
 pub(crate) fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
     let mut watched = BTreeSet::new();
     for message in input.split(END).map_while(Result::ok) {
@@ -183,14 +183,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn messages_carry_paths_with_any_bytes() {
+    fn message_with_any_path_is_parsed() {
         let (guard, record) = Guard::with_record();
-        let odd = OsStr::from_bytes(b"/tmp/a b\n+folder /home/\xFF");
-        guard.watch_folder(Path::new(odd));
+        let unusual_path = OsStr::from_bytes(b"/tmp/a b\n+folder /home/\xFF");
+        guard.watch_folder(Path::new(unusual_path));
         guard.watch_folder(Path::new("/tmp/x"));
         guard.watch_session(17);
         guard.forget_folder(Path::new("/tmp/x"));
         let watched: Vec<_> = record.watched_entries().into_iter().collect();
-        assert_eq!(watched, [[b"folder ", odd.as_bytes()].concat(), b"session 17".to_vec()]);
+        assert_eq!(
+            watched,
+            [[b"folder ", unusual_path.as_bytes()].concat(), b"session 17".to_vec()]
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Starts and stops programs with their control groups, networks and folders. It is the only crate
-//! that does, so that no process, group or file remains after a run.
+//! Starts and stops programs with their control groups, networks and folders. No other crate starts
+//! or stops programs, so that one place ensures that no process, group or file remains after a run.
 //!
 //! Programs are servers under test ([`process`]), builds and queries of tools ([`tool`]). The
 //! [`guard`] ends the remaining processes if dyno itself is killed.

@@ -1,5 +1,6 @@
-//! Locks folders (flock(2)), which shows other dyno processes that a folder's owner is running. A
-//! PID would not show it, because each container numbers its processes from 1.
+//! Locks folders (flock(2)). A lock shows other dyno processes that the owner of a folder is
+//! running. The owner's PID would not show this, because each container numbers its processes from
+//! 1.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -10,20 +11,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dyno_observer::proc::Stat;
 
-/// Folders that this process holds.
+/// Folders that this process has locked.
 static HELD: Mutex<BTreeMap<PathBuf, Lock>> = Mutex::new(BTreeMap::new());
 
 fn held_locks() -> MutexGuard<'static, BTreeMap<PathBuf, Lock>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Holds a folder until [`release`], or until this process ends.
+/// Locks a folder until [`release`], or until this process ends.
 ///
 /// # Errors
-/// Another dyno process is removing it at this moment. A file system without locks is not an error.
+/// Another dyno process is removing the folder at this moment. A file system without locks is not
+/// an error.
 pub(crate) fn hold(folder: &Path) -> io::Result<()> {
-    let removed_error =
-        || io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is swept", folder.display()));
+    let removed_error = || {
+        io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!("{}: another dyno process is removing this folder", folder.display()),
+        )
+    };
     let file = open(folder)?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => return Err(removed_error()),
@@ -44,14 +50,14 @@ pub(crate) fn hold(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A lock that is held until this is dropped.
+/// A lock of a folder, which is released when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is being started may have a copy of the descriptor
-        // until its exec.
+        // Closing the file is not enough, because a child that is being started may have a copy of
+        // the descriptor until its exec.
         let _ = self.0.unlock();
     }
 }
@@ -61,8 +67,8 @@ pub(crate) fn release(folder: &Path) {
     held_locks().remove(folder);
 }
 
-/// Takes over a folder whose owner, the dyno process with PID `owner`, has ended. The lock keeps
-/// other dyno processes from taking it over. `None`: the owner may be running.
+/// Takes over a folder whose owner, the dyno process with PID `owner`, has ended. The lock prevents
+/// other dyno processes from taking over the folder. `None`: the owner may be running.
 pub(crate) fn seize(owner: u32, folder: &Path) -> Option<Lock> {
     let file = open(folder).ok()?;
     file.try_lock().ok()?;
@@ -75,11 +81,16 @@ pub(crate) fn is_owned_by_another(owner: u32, folder: &Path) -> bool {
     !held_locks().contains_key(folder) && seize(owner, folder).is_none()
 }
 
-/// Whether no other dyno process here has this PID. Versions of dyno older than the locks hold
-/// none, and are recognized by their PIDs only.
+/// Whether no other dyno process in this PID namespace has this PID. Old versions of dyno take no
+/// locks, and are recognized only by their PIDs.
 fn is_gone(pid: u32) -> bool {
-    pid == std::process::id()
-        || Stat::read(pid).is_none_or(|stat| stat.is_dead() || !stat.name.starts_with("dyno"))
+    if pid == std::process::id() {
+        return true;
+    }
+    match Stat::read(pid) {
+        Some(stat) => stat.is_dead() || !stat.name.starts_with("dyno"),
+        None => true,
+    }
 }
 
 fn open(folder: &Path) -> io::Result<File> {

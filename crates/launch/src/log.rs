@@ -1,10 +1,11 @@
 //! Stores the output of a program in a file of bounded length, and reads its last lines.
 //!
-//! The output goes to a file and not to a pipe: if dyno did not read a pipe fast enough, the server
-//! would wait for it in the middle of a request. Writing to a file costs the server the usual cost
-//! of logging. dyno checks the length at intervals and truncates a file that is too long, which
-//! takes less than a millisecond.
+//! The output goes to a file, not to a pipe. If dyno did not read a pipe fast enough, the server
+//! would wait in the middle of a request. Writing to a file costs the server the usual cost of
+//! logging. dyno checks the length at intervals and truncates a file that is too long, which takes
+//! less than a millisecond.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use crate::folder;
-use crate::limits::{LOG_BYTES, LOG_CHECK_INTERVAL, LOG_TAIL_BYTES};
+use crate::limits::{LINE_BYTES, LOG_BYTES, LOG_CHECK_INTERVAL, LOG_TAIL_BYTES};
 use crate::secret_values::SecretValues;
 
 /// File with the output of a program.
@@ -26,7 +27,7 @@ pub struct Log {
     truncated_end: Mutex<Vec<u8>>,
     /// Number of truncations.
     truncations: AtomicUsize,
-    /// Secrets of the program's environment, which no text of its output has.
+    /// Secrets of the program's environment, which are erased from all texts of its output.
     secrets: SecretValues,
 }
 
@@ -36,7 +37,7 @@ impl Log {
     /// # Errors
     /// The file exists, or cannot be created.
     pub fn create(path: &Path, secrets: SecretValues) -> io::Result<Log> {
-        // Append mode: a write after a truncation goes to the new end.
+        // The file is in append mode, so that a write after a truncation goes to the new end.
         let file = folder::create(path, OpenOptions::new().read(true).append(true), 0o600)?;
         Ok(Log::new(file, secrets))
     }
@@ -53,7 +54,7 @@ impl Log {
         Log { file, truncated_end: Mutex::default(), truncations: AtomicUsize::new(0), secrets }
     }
 
-    /// The file as the output of a program.
+    /// Returns the file as the output of a program.
     ///
     /// # Errors
     /// No more files can be opened.
@@ -76,7 +77,7 @@ impl Log {
     /// Erases the secrets from the file, which may outlive the program.
     ///
     /// # Errors
-    /// The file cannot be truncated, so it keeps the secrets.
+    /// The file cannot be truncated, so it still has the secrets.
     pub fn erase_secrets(&self) -> io::Result<()> {
         self.trim();
         let output = read_end(&self.file, LOG_BYTES);
@@ -85,29 +86,31 @@ impl Log {
             return Ok(());
         }
         self.file.set_len(0)?;
-        // The program has moved the file's position, which dyno shares.
-        // On a full file system the end of the output is lost, and the secrets are erased.
+        // `write_all_at` is used, because the program has moved the position that dyno shares with
+        // it. An error is ignored: on a full file system the end of the output is lost, but the
+        // secrets are erased.
         let _ = self.file.write_all_at(text.as_bytes(), 0);
         Ok(())
     }
 
-    /// Text of a part of the output, without the secrets. It may begin or end within one.
+    /// Returns the text of a part of the output, without the secrets. The part may begin or end
+    /// within a secret.
     #[must_use]
     pub fn text(&self, output: &[u8]) -> String {
         self.secrets.erase(output, &[0, output.len()])
     }
 
-    /// Reads the bytes from an offset on, with secrets: for comparisons, not for texts. `None`: the
-    /// log was truncated, so that they are incomplete.
+    /// Reads the bytes from an offset on. They include secrets, so they are only for comparisons
+    /// and must not be quoted. `None`: the log was truncated, so the bytes are incomplete.
     #[must_use]
     pub fn bytes_from(&self, offset: u64) -> Option<Vec<u8>> {
         let length = self.file.metadata().map_or(0, |m| m.len());
         let bytes = read_end(&self.file, length.saturating_sub(offset));
-        // Checked after reading, because the log may be truncated meanwhile.
+        // This is checked after the read, because the log may be truncated during the read.
         (self.truncations.load(Ordering::Acquire) == 0).then_some(bytes)
     }
 
-    /// Length of the file, bytes.
+    /// Returns the length of the file, bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.file.metadata().map_or(0, |m| m.len())
@@ -119,29 +122,36 @@ impl Log {
         self.len() == 0
     }
 
-    /// Last lines without the secrets, together at most [`LOG_TAIL_BYTES`] before their erasure.
+    /// Returns the last lines without the secrets. The lines have at most [`LOG_TAIL_BYTES`] bytes
+    /// together, including the secrets.
     #[must_use]
     pub fn tail(&self, lines: usize) -> String {
         let mut bytes = self.truncated_end.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // Output was lost here if it was written during a truncation.
-        let joint = bytes.len();
+        // Output that was written during the truncation is missing at this offset.
+        let joint_offset = bytes.len();
         bytes.extend(read_end(&self.file, LOG_TAIL_BYTES));
         let from = bytes.len().saturating_sub(LOG_TAIL_BYTES as usize);
-        let cuts = [0, joint.saturating_sub(from), bytes.len() - from];
+        let cuts = [0, joint_offset.saturating_sub(from), bytes.len() - from];
         let text = self.secrets.erase(&bytes[from..], &cuts);
         let all_lines: Vec<&str> = text.lines().collect();
         all_lines[all_lines.len().saturating_sub(lines)..].join("\n")
     }
 }
 
-/// Reader of the new lines of a log.
+/// Text at the end of a line that was cut.
+const CUT_MARK: &str = " … (line cut)";
+
+/// Reader of the new lines of a log. Lines longer than [`LINE_BYTES`] are cut.
 #[derive(Debug)]
 pub struct LogFollower<'a> {
     log: &'a Log,
     /// Offset of the first byte that has not been read.
     offset: u64,
-    /// Beginning of a line that is not complete yet.
+    /// Beginning of a line that is not complete yet, at most [`LINE_BYTES`] between two reads.
     partial_line: Vec<u8>,
+    /// Whether the beginning of the current line was too long and has been passed on. The rest of
+    /// the line is skipped.
+    is_skipping: bool,
     /// Position in `partial_line` at which a truncation removed output.
     cut: Option<usize>,
     /// Number of truncations at the last read.
@@ -151,12 +161,18 @@ pub struct LogFollower<'a> {
 impl<'a> LogFollower<'a> {
     #[must_use]
     pub fn new(log: &'a Log) -> LogFollower<'a> {
-        let (partial_line, cut) = (Vec::new(), None);
-        LogFollower { log, offset: 0, partial_line, cut, truncations: 0 }
+        LogFollower {
+            log,
+            offset: 0,
+            partial_line: Vec::new(),
+            is_skipping: false,
+            cut: None,
+            truncations: 0,
+        }
     }
 
     /// Passes each new complete line to `on_line`, without the secrets. Lines that a truncation has
-    /// removed meanwhile are skipped.
+    /// removed since the last call are skipped.
     pub fn read_lines(&mut self, on_line: &mut dyn FnMut(&str)) {
         let length = self.log.file.metadata().map_or(0, |m| m.len());
         let truncations = self.log.truncations.load(Ordering::Acquire);
@@ -167,25 +183,44 @@ impl<'a> LogFollower<'a> {
             self.cut = Some(self.partial_line.len());
         }
         self.truncations = truncations;
-        let mut bytes = vec![0; 64 * 1024];
+        let mut bytes = vec![0; LINE_BYTES];
         while let Ok(n @ 1..) = self.log.file.read_at(&mut bytes, self.offset) {
             self.offset += n as u64;
-            self.partial_line.extend_from_slice(&bytes[..n]);
+            self.add(&bytes[..n], on_line);
         }
-        let Some(end) = self.partial_line.iter().rposition(|byte| *byte == b'\n') else { return };
-        let partial_line = self.partial_line.split_off(end + 1);
-        let complete = std::mem::replace(&mut self.partial_line, partial_line);
-        let text = self.text(&complete[..end]);
-        text.split('\n').for_each(on_line);
     }
 
-    /// Text of output up to the end of a line, without the secrets.
+    /// Adds output, and passes the complete lines to `on_line`. The beginning of a line that is too
+    /// long is also passed on.
+    fn add(&mut self, output: &[u8], on_line: &mut dyn FnMut(&str)) {
+        let mut output = output;
+        if self.is_skipping {
+            let Some(end) = output.iter().position(|byte| *byte == b'\n') else { return };
+            output = &output[end + 1..];
+            self.is_skipping = false;
+        }
+        self.partial_line.extend_from_slice(output);
+        if let Some(end) = self.partial_line.iter().rposition(|byte| *byte == b'\n') {
+            let partial_line = self.partial_line.split_off(end + 1);
+            let complete = std::mem::replace(&mut self.partial_line, partial_line);
+            let text = self.text(&complete[..end]);
+            text.split('\n').for_each(|line| on_line(&cut_line(line)));
+        }
+        if self.partial_line.len() > LINE_BYTES {
+            let line = std::mem::take(&mut self.partial_line);
+            let beginning = self.text(&line[..LINE_BYTES]);
+            on_line(&(beginning + CUT_MARK));
+            self.is_skipping = true;
+        }
+    }
+
+    /// Returns the text of output up to the end of a line, or up to a cut, without the secrets.
     fn text(&mut self, output: &[u8]) -> String {
         let cuts = [self.cut.take().unwrap_or(0), output.len()];
         self.log.secrets.erase(output, &cuts)
     }
 
-    /// Passes all remaining lines to `on_line`, including an incomplete last one.
+    /// Passes all remaining lines to `on_line`, including an incomplete last line.
     pub fn finish(mut self, on_line: &mut dyn FnMut(&str)) {
         self.read_lines(on_line);
         if !self.partial_line.is_empty() {
@@ -193,6 +228,15 @@ impl<'a> LogFollower<'a> {
             on_line(&self.text(&partial_line));
         }
     }
+}
+
+/// Cuts a line without secrets to [`LINE_BYTES`] and a mark, if it is longer.
+fn cut_line(line: &str) -> Cow<'_, str> {
+    if line.len() <= LINE_BYTES {
+        return Cow::Borrowed(line);
+    }
+    let end = (0..=LINE_BYTES).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0);
+    Cow::Owned(format!("{}{CUT_MARK}", &line[..end]))
 }
 
 /// Reads at most `max_bytes` bytes from the end of a file.
@@ -208,7 +252,7 @@ fn read_end(file: &File, max_bytes: u64) -> Vec<u8> {
     bytes
 }
 
-/// Thread that trims a log until this is dropped.
+/// Thread that trims a log until the value is dropped.
 #[derive(Debug)]
 pub struct LogTrimmer {
     stop: Option<mpsc::Sender<()>>,
@@ -301,6 +345,41 @@ mod tests {
         let mark = dyno_archive::secret::NOT_RECORDED;
         let expected = [format!("a {mark} b"), format!("{mark}{mark} c"), mark.into()];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn output_without_line_feed_is_cut_and_bounded() {
+        let root = tempfile::tempdir().unwrap();
+        let log = log_with_token(root.path());
+        let mut writer = log.file.try_clone().unwrap();
+        let mut follower = LogFollower::new(&log);
+        let mut lines = Vec::new();
+        // The secret lies across the end of the part that is kept.
+        let kept = "x".repeat(LINE_BYTES - 9);
+        write!(writer, "{kept}{TOKEN}").unwrap();
+        for _ in 0..8 {
+            writer.write_all(&vec![b'y'; LINE_BYTES]).unwrap();
+            follower.read_lines(&mut |line| lines.push(line.to_string()));
+            assert!(follower.partial_line.len() <= LINE_BYTES);
+        }
+        writeln!(writer, "\nnext").unwrap();
+        follower.finish(&mut |line| lines.push(line.to_string()));
+        let mark = dyno_archive::secret::NOT_RECORDED;
+        assert_eq!(lines, [format!("{kept}{mark}{CUT_MARK}"), "next".into()]);
+    }
+
+    #[test]
+    fn complete_long_line_is_cut_between_characters() {
+        let root = tempfile::tempdir().unwrap();
+        let log = Log::create(&root.path().join("log"), SecretValues::default()).unwrap();
+        let mut writer = log.file.try_clone().unwrap();
+        let longest = "x".repeat(LINE_BYTES);
+        writeln!(writer, "a\n{}ä\n{longest}", &longest[1..]).unwrap();
+        let mut lines = Vec::new();
+        LogFollower::new(&log).finish(&mut |line| lines.push(line.to_string()));
+        let expected = ["a".into(), format!("{}{CUT_MARK}", &longest[1..]), longest.clone()];
+        let lengths: Vec<usize> = lines.iter().map(String::len).collect();
+        assert!(lines == expected, "{lengths:?}");
     }
 
     #[test]

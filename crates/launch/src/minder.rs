@@ -1,11 +1,11 @@
 //! Runs a command below a minder, a process that ends all descendants of the command before it ends
-//! itself. A daemon cannot escape it by a new session, environment or control group.
+//! itself. A daemon cannot escape the minder by a new session, environment or control group.
 //!
-//! The minder is the parent of the command. The kernel reparents orphaned descendants to it
+//! The minder is the parent of the command. The kernel reparents orphaned descendants to the minder
 //! (PR_SET_CHILD_SUBREAPER).
 //!
-//! The minder is a fork of dyno without an exec, and dyno has several threads. After the fork it
-//! may therefore make only system calls: it must not allocate memory or take locks.
+//! The minder is a fork of dyno without an exec, and dyno has several threads. After the fork, the
+//! minder must therefore make only system calls: it must not allocate memory or take locks.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -33,6 +33,23 @@ pub enum StartError {
     Exec(io::Error),
 }
 
+impl StartError {
+    /// Whether dyno or the machine is the cause, not the command. execve(2) also fails for lack of
+    /// memory, processes or open files, after an error of a device, and while another process has
+    /// the program file open for writing.
+    #[must_use]
+    pub fn is_caused_by_machine(&self) -> bool {
+        const CODES: [i32; 6] =
+            [libc::ENOMEM, libc::EAGAIN, libc::EMFILE, libc::ENFILE, libc::EIO, libc::ETXTBSY];
+        match self {
+            StartError::Setup(_) => true,
+            StartError::Exec(error) => {
+                error.raw_os_error().is_some_and(|code| CODES.contains(&code))
+            }
+        }
+    }
+}
+
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> StartError {
         StartError::Setup(error)
@@ -50,7 +67,7 @@ impl From<StartError> for io::Error {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Setup(error) => write!(f, "a step before exec failed: {error}"),
+            StartError::Setup(error) => write!(f, "its process could not be prepared: {error}"),
             StartError::Exec(error) => error.fmt(f),
         }
     }
@@ -59,17 +76,18 @@ impl fmt::Display for StartError {
 /// Treatment of a command's descendants after the command itself has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Descendants {
-    /// They are killed. Used for tools, whose result is complete.
+    /// The descendants are killed. Used for tools, whose result is then complete.
     End,
-    /// They continue until they are told to end. Used for servers, whose workers finish requests.
+    /// The descendants continue until they get a signal to end. Used for servers, whose workers
+    /// finish requests.
     Stay,
 }
 
 /// A running command and its minder.
 #[derive(Debug)]
 pub(crate) struct MindedCommand {
-    /// The minder. It ends after the last descendant, with the command's own status. On SIGTERM it
-    /// kills all descendants immediately.
+    /// The minder. It ends after the last descendant, with the status of the command. On SIGTERM,
+    /// it kills all descendants immediately.
     minder: Child,
     /// Whether the minder was waited for. Its PID may then belong to another process.
     is_reaped: bool,
@@ -82,12 +100,12 @@ pub(crate) struct MindedCommand {
 }
 
 impl MindedCommand {
-    /// PID of the minder, the ancestor of all processes of the command.
+    /// Returns the PID of the minder, the ancestor of all processes of the command.
     pub(crate) fn minder(&self) -> u32 {
         self.minder.id()
     }
 
-    /// Exit status of the command itself. `None`: the command has not ended.
+    /// Returns the exit status of the command itself. `None`: the command has not ended.
     pub(crate) fn command_status(&mut self) -> Option<ExitStatus> {
         let mut status = [0; 4];
         match self.status_pipe.read(&mut status) {
@@ -122,11 +140,12 @@ impl MindedCommand {
         children::kill_orphans()
     }
 
+    /// Asks the minder to kill all descendants and to end. Kills a minder that takes too long.
     fn end_minder(&mut self) {
         sys::kill(self.minder.id(), libc::SIGTERM);
         // A stopped process handles no signals.
         sys::kill(self.minder.id(), libc::SIGCONT);
-        // The clock only bounds the wait. It measures no result.
+        // The clock only limits the wait. It measures no result.
         let deadline_ns = monotonic_ns() + MINDER_END.as_nanos() as u64;
         while monotonic_ns() < deadline_ns && matches!(self.minder.try_wait(), Ok(None)) {
             thread::sleep(MINDER_PAUSE);
@@ -157,8 +176,8 @@ pub(crate) fn spawn(
     let (read_end, write_end) = sys::pipe()?;
     let write_fd = write_end.as_raw_fd();
     let parent = std::process::id();
-    // SAFETY: the closure makes only system calls, in the child and in its child. Only the latter
-    // returns.
+    // SAFETY: the closure makes only system calls. It runs in the minder and in the command's
+    // process, and returns only in the command's process.
     unsafe {
         command.pre_exec(move || {
             sys::check(libc::setsid())?;
@@ -184,22 +203,24 @@ pub(crate) fn spawn(
     let spawned = children::spawn(command);
     drop(write_end);
     let mut status_pipe = File::from(read_end);
-    let mut note = [0; MESSAGE_BYTES];
-    // All processes of a failed start have ended, so that the pipe has an end.
-    let message = status_pipe.read_exact(&mut note);
+    let mut message_bytes = [0; MESSAGE_BYTES];
+    // This read does not block: all processes of a failed start have ended, so the pipe has an end.
+    let message = status_pipe.read_exact(&mut message_bytes);
     let minder = spawned.map_err(|error| match message {
         Ok(()) => StartError::Exec(error),
         Err(_) => StartError::Setup(error),
     })?;
     message?;
     sys::set_nonblocking(&status_pipe)?;
-    let number = |at: usize| u64::from_ne_bytes(note[at..at + 8].try_into().expect("eight bytes"));
+    let number_at = |at: usize| {
+        u64::from_ne_bytes(message_bytes[at..at + 8].try_into().expect("8 bytes should fit"))
+    };
     Ok(MindedCommand {
         minder,
         is_reaped: false,
         status_pipe,
-        first: number(0) as u32,
-        began_ns: number(8),
+        first: number_at(0) as u32,
+        began_ns: number_at(8),
     })
 }
 
@@ -209,7 +230,7 @@ fn set_up_command(minder: u32, setup: &ChildSetup, message_fd: i32) -> io::Resul
     let session = sys::check(unsafe { libc::setsid() })?;
     sys::die_with(minder, libc::SIGKILL)?;
     setup.apply()?;
-    // Read as late as possible before exec, because the command's time begins here.
+    // The clock is read as late as possible before exec, because the command's time begins here.
     let began_ns = sys::monotonic_ns();
     let mut message = [0; MESSAGE_BYTES];
     message[..8].copy_from_slice(&(session as u64).to_ne_bytes());
@@ -275,6 +296,7 @@ struct Reaped {
     has_children: bool,
 }
 
+/// Waits for all children that have ended, without blocking.
 unsafe fn reap(first: libc::pid_t) -> Reaped {
     let mut reaped = Reaped { first: None, has_children: true };
     loop {
@@ -309,8 +331,8 @@ unsafe fn end_children() {
     }
 }
 
-/// Kills the children that the kernel lists. On a kernel without that list (`CONFIG_PROC_CHILDREN`)
-/// they are found later, by their session and their cookie.
+/// Kills the children that the kernel lists. On a kernel without such a list
+/// (`CONFIG_PROC_CHILDREN`), the children are found later, by their session and their cookie.
 unsafe fn kill_children() {
     // SAFETY: only this function uses the descriptor, and reads are bounded by the buffer.
     unsafe {
@@ -339,21 +361,22 @@ unsafe fn kill_children() {
     }
 }
 
-unsafe fn close_all_but(kept_fd: i32) {
+/// Closes all file descriptors of this process, except one.
+unsafe fn close_all_but(open_fd: i32) {
     // SAFETY: this process uses no other descriptor.
     unsafe {
         let has_closed = |from: i64, to: i64| {
             from > to || libc::syscall(libc::SYS_close_range, from as u32, to as u32, 0) == 0
         };
-        if has_closed(0, i64::from(kept_fd) - 1)
-            && has_closed(i64::from(kept_fd) + 1, i64::from(u32::MAX))
+        if has_closed(0, i64::from(open_fd) - 1)
+            && has_closed(i64::from(open_fd) + 1, i64::from(u32::MAX))
         {
             return;
         }
         // Linux before 5.9 lacks close_range(2).
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        (0..limit.rlim_cur.min(1 << 20) as i32).filter(|fd| *fd != kept_fd).for_each(|fd| {
+        (0..limit.rlim_cur.min(1 << 20) as i32).filter(|fd| *fd != open_fd).for_each(|fd| {
             libc::close(fd);
         });
     }
@@ -393,7 +416,7 @@ mod tests {
         let missing = "/nonexistent/program";
         let before = start("true", vec![c"/nonexistent/cgroup.procs".into()]);
         assert!(matches!(before, StartError::Setup(_)), "{before:?}");
-        assert!(before.to_string().starts_with("a step before exec failed: No such file"));
+        assert!(before.to_string().starts_with("its process could not be prepared: No such file"));
         let exec = start(missing, Vec::new());
         assert!(matches!(exec, StartError::Exec(_)), "{exec:?}");
         let both = start(missing, vec![c"/nonexistent/cgroup.procs".into()]);

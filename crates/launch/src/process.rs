@@ -1,5 +1,5 @@
-//! Starts, observes and stops one server under test. Every process that it starts is ended with it,
-//! including daemons that left its session and its control group.
+//! Starts, observes and stops one server under test. All processes of the server are ended with it,
+//! including daemons that left the session and the control group of the server.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,9 +28,9 @@ use crate::network;
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
-/// Environment variable with the marker of a start, which is one launch of a server. The guard
-/// finds the processes of the start by it, even if they left their session and there is no control
-/// group. Its value, the *cookie*, is the name of the start's workspace.
+/// Environment variable with the marker of a start (one launch of a server). With the marker, the
+/// guard finds the processes of the start, even if they left their session and there is no control
+/// group. The value of the variable, the *cookie*, is the name of the start's workspace.
 pub const COOKIE: &str = "DYNO_START";
 
 /// Name of the file in the working folder with the output of a subject.
@@ -50,7 +50,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Number of the signal.
+    /// Returns the number of the signal.
     #[must_use]
     pub const fn number(self) -> i32 {
         match self {
@@ -69,7 +69,7 @@ pub struct ProcessSpec {
     pub workspace: Workspace,
     /// Folder in which the command is started.
     pub folder: PathBuf,
-    /// CPUs that the processes may use; empty: all.
+    /// CPUs that the processes may use. Empty: all CPUs.
     pub cpus: Vec<u32>,
     /// Soft and hard limit of open files.
     pub open_files: u64,
@@ -90,8 +90,11 @@ impl Workspace {
     /// Creates the folder and the group of a start, given its number.
     pub fn make(start: usize, groups: &Groups, guard: &Guard) -> io::Result<Workspace> {
         let work = folder::make(&start.to_string(), guard)?;
-        let name =
-            work.file_name().expect("it was created with a name").to_string_lossy().into_owned();
+        let name = work
+            .file_name()
+            .expect("a new folder should have a name")
+            .to_string_lossy()
+            .into_owned();
         let mut workspace = Workspace { name, work, group: Group::default(), guard: guard.clone() };
         groups.folders(&workspace.name).iter().for_each(|folder| guard.watch_group(folder));
         workspace.group = groups.make(&workspace.name)?;
@@ -108,7 +111,7 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // After a failure the guard tries again when dyno ends.
+        // After a failure, the guard tries again when dyno ends.
         if self.remove() {
             self.group.folders().for_each(|folder| self.guard.forget_group(folder));
             self.guard.forget_folder(&self.work);
@@ -116,7 +119,15 @@ impl Drop for Workspace {
     }
 }
 
-/// Processes of a subject. Dropping this kills them and removes their workspace.
+/// The stop of a subject, with the exit status of its first process.
+#[derive(Debug)]
+pub struct ObservedStop {
+    pub record: StopRecord,
+    /// `None`: dyno killed processes.
+    pub status: Option<ExitStatus>,
+}
+
+/// Processes of a subject. Dropping the value kills these processes and removes their workspace.
 #[derive(Debug)]
 pub struct Process {
     minded: MindedCommand,
@@ -125,7 +136,7 @@ pub struct Process {
     /// Instant of exec, nanoseconds of the monotonic clock.
     pub exec_ns: u64,
     pub sampler: Sampler,
-    /// Whether the subject is in the network of dyno's first thread.
+    /// Whether the subject is in the network namespace of dyno's first thread.
     shares_network: bool,
     log: Arc<Log>,
     _trimmer: LogTrimmer,
@@ -168,13 +179,13 @@ impl Process {
         })
     }
 
-    /// Limit of open files of the first process, as the kernel reports it.
+    /// Returns the limit of open files of the first process, as the kernel reports it.
     #[must_use]
     pub fn open_files(&self) -> Option<String> {
         self.read_back("limits", "Max open files")
     }
 
-    /// List of the CPUs that the first process may use, as the kernel reports it.
+    /// Returns the list of the CPUs that the first process may use, as the kernel reports it.
     #[must_use]
     pub fn allowed_cpus(&self) -> Option<String> {
         self.read_back("status", "Cpus_allowed_list:")
@@ -192,13 +203,16 @@ impl Process {
         self.minded.first
     }
 
-    /// PIDs of the subject's living processes: those in its control group and all descendants of
-    /// its first process.
+    /// Returns the PIDs of the subject's living processes: the processes in its control group, and
+    /// all descendants of its first process.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         let mut pids = self.sampler.pids();
-        let descendants = proc::descendants_of(self.minded.minder());
-        pids.extend(descendants.into_iter().filter(|pid| !pids.contains(pid)).collect::<Vec<_>>());
+        for pid in proc::descendants_of(self.minded.minder()) {
+            if !pids.contains(&pid) {
+                pids.push(pid);
+            }
+        }
         pids
     }
 
@@ -208,50 +222,55 @@ impl Process {
         self.pids().contains(&pid) || has_cookie(pid, &self.workspace.name)
     }
 
-    /// Finds the listener at a port of 127.0.0.1 in the subject's network.
+    /// Finds the listener at a port of 127.0.0.1 in the subject's network namespace.
     #[must_use]
     pub fn listener_at(&self, port: u16) -> ListenerOwner {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         proc::listener_in_network_of(self.network_member(), address)
     }
 
-    /// Finds a listener at a port of 127.0.0.1 in the subject's network that is not the subject's,
-    /// although the port was free before its start. The load's connections may have gone there.
+    /// Finds a listener of another program at a port of 127.0.0.1 in the subject's network
+    /// namespace. The port was free before the subject's start. The other program may have accepted
+    /// connections of the load.
     #[must_use]
     pub fn other_listener_at(&self, port: u16) -> ListenerOwner {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         match proc::other_listener(self.network_member(), &self.pids(), address) {
-            // A process that began after the list was read, or one that has left the session.
+            // The process belongs to the subject, but began after the list was read, or has left
+            // the session.
             ListenerOwner::Process { pid, .. } if self.owns(pid) => ListenerOwner::Absent,
             other => other,
         }
     }
 
-    /// Returns a process in the subject's network.
+    /// Returns a process in the subject's network namespace.
     fn network_member(&self) -> u32 {
-        // A process that has ended is in no network. The minder ends after the last process of the
-        // subject, and dyno after all of them.
+        // Only a running process is in a network namespace. The minder, which is the parent of the
+        // subject's first process, ends after the last process of the subject. dyno ends after the
+        // minder.
+        if self.shares_network {
+            return std::process::id();
+        }
         match self.status {
-            _ if self.shares_network => std::process::id(),
             None => self.pid(),
             Some(_) => self.minded.minder(),
         }
     }
 
-    /// Moves processes that have left the control group back into it. Its counters and limits must
-    /// include all processes.
+    /// Moves processes that have left the control group back into the group. The counters and
+    /// limits of the group must include all processes.
     pub fn move_back_strays(&self) {
         let descendants = proc::descendants_of(self.minded.minder());
         for folder in self.workspace.group.folders() {
             let members = group::from_folders([folder.to_path_buf()]).pids();
             for pid in descendants.iter().filter(|pid| !members.contains(pid)) {
-                // Fails if the process has ended meanwhile.
+                // Fails if the process has already ended.
                 let _ = fs::write(folder.join("cgroup.procs"), pid.to_string());
             }
         }
     }
 
-    /// Exit status of the first process. `None`: the process is running.
+    /// Returns the exit status of the first process. `None`: the process is running.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.minded.command_status();
@@ -259,49 +278,58 @@ impl Process {
         self.status
     }
 
-    /// Log with the subject's output.
+    /// Returns the log with the subject's output.
     #[must_use]
     pub fn log(&self) -> Arc<Log> {
         Arc::clone(&self.log)
     }
 
-    /// Last lines of the subject's output, without the secrets of its environment.
+    /// Returns the last lines of the subject's output, without the secrets of its environment.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.log.tail(20)
     }
 
-    /// Processes that the kernel has killed for lack of memory.
+    /// Returns the processes that the kernel has killed for lack of memory.
     #[must_use]
     pub fn oom_kills(&self) -> OomKills {
         self.sampler.group.oom_kills()
     }
 
-    /// Stops the subject like a service manager: sends the signal to all its processes, waits until
-    /// the last has ended or the deadline has passed, then kills the remaining ones. `None`: the
-    /// first process had already ended. `patience`: returns how long to wait; Ctrl-C shortens it.
+    /// Stops the subject like a service manager: sends the signal to all processes, waits until the
+    /// last process has ended or the deadline has passed, and kills the remaining processes.
+    /// `deadline_ns`: nanoseconds from the signal. `patience`: returns how long to wait. `None`:
+    /// one of these cases:
+    /// - The first process had already ended.
+    /// - Ctrl-C shortened the wait, and dyno killed processes that could still have ended by the
+    ///   deadline.
     pub fn stop(
         mut self,
         signal: Signal,
         deadline_ns: u64,
         patience: impl Fn() -> Patience,
     ) -> Option<StopRecord> {
-        self.stop_gracefully(signal, deadline_ns, patience)
+        let stop = self.stop_gracefully(signal, deadline_ns, patience);
+        stop.filter(|stop| !is_shortened(stop, deadline_ns))
     }
 
-    /// Stops the subject as [`stop`](Self::stop) does. Returns also the exit status of its first
-    /// process, unless dyno killed it, and the processes that the kernel killed for lack of memory.
+    /// Stops the subject as [`stop`](Self::stop) does, but also returns a stop that Ctrl-C
+    /// shortened, and the processes that the kernel killed for lack of memory.
     pub fn stop_with_status(
         mut self,
         signal: Signal,
         deadline_ns: u64,
         patience: impl Fn() -> Patience,
-    ) -> (Option<(StopRecord, Option<ExitStatus>)>, OomKills) {
-        let stop = self.stop_gracefully(signal, deadline_ns, patience);
-        let stop = stop.map(|stop| (stop, self.status.filter(|_| !stop.killed)));
+    ) -> (Option<ObservedStop>, OomKills) {
+        let record = self.stop_gracefully(signal, deadline_ns, patience);
+        let stop = record.map(|record| {
+            let status = self.status.filter(|_| !record.killed);
+            ObservedStop { record, status }
+        });
         (stop, self.oom_kills())
     }
 
+    /// Sends the signal, waits for all processes to end, and kills the remaining processes.
     fn stop_gracefully(
         &mut self,
         signal: Signal,
@@ -316,7 +344,7 @@ impl Process {
         let began_ns = monotonic_ns();
         self.pids().into_iter().for_each(|pid| sys::kill(pid, number));
         let all_ended = loop {
-            // The group's list is cheaper, so all processes are listed only after it is empty.
+            // The group's list is cheaper than the list of all processes, so it is read first.
             if self.exit_status().is_some()
                 && self.sampler.pids().is_empty()
                 && self.pids().is_empty()
@@ -353,8 +381,14 @@ impl Drop for Process {
     }
 }
 
-/// Kills all processes of a command. Returns those that cannot be ended, because they hang in the
-/// kernel or run as another user.
+/// Whether the user shortened a stop, so that dyno killed processes before their deadline. A
+/// shortened stop says nothing about the server.
+const fn is_shortened(stop: &StopRecord, deadline_ns: u64) -> bool {
+    stop.killed && stop.took_ns <= deadline_ns
+}
+
+/// Kills all processes of a command. Returns the processes that cannot be ended, because they hang
+/// in the kernel or run as another user.
 pub(crate) fn kill_all(minded: &mut MindedCommand, cookie: &str) -> BTreeSet<u32> {
     let orphans = minded.end();
     // If the minder was killed, or gave up, it did not end all processes.
@@ -362,19 +396,20 @@ pub(crate) fn kill_all(minded: &mut MindedCommand, cookie: &str) -> BTreeSet<u32
     orphans.into_iter().chain(session).chain(kill_marked(cookie)).collect()
 }
 
-/// Kills the processes of a session until none is left. Returns those that cannot be ended.
+/// Kills the processes of a session until none is left. Returns the processes that cannot be ended.
 pub(crate) fn kill_session(session: u32) -> Vec<u32> {
     kill_listed(500, Duration::from_millis(2), || proc::session_pids(session))
 }
 
-/// Kills the processes that have a cookie in their environment, until none is left. Returns those
-/// that cannot be ended.
+/// Kills the processes that have a cookie in their environment, until none is left. Returns the
+/// processes that cannot be ended.
 pub(crate) fn kill_marked(cookie: &str) -> Vec<u32> {
     kill_listed(100, Duration::from_millis(5), || {
         proc::all_pids().into_iter().filter(|pid| has_cookie(*pid, cookie)).collect()
     })
 }
 
+/// Kills the processes of a list until the list is empty. Returns the remaining processes.
 fn kill_listed(passes: usize, pause: Duration, list: impl Fn() -> Vec<u32>) -> Vec<u32> {
     for _ in 0..passes {
         let pids = list();
@@ -387,7 +422,7 @@ fn kill_listed(passes: usize, pause: Duration, list: impl Fn() -> Vec<u32>) -> V
     list()
 }
 
-/// Processes of ended starts that could not be ended.
+/// Remaining processes of ended starts, which could not be killed.
 static UNENDED: Unended = Unended(Mutex::new(BTreeSet::new()));
 
 struct Unended(Mutex<BTreeSet<u32>>);
@@ -397,7 +432,7 @@ impl Unended {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(pids);
     }
 
-    /// Takes those that still run.
+    /// Removes all processes from the list. Returns the processes that still run.
     fn take(&self) -> Vec<u32> {
         let pids = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         pids.into_iter().filter(|pid| Stat::read(*pid).is_some_and(|s| !s.is_dead())).collect()
@@ -416,8 +451,8 @@ pub(crate) fn unended_text_of(pids: impl IntoIterator<Item = u32>) -> Option<Str
     let pids: Vec<String> = pids.into_iter().map(|pid| pid.to_string()).collect();
     (!pids.is_empty()).then(|| {
         format!(
-            "it left processes that cannot be ended and disturb later measurements: {}\nhint: end \
-             them, or restart the machine, before you measure again",
+            "some of its processes cannot be ended, and will disturb later measurements: {}\nhint: \
+             end these processes, or restart the machine, before the next measurement",
             pids.join(", ")
         )
     })
@@ -426,7 +461,7 @@ pub(crate) fn unended_text_of(pids: impl IntoIterator<Item = u32>) -> Option<Str
 /// Whether a process has a cookie in its environment.
 fn has_cookie(pid: u32, cookie: &str) -> bool {
     let marker = format!("{COOKIE}={cookie}");
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let environment = fs::read(proc::visible_folder(pid).join("environ")).unwrap_or_default();
     environment.split(|&b| b == 0).any(|variable| variable == marker.as_bytes())
 }
 
@@ -561,14 +596,36 @@ mod tests {
         assert!(!runs(daemon));
     }
 
-    #[test]
-    fn server_ignoring_signal_is_killed_without_patience() {
+    /// Starts a server that ignores SIGTERM.
+    fn start_ignoring_signal() -> Process {
         let script =
             "trap '' TERM; echo $$ >daemon.new; mv daemon.new daemon; while :; do sleep 0.01; done";
         let process = start(script, &no_groups());
         daemon(&process);
+        process
+    }
+
+    #[test]
+    fn server_ignoring_signal_is_killed_at_its_deadline() {
+        for patience in [Patience::Whole, Patience::Short] {
+            let process = start_ignoring_signal();
+            let stop = process.stop(Signal::Term, 1_000_000, || patience).unwrap();
+            assert!(stop.killed && stop.took_ns > 1_000_000, "{stop:?}");
+        }
+    }
+
+    #[test]
+    fn stop_that_user_shortened_has_no_record() {
         let hour = 3_600_000_000_000;
-        let stop = process.stop(Signal::Term, hour, || Patience::None).unwrap();
-        assert!(stop.killed);
+        let process = start_ignoring_signal();
+        let pid = process.pid();
+        assert_eq!(process.stop(Signal::Term, hour, || Patience::None), None);
+        assert!(!runs(pid));
+        // A lifecycle check needs the record.
+        let process = start_ignoring_signal();
+        let (stop, _) = process.stop_with_status(Signal::Term, hour, || Patience::None);
+        assert!(stop.unwrap().record.killed);
+        let ended = StopRecord { took_ns: 1, killed: false };
+        assert!(!is_shortened(&ended, hour));
     }
 }

@@ -1,5 +1,6 @@
-//! Erases secret values of a program's environment from its output: plain, escaped, percent-encoded
-//! and in Base64, whole or cut.
+//! Erases the secret values of a program's environment from its output. A value is found in plain
+//! text, escaped, percent-encoded and in Base64. An incomplete value is found where output is
+//! missing.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -9,27 +10,28 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use dyno_archive::secret::{
     MIN_ERASED_CHARS, NOT_RECORDED, STATES, end_of_authority, has_secret_word, holds_secret,
-    is_distinctive, is_possible_secret, is_scheme, is_secret, is_secret_field, is_token,
-    may_be_secret, without_escapes,
+    is_distinctive, is_scheme, is_secret, is_secret_field, is_token, may_be_secret,
+    without_escapes,
 };
 
-/// Shortest part of a cut value that is erased. Shorter ones would match ordinary words.
+/// Shortest part of an incomplete value that is erased. Shorter parts would match ordinary words.
 const MIN_PART_BYTES: usize = 4;
 
-/// Longest spelling of one byte of a value: `\u0022`.
-const MAX_SPELLING: usize = 6;
+/// Length of the longest spelling of one byte of a value: `\u0022`.
+const MAX_BYTE_SPELLING: usize = 6;
 
-/// Length of the longest escape: a surrogate pair.
+/// Length of the longest escape, a surrogate pair: `\ud83d\ude00`.
 const MAX_ESCAPE: usize = 12;
 
-/// Values of an environment that no record may hold.
+/// Values of an environment that records must not contain.
 #[derive(Clone, Debug, Default)]
 pub struct SecretValues(Vec<SecretValue>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SecretValue {
     bytes: Vec<u8>,
-    /// Whether the value may be an ordinary word, which is kept within a longer word.
+    /// Whether the value may be an ordinary word. A part of a longer word that spells such a value
+    /// is not erased.
     may_be_word: bool,
 }
 
@@ -43,21 +45,21 @@ impl SecretValues {
         for (name, value) in variables {
             let text = value.to_string_lossy();
             secrets.add_passwords_of_urls(&text);
-            if is_secret(name) || is_possible_secret(name) || holds_secret(&text) {
+            if may_be_secret(name) || holds_secret(&text) {
                 secrets.add_parts(name, &text);
-                if is_secret_value(name, &text) {
+                if is_erased_as_whole(name, &text) {
                     secrets.add_value(value.as_bytes());
                 }
             }
         }
-        // Only to compare each value once.
+        // Duplicates would only make `erase` slower.
         secrets.0.sort();
         secrets.0.dedup_by(|a, b| a.bytes == b.bytes);
         secrets
     }
 
     /// Returns the text of output, with a mark in place of each secret. `cuts`: positions at which
-    /// output is missing, so that a value may be incomplete there.
+    /// output is missing. A value next to such a position may be incomplete.
     #[must_use]
     pub fn erase(&self, output: &[u8], cuts: &[usize]) -> String {
         let mut found: Vec<Range<usize>> = Vec::new();
@@ -85,40 +87,50 @@ impl SecretValues {
 
     /// Adds the parts of a variable's value that programs may print alone.
     fn add_parts(&mut self, name: &str, value: &str) {
-        let is_named = may_be_secret(name);
-        let is_part = |word: &&str| is_named && is_distinctive(word) && !word.starts_with('-');
-        let words = value.split(|c: char| c.is_whitespace() || ";,=\"".contains(c));
-        let words = words.filter(|word| is_part(word) || is_token(word));
-        words.for_each(|word| self.add(word.as_bytes()));
+        let name_suggests_secret = may_be_secret(name);
+        for word in value.split(|c: char| c.is_whitespace() || ";,=\"".contains(c)) {
+            let is_option = word.starts_with('-');
+            if is_token(word) || name_suggests_secret && is_distinctive(word) && !is_option {
+                self.add(word.as_bytes());
+            }
+        }
         self.add_settings(value);
+        // The URL of a proxy may have no scheme: `user:password@host`.
         let url = value.rsplit_once("://").map_or(value, |(_, url)| url);
-        let user = url.rsplit_once('@').and_then(|(user, _)| user.split_once(':'));
-        user.into_iter().for_each(|(name, password)| self.add_password(name, password));
+        if let Some((user_info, _)) = url.rsplit_once('@')
+            && let Some((user, password)) = user_info.split_once(':')
+        {
+            self.add_password(user, password);
+        }
     }
 
-    /// Adds the values of settings in a value whose names mark them.
+    /// Adds the values of the settings that a variable's value consists of, such as
+    /// `password=VALUE`. Only settings whose names mark a secret are included.
     fn add_settings(&mut self, value: &str) {
         let settings: Vec<&str> =
             value.split(|c: char| c.is_whitespace() || "?&;,".contains(c)).collect();
         for setting in &settings {
-            if let Some((_, set)) = setting.split_once('=').filter(|(name, _)| names_secret(name)) {
-                self.add(set.as_bytes());
+            if let Some((name, set_value)) = setting.split_once('=')
+                && marks_secret(name)
+            {
+                self.add(set_value.as_bytes());
             }
         }
         // `--password VALUE`, `Bearer VALUE`.
         for words in settings.windows(2) {
-            if is_scheme(words[0]) || words[0].starts_with('-') && names_secret(words[0]) {
+            if is_scheme(words[0]) || words[0].starts_with('-') && marks_secret(words[0]) {
                 self.add(words[1].as_bytes());
             }
         }
         // Members of JSON: name, colon and value between quotation marks.
         for member in value.split('"').collect::<Vec<_>>().windows(3) {
-            if member[1].trim() == ":" && names_secret(member[0]) {
+            if member[1].trim() == ":" && marks_secret(member[0]) {
                 self.add(member[2].as_bytes());
             }
         }
     }
 
+    /// Adds the user information of each URL in a value.
     fn add_passwords_of_urls(&mut self, value: &str) {
         for after in value.split("://").skip(1) {
             let authority = &after[..end_of_authority(after)];
@@ -134,22 +146,25 @@ impl SecretValues {
         }
     }
 
-    /// Adds a password, unless it is the user's name, which programs print for other reasons.
+    /// Adds a password. A password that is the user's name is omitted, because programs print the
+    /// user's name for other reasons.
     fn add_password(&mut self, user: &str, password: &str) {
         if user != password {
             self.add(password.as_bytes());
         }
     }
 
+    /// Adds a value in all its spellings, if it is long enough to be distinctive.
     fn add(&mut self, value: &[u8]) {
         let text = String::from_utf8_lossy(value);
         // Programs may print the decoded value.
         let decoded = without_escapes(&text);
-        for spelling in [value, decoded.as_bytes()] {
-            if String::from_utf8_lossy(spelling).chars().count() >= MIN_ERASED_CHARS {
-                let may_be_word = may_be_word(&String::from_utf8_lossy(spelling));
-                self.0.push(SecretValue { bytes: spelling.into(), may_be_word });
-                let encoded = base64_forms(spelling).into_iter();
+        for bytes in [value, decoded.as_bytes()] {
+            let text = String::from_utf8_lossy(bytes);
+            if text.chars().count() >= MIN_ERASED_CHARS {
+                let may_be_word = may_be_word(&text);
+                self.0.push(SecretValue { bytes: bytes.into(), may_be_word });
+                let encoded = base64_forms(bytes).into_iter();
                 self.0.extend(encoded.map(|bytes| SecretValue { bytes, may_be_word: false }));
             }
         }
@@ -162,7 +177,7 @@ impl SecretValue {
         let mut found = Vec::new();
         let mut at = 0;
         while at < text.len() {
-            let length = ByteSpelling::find(&text[at..], &self.bytes);
+            let length = ByteSpelling::length_at_start(&text[at..], &self.bytes);
             let end = length.map(|length| at + length);
             match end.filter(|end| self.stands_alone(&text[..at], &text[*end..])) {
                 Some(end) => {
@@ -175,42 +190,53 @@ impl SecretValue {
         found
     }
 
-    /// Returns the places of incomplete values: the beginning of one before a cut, and the end of
-    /// one after it.
+    /// Returns the places of incomplete values at a cut: the first part of a value, which ends at
+    /// the cut, and the last part of a value, which begins at the cut.
     fn parts_at(&self, text: &[u8], cut: usize) -> Vec<Range<usize>> {
         let (before, after) = text.split_at(cut.min(text.len()));
-        let first = before.len().saturating_sub(MAX_SPELLING * self.bytes.len());
-        let beginning = (first..before.len())
-            .find(|at| ByteSpelling::is_beginning(&before[*at..], &self.bytes))
+        let earliest = before.len().saturating_sub(MAX_BYTE_SPELLING * self.bytes.len());
+        let first_part = (earliest..before.len())
+            .find(|at| ByteSpelling::is_first_part(&before[*at..], &self.bytes))
             .filter(|at| self.stands_alone(&before[..*at], b""))
             .map(|at| at..before.len());
-        let end = self.end_at(after).map(|length| before.len()..before.len() + length);
-        beginning.into_iter().chain(end).collect()
+        let last_part =
+            self.last_part_length(after).map(|length| before.len()..before.len() + length);
+        first_part.into_iter().chain(last_part).collect()
     }
 
-    /// Returns the length of the end of an incomplete value at the beginning of a text. The text
-    /// may begin within an escape.
-    fn end_at(&self, text: &[u8]) -> Option<usize> {
-        let is_of_escape = |byte: &&u8| byte.is_ascii_hexdigit() || b"\\u".contains(*byte);
-        let escape = text.iter().take(MAX_ESCAPE - 1).take_while(is_of_escape).count();
-        let lengths = MIN_PART_BYTES.min(self.bytes.len())..self.bytes.len();
-        let mut ends = lengths.rev().map(|length| &self.bytes[self.bytes.len() - length..]);
-        let found = ends.find_map(|end| {
-            let mut starts = 0..=escape;
-            starts.find_map(|at| ByteSpelling::find(&text[at..], end).map(|length| at + length))
-        });
-        found.filter(|length| self.stands_alone(b"", &text[*length..]))
+    /// Returns the length of the last part of a value with which the text after a cut begins. If
+    /// the cut is within an escape, the length includes the rest of the escape. `None`: the text
+    /// begins with anything else.
+    fn last_part_length(&self, text: &[u8]) -> Option<usize> {
+        let may_be_of_escape = |byte: &&u8| byte.is_ascii_hexdigit() || b"\\u".contains(*byte);
+        let max_escape_rest = text.iter().take(MAX_ESCAPE - 1).take_while(may_be_of_escape).count();
+        let min_part_bytes = MIN_PART_BYTES.min(self.bytes.len());
+        // The longest part first, so that nothing of the value remains.
+        for part_bytes in (min_part_bytes..self.bytes.len()).rev() {
+            let part = &self.bytes[self.bytes.len() - part_bytes..];
+            for escape_rest in 0..=max_escape_rest {
+                if let Some(length) = ByteSpelling::length_at_start(&text[escape_rest..], part) {
+                    let length = escape_rest + length;
+                    return self.stands_alone(b"", &text[length..]).then_some(length);
+                }
+            }
+        }
+        None
     }
 
-    /// Whether a match between two texts is not a part of a longer ordinary word.
+    /// Whether a match between two texts may be erased: a value that may be an ordinary word must
+    /// not be a part of a longer word.
     fn stands_alone(&self, before: &[u8], after: &[u8]) -> bool {
-        let is_in_word = || after.first().is_some_and(|byte| is_of_word(*byte));
-        !self.may_be_word || !ends_with_word(before) && !is_in_word()
+        if !self.may_be_word {
+            return true;
+        }
+        let begins_with_word = after.first().is_some_and(|byte| is_of_word(*byte));
+        !ends_with_word(before) && !begins_with_word
     }
 }
 
-/// How a text spells a value. A text is compared both ways, because a value may itself have what
-/// looks like an escape.
+/// How a text spells a value. Each text is compared in both ways, because a value itself may
+/// contain the characters of an escape.
 #[derive(Clone, Copy)]
 enum ByteSpelling {
     Plain,
@@ -218,11 +244,11 @@ enum ByteSpelling {
 }
 
 impl ByteSpelling {
-    /// Returns the length of the spelling of a value with which a text begins. `None`: the text
-    /// begins with anything else.
-    fn find(text: &[u8], value: &[u8]) -> Option<usize> {
+    /// Returns the length of a value's spelling at the start of a text. `None`: the text does not
+    /// start with the value.
+    fn length_at_start(text: &[u8], value: &[u8]) -> Option<usize> {
         let first = text.first()?;
-        // Most positions of a text begin no value.
+        // This quick check suffices at most positions of a text.
         if Some(first) != value.first() && !b"%\\+".contains(first) {
             return None;
         }
@@ -232,8 +258,9 @@ impl ByteSpelling {
         })
     }
 
-    /// Whether a text is the beginning of a value, which may end within an escape.
-    fn is_beginning(text: &[u8], value: &[u8]) -> bool {
+    /// Whether a text spells only the first part of a value, up to the end of the text. The text
+    /// may end within an escape.
+    fn is_first_part(text: &[u8], value: &[u8]) -> bool {
         [ByteSpelling::Plain, ByteSpelling::Escaped].into_iter().any(|spelling| {
             let (read, spelled) = spelling.compare(text, value);
             let rest = &text[read..];
@@ -243,29 +270,34 @@ impl ByteSpelling {
         })
     }
 
-    /// Returns how many bytes of a text spell how many bytes of a value. Both begin at their first.
+    /// Compares a text with a value, both from their first byte. Returns the number of bytes of the
+    /// text that spell a part of the value, and the number of bytes of that part.
     fn compare(self, text: &[u8], value: &[u8]) -> (usize, usize) {
         let (mut read, mut spelled) = (0, 0);
         while spelled < value.len() {
-            let Some(step) = self.step(&text[read..], &value[spelled..]) else { break };
-            read += step.0;
-            spelled += step.1;
+            let Some((text_bytes, value_bytes)) = self.step(&text[read..], &value[spelled..])
+            else {
+                break;
+            };
+            read += text_bytes;
+            spelled += value_bytes;
         }
         (read, spelled)
     }
 
-    /// Returns how many bytes at the beginning of a text spell the next byte, or character, of a
-    /// value, and how many bytes that has in the value.
+    /// Compares the first byte or character of a value with the start of a text. Returns its number
+    /// of bytes in the text, and in the value. `None`: the text differs.
     fn step(self, text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
-        // JSON, and debug output of most languages.
+        // Escapes of whole characters, as in JSON and in the debug output of most languages.
         if let (ByteSpelling::Escaped, Some((length, character))) = (self, char_of_escape(text))
             && value.starts_with(character.encode_utf8(&mut [0; 4]).as_bytes())
         {
             return Some((length, character.len_utf8()));
         }
+        // Length of an escape, and the byte that it stands for.
         let escape = match (self, text) {
             (ByteSpelling::Plain, _) => None,
-            // A form has a plus for a blank (WHATWG URL §5.1).
+            // An encoded form has a plus for a blank (WHATWG URL §5.1).
             (_, [b'+', ..]) => Some((1, Some(b' '))),
             (_, [b'%', digits @ ..]) => Some((3, byte_of_hex(digits.get(..2)))),
             // Some programs escape the bytes of a character one by one.
@@ -277,10 +309,10 @@ impl ByteSpelling {
             (_, [b'\\', byte, ..]) => Some((2, Some(*byte))),
             _ => None,
         };
-        let wanted = value.first();
+        let expected_byte = value.first();
         match escape {
-            Some((length, byte)) if byte.as_ref() == wanted => Some((length, 1)),
-            _ => (text.first() == wanted).then_some((1, 1)),
+            Some((length, byte)) if byte.as_ref() == expected_byte => Some((length, 1)),
+            _ => (text.first() == expected_byte).then_some((1, 1)),
         }
     }
 }
@@ -314,13 +346,15 @@ fn byte_of_hex(digits: Option<&[u8]>) -> Option<u8> {
     is_hex.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// Returns what a value looks like within Base64, in both alphabets (RFC 4648 §4 and §5). The text
-/// before the value shifts it by zero to two bytes. Characters that also depend on the text around
-/// it are left out.
+/// Returns the forms that a value has within Base64 text, in both alphabets (RFC 4648 §4 and §5).
+/// The text before the value shifts it by zero to two bytes. Characters that also depend on the
+/// text around the value are omitted.
 fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for shift in 0..3 {
         let shifted = [&[0; 2][..shift], value].concat();
+        // A character encodes six bits. `from`: the first character without bits of the shift.
+        // `to`: the end of the last complete character.
         let (from, to) = ((8 * shift).div_ceil(6), 8 * shifted.len() / 6);
         for encoded in [STANDARD_NO_PAD.encode(&shifted), URL_SAFE_NO_PAD.encode(&shifted)] {
             let form = encoded.as_bytes()[from..to].to_vec();
@@ -333,17 +367,18 @@ fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Whether a name, such as the name of a setting, marks its value as a secret.
-fn names_secret(name: &str) -> bool {
+fn marks_secret(name: &str) -> bool {
     is_secret(name) || has_secret_word(name)
 }
 
-/// Whether the whole value of a variable that is not recorded is erased from texts.
-/// `PIP_KEYRING_PROVIDER=import` is not, although its name contains KEY.
-fn is_secret_value(name: &str, value: &str) -> bool {
-    let is_marked = is_secret(name) || is_secret_field(name) || has_secret_word(name);
-    is_distinctive(value)
-        || is_marked && !is_state(value) && !is_default_password(value)
-        || holds_secret(value) && value.contains([' ', '=', '@'])
+/// Whether the whole value of a variable is erased from texts, in addition to its parts. The name
+/// or the value of the variable suggests a secret. `PIP_KEYRING_PROVIDER=import` is not erased,
+/// although its name contains KEY.
+fn is_erased_as_whole(name: &str, value: &str) -> bool {
+    let is_marked = marks_secret(name) || is_secret_field(name);
+    let is_harmless = is_state(value) || is_default_password(value);
+    let has_secret_among_others = holds_secret(value) && value.contains([' ', '=', '@']);
+    is_distinctive(value) || is_marked && !is_harmless || has_secret_among_others
 }
 
 /// Whether a value is a word about a setting: `AUTH=disabled` is not a secret.
@@ -351,25 +386,24 @@ fn is_state(value: &str) -> bool {
     STATES.split_whitespace().any(|state| state.eq_ignore_ascii_case(value.trim()))
 }
 
-/// Whether a value is a password that programs come with. It protects nothing, and texts have it
-/// for other reasons, such as the name of a program or a user.
+/// Whether a value is the default password of a program. A default password protects nothing, and
+/// texts contain it for other reasons, such as the name of a program or a user.
 fn is_default_password(value: &str) -> bool {
     const DEFAULTS: &[&str] =
         &["changeme", "elastic", "example", "postgres", "password", "secret", "testing"];
     DEFAULTS.contains(&value)
 }
 
-/// Whether a value may be an ordinary word or number: digits only, or letters only without capitals
-/// inside.
+/// Whether a value may be an ordinary number or word. A word has only letters, and capitals only as
+/// its first letter or as all its letters.
 fn may_be_word(value: &str) -> bool {
     let all = |is: fn(char) -> bool| value.chars().all(is);
-    let inside = value.char_indices().nth(1).map_or("", |(at, _)| &value[at..]);
-    all(|c| c.is_ascii_digit())
-        || all(char::is_alphabetic)
-            && (all(char::is_uppercase) || !inside.contains(char::is_uppercase))
+    let after_first = value.char_indices().nth(1).map_or("", |(at, _)| &value[at..]);
+    let has_usual_capitals = all(char::is_uppercase) || !after_first.contains(char::is_uppercase);
+    all(|c| c.is_ascii_digit()) || all(char::is_alphabetic) && has_usual_capitals
 }
 
-/// How colour codes begin, also escaped as in logs of JSON.
+/// Beginnings of colour codes, plain, and escaped as in JSON logs.
 const COLOURS: [&[u8]; 3] = [b"\x1b[", b"\\u001b[", b"\\x1b["];
 
 fn is_of_word(byte: u8) -> bool {
@@ -377,11 +411,17 @@ fn is_of_word(byte: u8) -> bool {
 }
 
 /// Whether a text ends within a word. The letters of an escape, a colour code or a short option
-/// (`-pVALUE`) are no part of the word after them.
+/// (`-pVALUE`) are not a part of the word after them.
 fn ends_with_word(text: &[u8]) -> bool {
+    if !text.last().is_some_and(|byte| is_of_word(*byte)) {
+        return false;
+    }
+    // A colour code ends with numbers, semicolons and `m`.
     let is_of_colour = |byte: &u8| byte.is_ascii_digit() || b";m".contains(byte);
-    let colour = text.len() - text.iter().rev().take_while(|byte| is_of_colour(byte)).count();
-    let is_escape = match text {
+    let numbers = text.iter().rev().take_while(|byte| is_of_colour(byte)).count();
+    let before_numbers = &text[..text.len() - numbers];
+    let is_colour = COLOURS.iter().any(|begin| before_numbers.ends_with(begin));
+    let is_escape_or_option = match text {
         [.., b'\\', b'n' | b'r' | b't'] => true,
         // `\u003d`
         [.., b'\\', b'u', a, b, c, d] => [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()),
@@ -391,9 +431,7 @@ fn ends_with_word(text: &[u8]) -> bool {
         }
         _ => false,
     };
-    text.last().is_some_and(|byte| is_of_word(*byte))
-        && !is_escape
-        && !COLOURS.iter().any(|begin| text[..colour].ends_with(begin))
+    !is_colour && !is_escape_or_option
 }
 
 #[cfg(test)]

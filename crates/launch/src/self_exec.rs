@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::children;
 use crate::sys::{allowed_cpus, set_affinity};
 
-/// Path of this program.
+/// Returns the path of this program.
 #[must_use]
 pub fn own_program() -> PathBuf {
     // If the file was replaced while dyno runs, its path ends with "(deleted)", but the kernel's
@@ -16,30 +16,32 @@ pub fn own_program() -> PathBuf {
     std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(kernel_link)
 }
 
-/// A process of dyno itself, started with other arguments. Dropping this kills it.
+/// A process of dyno itself, started with other arguments. Dropping the value kills the process.
 ///
-/// The process must end when its standard input does, which is when dyno ends.
+/// The process must end at the end of its standard input, which closes when the starting dyno
+/// process ends.
 #[derive(Debug)]
 pub struct OwnProcess(Child);
 
 impl OwnProcess {
-    /// Starts dyno with these arguments and restricts it to these CPUs. Empty: to the CPUs of the
-    /// calling thread.
+    /// Starts dyno with these arguments and restricts it to `cpus`. Empty: the process may use the
+    /// CPUs of the calling thread.
     ///
     /// # Errors
-    /// It cannot be started or restricted to these CPUs.
+    /// The process cannot be started, or not be restricted to the CPUs.
     pub fn start(arguments: &[&str], cpus: &[u32]) -> io::Result<OwnProcess> {
         let mut command = Command::new(own_program());
         command.args(arguments).stdin(Stdio::piped());
         let original_cpus = allowed_cpus();
-        // The child inherits the CPUs of this thread. They are restored right after its start.
+        // The child inherits the CPUs of this thread, which are restored right after the child's
+        // start.
         set_affinity(cpus)?;
         let child = children::spawn(&mut command);
         set_affinity(&original_cpus)?;
         child.map(OwnProcess)
     }
 
-    /// PID of the process.
+    /// Returns the PID of the process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.id()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::guard::Guard;
 use crate::limits::INTERRUPTED_STOP;
 
-/// Supervisors that can end a running program: the guard if dyno dies, the user at any time.
+/// Supervisors that can end a running program: the guard if dyno is killed, the user at any time.
 #[derive(Clone, Copy, Debug)]
 pub struct Supervision<'a> {
     pub guard: &'a Guard,
@@ -20,16 +20,16 @@ pub struct Interrupts(AtomicU32);
 /// How long a server may take to stop, depending on the user's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// The whole deadline of its `[stop]`.
+    /// The whole deadline of the server's `[stop]`.
     Whole,
-    /// Ctrl-C was pressed: at most [`INTERRUPTED_STOP`].
+    /// At most [`INTERRUPTED_STOP`], because Ctrl-C was pressed.
     Short,
-    /// Ctrl-C was pressed again.
+    /// No time, because Ctrl-C was pressed again.
     None,
 }
 
 impl Patience {
-    /// The longest wait in nanoseconds, given the deadline of a server's `[stop]`.
+    /// Returns the longest wait in nanoseconds, given the deadline of a server's `[stop]`.
     #[must_use]
     pub fn limit_ns(self, deadline_ns: u64) -> u64 {
         match self {
@@ -51,7 +51,7 @@ impl Interrupts {
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Patience after the requests so far.
+    /// Returns the patience after the requests so far.
     #[must_use]
     pub fn patience(&self) -> Patience {
         match self.count() {

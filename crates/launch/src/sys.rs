@@ -17,9 +17,9 @@ use std::process::{Child, ExitStatus};
 pub(crate) struct ChildSetup {
     /// `cgroup.procs` files that the child writes itself into.
     pub(crate) procs_files: Vec<CString>,
-    /// CPUs that it may use; empty: all.
+    /// CPUs that the child may use. Empty: all CPUs.
     pub(crate) cpus: Vec<u32>,
-    /// Soft and hard limit of open files; `None`: as inherited.
+    /// Soft and hard limit of open files. `None`: the inherited limits.
     pub(crate) open_files: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ impl ChildSetup {
     }
 
     pub(crate) fn procs_file(path: &Path) -> CString {
-        CString::new(path.as_os_str().as_bytes()).expect("kernel paths hold no NUL")
+        CString::new(path.as_os_str().as_bytes()).expect("a path of the kernel should have no NUL")
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
-    // SAFETY: room for two descriptors, which are ours afterwards.
+    // SAFETY: the array has room for two descriptors. They belong to this process after the call.
     unsafe {
         check(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC))?;
         Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
@@ -88,8 +88,8 @@ pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
-    // SAFETY: a zeroed set is a valid empty one. CPU_SET does not check the numbers, so they are
-    // checked here.
+    // SAFETY: a zeroed set is a valid empty set. CPU_SET does not check the CPU numbers, so they
+    // are checked here.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < 8 * size_of::<libc::cpu_set_t>()) {
@@ -100,12 +100,12 @@ pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
 }
 
 /// Gives the calling thread the lowest real-time priority (SCHED_FIFO), above all threads without
-/// real-time priority. Threads that it starts do not inherit it. The kernel reserves a part of each
-/// second for other threads, usually 5 %.
+/// real-time priority. Threads that this thread starts do not inherit the priority. The kernel
+/// reserves a part of each second for other threads, usually 5 %.
 ///
 /// # Errors
-/// This user cannot do that, or the kernel reserves no time for other threads. They could then not
-/// even end this one.
+/// This user is not allowed to set the priority, or the kernel reserves no time for other threads.
+/// Without reserved time, no other thread could end this thread.
 pub fn set_realtime() -> io::Result<()> {
     // −1: real-time threads may use all of the time (sched(7)).
     let bound = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
@@ -120,19 +120,19 @@ pub fn set_realtime() -> io::Result<()> {
     .map(drop)
 }
 
-/// Moves the calling thread to a new network, which has only a disabled loopback device.
+/// Moves the calling thread to a new network namespace, which has only a disabled loopback device.
 pub(crate) fn unshare_network() -> io::Result<()> {
-    // SAFETY: no memory is involved; only this thread's network changes.
+    // SAFETY: no memory is involved; only this thread's network namespace changes.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Moves the calling thread to a network.
+/// Moves the calling thread to a network namespace.
 pub(crate) fn enter_network(network: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the descriptor is open, and no memory is involved.
     check(unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// CPUs that the calling thread may use.
+/// Returns the CPUs that the calling thread may use.
 pub fn allowed_cpus() -> Vec<u32> {
     // SAFETY: a zeroed set is valid, and large enough for the size given.
     unsafe {
@@ -162,7 +162,7 @@ pub fn raise_open_files() -> u64 {
 /// Checks whether this user can write a file, without opening it.
 ///
 /// # Errors
-/// The user cannot write it, or it does not exist.
+/// The user cannot write the file, or the file does not exist.
 pub fn may_write(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path ends with a NUL.
@@ -193,7 +193,7 @@ pub(crate) fn try_wait_with_cpu(child: &Child) -> io::Result<Option<(ExitStatus,
     Ok((pid != 0).then(|| (ExitStatus::from_raw(status), ns(usage.ru_utime) + ns(usage.ru_stime))))
 }
 
-/// Hard limit of open files.
+/// Returns the hard limit of open files.
 pub fn open_files_hard_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for an rlimit.
@@ -225,15 +225,16 @@ pub(crate) fn reap(pid: u32) {
     unsafe { libc::waitpid(pid as libc::pid_t, std::ptr::null_mut(), libc::WNOHANG) };
 }
 
-/// Detaches a mount from its peers, so that they no longer share mounts below it.
-pub(crate) fn make_private(point: &Path) -> io::Result<()> {
+/// Detaches a mount from its peers, so that they no longer share the mounts below it.
+pub(crate) fn detach_from_peers(point: &Path) -> io::Result<()> {
     let path = CString::new(point.as_os_str().as_bytes())?;
     let (none, flags) = (std::ptr::null(), libc::MS_PRIVATE);
-    // SAFETY: the path ends with a null byte and outlives the call. The kernel ignores the others.
+    // SAFETY: the path ends with a null byte and outlives the call. The kernel ignores the other
+    // arguments.
     check(unsafe { libc::mount(none, path.as_ptr(), none, flags, none.cast()) }).map(drop)
 }
 
-/// Unmounts what is mounted at a path last. Files that are still open stay usable.
+/// Unmounts the latest mount at a path. Files that are still open stay usable.
 pub(crate) fn unmount(point: &Path) -> io::Result<()> {
     let path = CString::new(point.as_os_str().as_bytes())?;
     // SAFETY: the path ends with a null byte and outlives the call.
@@ -247,7 +248,7 @@ pub(crate) fn set_nonblocking(file: &File) -> io::Result<()> {
     check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) }).map(drop)
 }
 
-/// Effective user ID.
+/// Returns the effective user ID.
 pub(crate) fn user() -> u32 {
     // SAFETY: no memory is involved.
     unsafe { libc::geteuid() }
@@ -260,7 +261,7 @@ pub fn ignores_hangup() -> bool {
 }
 
 /// Returns the disposition of a signal: the address of its handler, or `SIG_DFL` or `SIG_IGN`.
-/// `None`: the kernel does not give it.
+/// `None`: the kernel does not report it.
 fn disposition(signal: i32) -> Option<libc::sighandler_t> {
     // SAFETY: all-zero bytes are a valid sigaction, into which the current one is written.
     unsafe {
@@ -270,8 +271,8 @@ fn disposition(signal: i32) -> Option<libc::sighandler_t> {
 }
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with EFBIG, instead of ending
-/// this process by SIGXFSZ. A handler does this, because an ignored signal would also be ignored in
-/// servers, whereas exec resets handlers. A signal that is already ignored stays so.
+/// this process by SIGXFSZ. The signal gets a handler and is not ignored, because servers would
+/// inherit an ignored signal, but not a handler. A signal that is already ignored stays ignored.
 pub fn survive_file_size_limit() {
     extern "C" fn do_nothing(_: libc::c_int) {}
     if disposition(libc::SIGXFSZ) == Some(libc::SIG_IGN) {

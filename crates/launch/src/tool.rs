@@ -1,6 +1,6 @@
 //! Runs commands that end by themselves: builds, queries of tools, and a server's own commands. All
-//! processes that they start are ended with them. Each command runs below a minder, a process that
-//! ends all descendants of the command.
+//! processes of a command are ended with it. Each command runs below a minder, a process that ends
+//! all descendants of the command.
 
 use std::fmt;
 use std::fs::File;
@@ -65,7 +65,8 @@ enum OutputCheck {
 
 impl ToolCommand<'_> {
     /// Runs the command with its output in a log, and passes each line to `on_line` while it runs.
-    /// `log` must have been created with the secrets of this environment, which are erased from it.
+    /// `log` must have been created with the secrets of this environment, because the log erases
+    /// these secrets.
     pub fn run(
         self,
         log: &Log,
@@ -75,9 +76,9 @@ impl ToolCommand<'_> {
         self.run_with_grace(log, supervision, Duration::ZERO, on_line)
     }
 
-    /// Does the same as [`run`](Self::run), and lets the programs that the shell runs end by
-    /// themselves. `grace`: how long they may take after SIGTERM, which they get at the deadline or
-    /// when the user interrupts dyno.
+    /// Runs the command like [`run`](Self::run), but gives its programs time to end by themselves.
+    /// `grace`: the time from SIGTERM, sent at the deadline or when the user interrupts dyno, to
+    /// SIGKILL.
     pub fn run_with_grace(
         self,
         log: &Log,
@@ -108,16 +109,17 @@ impl ToolCommand<'_> {
         }
     }
 
-    /// Runs the command and returns its standard output as data, which no text may quote: it may
-    /// have secrets of the environment.
+    /// Runs the command and returns its standard output as data. Texts must not quote the output,
+    /// because it may contain secrets of the environment.
     pub fn read_raw_output(self, supervision: &Supervision<'_>) -> ToolOutput {
         self.try_read_output(supervision)
             .unwrap_or_else(|error| ToolOutput::Unfinished(format!("could not be run ({error})")))
     }
 
+    /// Runs the command with its standard output in a temporary file, and reads that file.
     fn try_read_output(self, supervision: &Supervision<'_>) -> io::Result<ToolOutput> {
-        // A file and not a pipe, because dyno would have to wait for a descendant that keeps a pipe
-        // open.
+        // The output goes to a file and not to a pipe, because dyno would have to wait for a
+        // descendant that keeps a pipe open.
         let output = tempfile::tempfile()?;
         let length = |file: &File| file.metadata().map_or(0, |m| m.len());
         let check_output = || match length(&output) {
@@ -137,13 +139,14 @@ impl ToolCommand<'_> {
                 "had not ended after {}",
                 duration_text(self.deadline)
             )),
-            ToolExit::Interrupted => ToolOutput::Unfinished("was ended by the user".into()),
+            ToolExit::Interrupted => ToolOutput::Unfinished("was interrupted by the user".into()),
             ToolExit::TooMuchOutput => {
                 ToolOutput::Unfinished(format!("printed more than {OUTPUT_BYTES} bytes"))
             }
         })
     }
 
+    /// Runs the command until it ends or has to be ended, and kills all its processes.
     fn supervise(
         self,
         [stdout, stderr]: [Stdio; 2],
@@ -156,7 +159,8 @@ impl ToolCommand<'_> {
         self.environment.apply(&mut shell);
         shell.args(["-c", self.command]).current_dir(self.folder).env(COOKIE, &cookie);
         shell.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-        // Registered before the start. All descendants inherit the cookie, in any session.
+        // The cookie is registered before the start. All descendants inherit the cookie, in any
+        // session.
         supervision.guard.watch_cookie(&cookie);
         let started = minder::spawn(&mut shell, ChildSetup::default(), Descendants::End);
         let end = started.map_err(io::Error::from).and_then(|mut minded| {
@@ -167,7 +171,10 @@ impl ToolCommand<'_> {
             }
             let unended = process::unended_text_of(process::kill_all(&mut minded, &cookie));
             supervision.guard.forget_session(minded.first);
-            unended.map_or(end, |text| Err(io::Error::other(text)))
+            match unended {
+                Some(text) => Err(io::Error::other(text)),
+                None => end,
+            }
         });
         if end.is_err() {
             process::kill_marked(&cookie);
@@ -182,7 +189,7 @@ impl ToolCommand<'_> {
         let mut programs = proc::session_pids(minded.first);
         programs.retain(|pid| *pid != minded.first);
         programs.into_iter().for_each(|pid| sys::kill(pid, libc::SIGTERM));
-        // The clock only bounds the wait. It measures no result.
+        // The clock only limits the wait. It measures no result.
         let deadline_ns = monotonic_ns() + grace.as_nanos() as u64;
         while monotonic_ns() < deadline_ns
             && supervision.interrupts.count() < 2
@@ -192,6 +199,7 @@ impl ToolCommand<'_> {
         }
     }
 
+    /// Waits until the command ends, is late, prints too much, or is interrupted.
     fn wait(
         self,
         minded: &mut MindedCommand,
@@ -201,7 +209,7 @@ impl ToolCommand<'_> {
         let mut pause = Duration::from_millis(1);
         loop {
             // This clock reading only checks the deadline. It is read before the command is
-            // checked, so that a command that has ended in time does not count as late.
+            // checked, so that a command that has ended in time is not treated as late.
             let is_late = u128::from(monotonic_ns() - minded.began_ns) > self.deadline.as_nanos();
             if let Some((status, cpu_ns)) = minded.try_wait()? {
                 return Ok(ToolExit::Ended {
@@ -229,7 +237,7 @@ impl ToolCommand<'_> {
 fn new_cookie() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    // The clock distinguishes this process from an earlier one with the same PID.
+    // The clock distinguishes this process from an earlier process with the same PID.
     format!("dyno-{}-tool-{count}-{}", std::process::id(), monotonic_ns())
 }
 
@@ -246,9 +254,9 @@ pub fn duration_text(time: Duration) -> String {
 /// lines of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
-    /// dyno could not run it, for example because no process or file was left.
+    /// dyno could not run the command, for example because it could open no further file.
     NotRun(String),
-    /// It ended with a failure status, or had to be ended.
+    /// The command ended with a failure status, or had to be ended.
     Failed(String),
     /// The user interrupted dyno.
     Interrupted,
@@ -259,7 +267,7 @@ impl fmt::Display for CommandError {
         match self {
             CommandError::NotRun(reason) => write!(f, "could not be run ({reason})"),
             CommandError::Failed(problem) => f.write_str(problem),
-            CommandError::Interrupted => f.write_str("was ended by the user"),
+            CommandError::Interrupted => f.write_str("was interrupted by the user"),
         }
     }
 }
@@ -271,7 +279,7 @@ pub struct ServerCommand {
     pub folder: PathBuf,
     pub environment: Environment,
     pub deadline: Duration,
-    /// Network of the servers, in which it is run.
+    /// Network of the servers, in which the command is run.
     pub network: Network,
 }
 
@@ -441,7 +449,10 @@ mod tests {
         assert!(!is_running("sleep 98766"));
         let interrupts = Interrupts::new();
         interrupts.raise();
-        assert_eq!(reason(ask("sleep 98767", PATIENCE, &interrupts)), "was ended by the user");
+        assert_eq!(
+            reason(ask("sleep 98767", PATIENCE, &interrupts)),
+            "was interrupted by the user"
+        );
         assert!(reason(ask("yes", PATIENCE, &Interrupts::new())).contains("printed more than"));
     }
 }

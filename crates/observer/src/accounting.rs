@@ -24,8 +24,8 @@ fn uses_tick_accounting(config: &str, nohz_full: &str) -> Option<bool> {
     }
 }
 
-/// Whether the kernel bills the time of interrupts to no program. `None`: its configuration is not
-/// visible.
+/// Whether the kernel excludes interrupts from the CPU time of the programs that they interrupt.
+/// `None`: its configuration is not visible.
 pub(crate) fn irq_time_accounting() -> Option<bool> {
     let parameters = read("/proc/cmdline").unwrap_or_default();
     uses_irq_time_accounting(CONFIG.as_deref()?, &parameters)

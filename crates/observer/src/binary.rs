@@ -10,21 +10,23 @@ use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Instruction};
 use memchr::memmem;
 use object::{Architecture, Object as _, ObjectSection as _};
 
+use crate::proc::visible_folder;
 use crate::read;
 
 /// Largest program that is read, bytes.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// Largest part of its code that is decoded, bytes. Decoding it takes about a second.
+/// Largest part of a program's code that is decoded, bytes. Decoding it takes about a second.
 const MAX_CODE_BYTES: usize = 64 << 20;
 
 /// Inspects the program of a process. `None`: the process has ended, or this user cannot read it.
 #[must_use]
 pub fn inspect(pid: u32) -> Option<Binary> {
-    let path = format!("/proc/{pid}/exe");
+    let folder = visible_folder(pid);
+    let path = folder.join("exe");
     let name = file_name(&fs::read_link(&path).ok()?)?;
     let bytes = fs::metadata(&path).ok()?.len();
-    let libraries = libraries(&read(format!("/proc/{pid}/maps")).unwrap_or_default(), &name);
+    let libraries = libraries(&read(folder.join("maps")).unwrap_or_default(), &name);
     let contents = (bytes <= MAX_BYTES).then(|| fs::read(&path).ok()).flatten().unwrap_or_default();
     Some(Binary { name, bytes, ..inspect_contents(&contents, libraries) })
 }
@@ -52,8 +54,8 @@ fn inspect_contents(contents: &[u8], libraries: Vec<String>) -> Binary {
     }
 }
 
-/// Names of the files that are mapped as code, sorted. The path is the last field of a line of
-/// `/proc/PID/maps` (proc_pid_maps(5)).
+/// Returns the names of the files that are mapped as code, sorted. The path is the last field of a
+/// line of `/proc/PID/maps` (proc_pid_maps(5)).
 fn libraries(maps: &str, program: &str) -> Vec<String> {
     let is_code =
         |line: &&str| line.split_ascii_whitespace().nth(1).is_some_and(|mode| mode.contains('x'));
@@ -63,8 +65,8 @@ fn libraries(maps: &str, program: &str) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// Allocators: a part of their library's name, and a text of their messages. The text is in
-/// capitals here, because otherwise dyno's own program would contain it.
+/// Allocators: a part of the name of the library, and a text from its messages. The text is in
+/// capitals here, so that dyno's own program does not contain it.
 const ALLOCATORS: [(&str, &str); 3] =
     [("jemalloc", "<JEMALLOC>"), ("mimalloc", "MIMALLOC: "), ("tcmalloc", "TCMALLOC::")];
 
@@ -107,8 +109,8 @@ fn count_instructions(code: &[u8]) -> (Option<u64>, BTreeMap<String, u64>) {
     (Some(count), extensions.into_iter().map(|(name, n)| (name.into(), n)).collect())
 }
 
-/// Name of an extension that distinguishes the levels of x86-64 (the psABI's micro-architecture
-/// levels), or of one above them.
+/// Returns the name of an extension that distinguishes the levels of x86-64 (the psABI's
+/// micro-architecture levels), or of an extension above these levels.
 fn extension(feature: CpuidFeature) -> Option<&'static str> {
     Some(match feature {
         CpuidFeature::SSE3 => "SSE3",

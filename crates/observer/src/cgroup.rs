@@ -1,5 +1,5 @@
-//! Finds the mounts of control groups, and reads the counters in their files. It hides the
-//! differences between version 1 and version 2.
+//! Finds the mounts of control groups, and reads the counters in their files. Callers need not
+//! distinguish version 1 from version 2.
 
 mod oom;
 
@@ -15,7 +15,7 @@ use crate::{read, read_number};
 
 pub use oom::OomKills;
 
-/// Folders of this process's own control groups, below which it may create others.
+/// Folders of this process's control groups. The process may create other groups below them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Folder of this process's group, by v1 controller.
@@ -45,8 +45,8 @@ impl Layout {
         layout
     }
 
-    /// Parses the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`. The controllers of v2
-    /// are not in them.
+    /// Parses the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`. These texts do not have
+    /// the controllers of v2.
     #[must_use]
     pub fn parse(mountinfo: &str, membership: &str) -> Layout {
         let mut layout = Layout::default();
@@ -66,7 +66,7 @@ impl Layout {
         layout
     }
 
-    /// The version whose controllers limit CPU and memory here.
+    /// Returns the version whose controllers limit CPU and memory on this machine.
     #[must_use]
     pub fn version(&self) -> CgroupVersion {
         let v2_limits = |v2: &V2| v2.controllers.iter().any(|c| c == "cpu");
@@ -88,8 +88,8 @@ pub struct Quota {
 }
 
 impl Layout {
-    /// Returns the lowest CPU quota of this process's group and the groups above it. Groups that
-    /// are not visible here, such as those outside of a container, are missing.
+    /// Returns the lowest CPU quota of this process's group and the groups above it. Invisible
+    /// groups, such as groups outside of a container, are not included.
     #[must_use]
     pub fn own_quota(&self) -> Option<Quota> {
         let own_folders =
@@ -98,12 +98,12 @@ impl Layout {
             .flat_map(|folder| folder.ancestors())
             .map(|folder| Quota { folder: folder.into() });
         let quotas = groups.filter_map(|quota| Some((quota.cpus()?, quota)));
-        quotas.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, quota)| quota)
+        quotas.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, quota)| quota)
     }
 }
 
 impl Quota {
-    /// Quota in CPUs: CPU time per elapsed time. `None`: the group has no quota.
+    /// Returns the quota in CPUs: CPU time per elapsed time. `None`: the group has no quota.
     #[must_use]
     pub fn cpus(&self) -> Option<f64> {
         let (quota_us, period_us) = match read(self.folder.join("cpu.max")) {
@@ -153,8 +153,8 @@ impl<'a> Mount<'a> {
         kind.starts_with("cgroup").then_some(Mount { root, point, kind, options })
     }
 
-    /// Folder of a group. `member`: its path in the hierarchy, of which the mount may show only a
-    /// part, as in a container.
+    /// Returns the folder of a group. `member`: the group's path in the hierarchy. In a container,
+    /// the mount may show only a part of the hierarchy.
     fn group_folder(&self, member: &str) -> PathBuf {
         let below = member.strip_prefix(self.root.trim_end_matches('/')).unwrap_or(member);
         let below = below.trim_start_matches('/');
@@ -163,8 +163,8 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Path of this process's group in the hierarchy of a v1 controller. A line of `/proc/self/cgroup`
-/// is `id:controller,controller:path`.
+/// Returns the path of this process's group in the hierarchy of a v1 controller. A line of
+/// `/proc/self/cgroup` is `id:controller,controller:path`.
 fn v1_member<'a>(membership: &'a str, controller: &str) -> Option<&'a str> {
     membership.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -193,11 +193,11 @@ fn list_tree(mut folders: Vec<PathBuf>) -> Vec<PathBuf> {
     folders
 }
 
-/// Processes in these groups.
+/// Returns the processes in these groups.
 fn pids_in(folders: &[PathBuf]) -> Vec<u32> {
     let mut pids: Vec<u32> = folders
         .iter()
-        // Reopened each time: a file that stays open keeps returning its first list
+        // The file is opened each time, because an open file returns its first list again
         // (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
         .filter_map(|folder| read(folder.join("cgroup.procs")))
         .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
@@ -222,24 +222,24 @@ impl Group {
         }
         let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
         let containing = mounts.iter().filter(|mount| folder.starts_with(mount.point));
-        // The innermost mount: version 2 may be mounted within a folder of version 1.
+        // The innermost mount is used, because version 2 may be mounted within a folder of version
+        // 1.
         let own_mount = containing.max_by_key(|mount| mount.point.len()).ok_or_else(not_a_group)?;
         let path = folder.strip_prefix(own_mount.point).map_err(|_| not_a_group())?;
         if own_mount.kind == "cgroup2" {
             return Ok(Group { v2: Some(folder), ..Group::default() });
         }
-        let controllers = mounts.iter().filter(|mount| mount.kind == "cgroup");
-        let folders = controllers.flat_map(|mount| {
+        let mut v1 = BTreeMap::new();
+        for mount in mounts.iter().filter(|mount| mount.kind == "cgroup") {
             let candidate = Path::new(mount.point).join(path);
-            let is_same_group =
-                candidate.join("cgroup.procs").exists() && are_same_group(&folder, &candidate);
-            mount
-                .options
-                .split(',')
-                .filter(move |_| is_same_group)
-                .map(move |name| (name.to_string(), candidate.clone()))
-        });
-        let v1: BTreeMap<String, PathBuf> = folders.filter(|(name, _)| name != "rw").collect();
+            if !candidate.join("cgroup.procs").exists() || !are_same_group(&folder, &candidate) {
+                continue;
+            }
+            // The mount options name the controllers. `rw` is not one.
+            for controller in mount.options.split(',').filter(|option| *option != "rw") {
+                v1.insert(controller.to_string(), candidate.clone());
+            }
+        }
         Ok(Group { v1, v2: None })
     }
 
@@ -249,7 +249,7 @@ impl Group {
         self.v1.is_empty() && self.v2.is_none()
     }
 
-    /// Folders of the group, each once.
+    /// Returns the folders of the group, each once.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         // Several v1 controllers may be mounted together and share one folder.
         let mut distinct: Vec<&Path> = Vec::new();
@@ -261,21 +261,22 @@ impl Group {
         distinct.into_iter()
     }
 
-    /// Folders of the group and of the groups below it, which the subject may have created.
-    /// Children come before their parents, the order in which they can be removed.
+    /// Returns the folders of the group and of the groups below it, which the subject may have
+    /// created. Children come before their parents, because groups can be removed only in this
+    /// order.
     #[must_use]
     pub fn tree(&self) -> Vec<PathBuf> {
         list_tree(self.folders().map(PathBuf::from).collect())
     }
 
-    /// Processes in the group and in the groups below it.
+    /// Returns the processes in the group and in the groups below it.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         pids_in(&self.tree())
     }
 
-    /// Processes that are missing from the group of at least one controller. The group's counters
-    /// and limits do not include them.
+    /// Returns the processes that are missing from the group of at least one controller. The
+    /// group's counters and limits do not include them.
     #[must_use]
     pub fn strays(&self, pids: &[u32]) -> Vec<u32> {
         let members: Vec<Vec<u32>> =
@@ -294,7 +295,8 @@ impl Group {
         }
     }
 
-    /// CPU time of all processes so far, nanoseconds. `None`: the group has no such counter.
+    /// Returns the CPU time of all processes so far, nanoseconds. `None`: the group has no such
+    /// counter.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         let v1 = || read_number(self.v1.get("cpuacct")?.join("cpuacct.usage"));
@@ -305,11 +307,11 @@ impl Group {
     /// Reads all counters. A counter that a version or a kernel lacks is `None`.
     #[must_use]
     pub fn counters(&self) -> CgroupUse {
-        self.counters_in(&Files::default())
+        self.cached_counters(&Files::default())
     }
 
-    /// Reads all counters with files that stay open.
-    pub(crate) fn counters_in(&self, files: &Files) -> CgroupUse {
+    /// Reads all counters through a cache of open files.
+    pub(crate) fn cached_counters(&self, files: &Files) -> CgroupUse {
         let mut counters = CgroupUse::default();
         if let Some(folder) = &self.v2 {
             read_v2(folder, files, &mut counters);
@@ -320,15 +322,15 @@ impl Group {
 }
 
 /// Whether two v1 folders belong to the same group. Hierarchies of version 1 are independent, so
-/// equal paths may hold different processes. A single common process is enough, because processes
-/// start and end while the lists are read.
+/// equal paths may contain different processes. A single common process is enough, because
+/// processes start and end while the lists are read.
 fn are_same_group(a: &Path, b: &Path) -> bool {
     let pids = |folder: &Path| Group { v2: Some(folder.into()), ..Group::default() }.pids();
     let (pids_a, pids_b) = (pids(a), pids(b));
     pids_a.iter().any(|pid| pids_b.contains(pid)) || pids_a == pids_b
 }
 
-/// Folders in a folder, without links.
+/// Returns the folders in a folder, without links.
 fn subfolders(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     entries.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()).collect()

@@ -13,7 +13,8 @@ pub fn monotonic_ns() -> u64 {
 /// monotonic clock does not include that time.
 #[must_use]
 pub fn suspended_ns() -> u64 {
-    // Boot time first: the time between the two readings must not look like a suspension.
+    // Boot time is read first, so that the time between the readings does not look like a
+    // suspension.
     let with_suspensions_ns = clock_ns(ClockId::Boottime);
     with_suspensions_ns.saturating_sub(monotonic_ns())
 }

@@ -8,8 +8,8 @@ pub(crate) struct Columns<'a> {
     lines: Vec<Vec<Option<u64>>>,
 }
 
-/// Parses a table. Its lines may be fewer than the machine's CPUs: depending on the version, the
-/// kernel lists the possible CPUs or only those that are online.
+/// Parses a table. The number of lines depends on the kernel's version: it lists all possible CPUs,
+/// or only online CPUs.
 pub(crate) fn parse_columns(text: &str) -> Columns<'_> {
     let mut lines = text.lines();
     let names = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
@@ -19,12 +19,12 @@ pub(crate) fn parse_columns(text: &str) -> Columns<'_> {
 }
 
 impl Columns<'_> {
-    /// Sum of a column over all CPUs. `None`: no line has this column.
+    /// Returns the sum of a column over all CPUs. `None`: no line has this column.
     pub(crate) fn sum(&self, name: &str) -> Option<u64> {
         self.column(name)?.reduce(|a, b| a + b)
     }
 
-    /// Highest number of a column. `None`: no line has this column.
+    /// Returns the highest number of a column. `None`: no line has this column.
     pub(crate) fn max(&self, name: &str) -> Option<u64> {
         self.column(name)?.max()
     }

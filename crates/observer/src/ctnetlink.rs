@@ -1,5 +1,6 @@
 //! Reads the counters of connection tracking by netlink (`IPCTNL_MSG_CT_GET_STATS_CPU`), for
-//! kernels whose `/proc` does not show them. It needs CAP_NET_ADMIN.
+//! kernels whose `/proc` does not show them. The query needs CAP_NET_ADMIN. Without it only the
+//! number of entries is known.
 
 use std::io;
 
@@ -9,17 +10,36 @@ use netlink_sys::{Socket, SocketAddr};
 /// Netlink protocol of netfilter (linux/netlink.h).
 const NETLINK_NETFILTER: isize = 12;
 
-/// Type of the request for the counters of each CPU (linux/netfilter/nfnetlink_conntrack.h).
-const GET_STATS_CPU: u16 = 1 << 8 | 4;
-const REQUEST_AND_DUMP: u16 = 0x1 | 0x300;
+/// Number of the connection-tracking subsystem, `NFNL_SUBSYS_CTNETLINK`
+/// (linux/netfilter/nfnetlink.h).
+const SUBSYSTEM_CTNETLINK: u16 = 1;
 
-/// Attributes of a response.
+/// Message for the counters of each CPU, `IPCTNL_MSG_CT_GET_STATS_CPU`
+/// (linux/netfilter/nfnetlink_conntrack.h).
+const MESSAGE_GET_STATS_CPU: u16 = 4;
+
+/// Type of the request: the subsystem in the high byte, and its message in the low byte.
+const GET_STATS_CPU: u16 = (SUBSYSTEM_CTNETLINK << 8) | MESSAGE_GET_STATS_CPU;
+
+/// Flag of a request, `NLM_F_REQUEST` (linux/netlink.h).
+const REQUEST: u16 = 0x1;
+
+/// Flags of a request for all entries, `NLM_F_DUMP` (linux/netlink.h).
+const DUMP: u16 = 0x300;
+
+/// Attribute of a response: connections that could not be added to the table.
 const INSERT_FAILED: u16 = 9;
+
+/// Attribute of a response: dropped packets.
 const DROP: u16 = 10;
+
+/// Attribute of a response: unreplied entries that were evicted from a full table.
 const EARLY_DROP: u16 = 11;
 
-/// Types of messages that end a response.
+/// Type of a message that ends a response with an error.
 const ERROR: u16 = 2;
+
+/// Type of a message that ends a complete response.
 const DONE: u16 = 3;
 
 /// Bytes of a netlink message's header.
@@ -27,9 +47,14 @@ const HEADER: usize = 16;
 /// Bytes of netfilter's own header: family, version, resource.
 const NETFILTER_HEADER: usize = 4;
 
-/// Reads the counters of this thread's network. `entries`: number of entries of its table.
-pub(crate) fn counters(entries: u64) -> Option<TrackingUse> {
-    dump().ok()?.map(|counters| TrackingUse { entries, ..counters })
+/// Returns the connection-tracking counters of this thread's network namespace. Without
+/// CAP_NET_ADMIN they are `None`. `entries`: number of entries in the namespace's table.
+pub(crate) fn counters(entries: u64) -> TrackingUse {
+    with_entries(entries, dump())
+}
+
+fn with_entries(entries: u64, response: io::Result<Option<TrackingUse>>) -> TrackingUse {
+    TrackingUse { entries, ..response.ok().flatten().unwrap_or_default() }
 }
 
 fn dump() -> io::Result<Option<TrackingUse>> {
@@ -50,7 +75,7 @@ fn request() -> Vec<u8> {
     let length = (HEADER + NETFILTER_HEADER) as u32;
     let mut bytes = length.to_ne_bytes().to_vec();
     bytes.extend(GET_STATS_CPU.to_ne_bytes());
-    bytes.extend(REQUEST_AND_DUMP.to_ne_bytes());
+    bytes.extend((REQUEST | DUMP).to_ne_bytes());
     bytes.resize(length as usize, 0);
     bytes
 }
@@ -81,11 +106,14 @@ fn length_and_kind(bytes: &[u8]) -> Option<(usize, u16)> {
 fn add_cpu(mut attributes: &[u8], sum: &mut Option<TrackingUse>) {
     let sum = sum.get_or_insert_default();
     while let Some((kind, value, rest)) = split_attribute(attributes) {
-        match kind {
-            INSERT_FAILED => sum.insert_failed += value,
-            DROP => sum.dropped += value,
-            EARLY_DROP => sum.evicted += value,
-            _ => {}
+        let counter = match kind {
+            INSERT_FAILED => Some(&mut sum.insert_failed),
+            DROP => Some(&mut sum.dropped),
+            EARLY_DROP => Some(&mut sum.evicted),
+            _ => None,
+        };
+        if let Some(counter) = counter {
+            *counter = Some(counter.unwrap_or(0) + value);
         }
         attributes = rest;
     }
@@ -95,6 +123,7 @@ fn add_cpu(mut attributes: &[u8], sum: &mut Option<TrackingUse>) {
 fn split_attribute(bytes: &[u8]) -> Option<(u16, u64, &[u8])> {
     let length = usize::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
     let kind = u16::from_ne_bytes(bytes.get(2..4)?.try_into().ok()?);
+    // An attribute of another length than four bytes is not a counter.
     let value = bytes.get(4..length)?.try_into().map_or(0, u32::from_be_bytes);
     Some((kind, value.into(), bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
@@ -128,8 +157,19 @@ mod tests {
         assert!(!parse_responses(&first.concat(), &mut sum).unwrap());
         let last = [cpu(&[(DROP, 5)]), message(DONE, &[0; 4])];
         assert!(parse_responses(&last.concat(), &mut sum).unwrap());
-        let expected = TrackingUse { entries: 0, dropped: 7, evicted: 3, insert_failed: 1 };
+        let expected =
+            TrackingUse { entries: 0, dropped: Some(7), evicted: Some(3), insert_failed: Some(1) };
         assert_eq!(sum, Some(expected));
+        assert_eq!(with_entries(5, Ok(sum)), TrackingUse { entries: 5, ..expected });
+    }
+
+    /// The answer to an ordinary user, on a kernel whose `/proc` does not show the counters.
+    #[test]
+    fn entries_are_known_without_counters() {
+        let expected = TrackingUse { entries: 5, ..TrackingUse::default() };
+        assert_eq!(with_entries(5, Err(io::ErrorKind::PermissionDenied.into())), expected);
+        assert_eq!(with_entries(5, Ok(None)), expected);
+        assert_eq!(expected.dropped, None, "unknown is not zero");
     }
 
     #[test]
@@ -145,12 +185,12 @@ mod tests {
         assert_eq!(sum, None, "no CPU reported a value");
     }
 
-    /// Checked only where this user can read both sources.
+    /// Runs only if this user can read both sources.
     #[test]
     fn netlink_and_proc_agree() {
         let from_proc = crate::network::counters_here(&crate::Files::default());
         let from_proc = from_proc.and_then(|network| network.tracking);
-        if let (Some(earlier), Some(now)) = (from_proc, counters(0)) {
+        if let (Some(earlier), Ok(Some(now))) = (from_proc, dump()) {
             assert!(now.dropped >= earlier.dropped && now.insert_failed >= earlier.insert_failed);
         }
     }

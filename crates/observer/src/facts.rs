@@ -1,13 +1,16 @@
 //! Reads the facts of the machine that an archive records: hardware, kernel, settings and
-//! permissions. They show whether two runs are comparable, and what this machine cannot measure.
+//! permissions. The facts show whether two runs are comparable, and which measurements this machine
+//! cannot make.
 
 use dyno_archive::Facts;
+use dyno_archive::drops::TrackingUse;
 use dyno_archive::facts::{CgroupVersion, Missing};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::cgroup::Layout;
 use crate::host::online_cpus;
-use crate::{accounting, read, read_number, tracking};
+use crate::tracking::IpVersion;
+use crate::{Files, accounting, network, read, read_number, tracking};
 
 /// Settings of the kernel that affect servers and load generators.
 const SYSCTLS: [&str; 8] = [
@@ -21,11 +24,13 @@ const SYSCTLS: [&str; 8] = [
     "vm/swappiness",
 ];
 
-/// Reads all facts. `version` and `commit` are dyno's own.
+/// Reads all facts. `version` and `commit` belong to dyno.
 #[must_use]
 pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
     let layout = Layout::read();
-    let loopback_tracked = tracking::is_loopback_tracked();
+    // dyno gives servers IPv4 addresses, if the machine has any.
+    let is_tracked = tracking::is_loopback_tracked;
+    let loopback_tracked = is_tracked(IpVersion::V4).or_else(|| is_tracked(IpVersion::V6));
     let mut facts = Facts {
         cpu_model: cpu_model(),
         cpus: cpus(),
@@ -45,17 +50,22 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
         tick_accounting: accounting::tick_accounting(),
         irq_time_accounting: accounting::irq_time_accounting(),
         loopback_tracked,
-        max_tracking_entries: tracking::max_connections()
-            .filter(|_| loopback_tracked == Some(true)),
+        max_tracking_entries: if loopback_tracked == Some(true) {
+            tracking::max_connections()
+        } else {
+            None
+        },
         dyno_version: version.to_string(),
         dyno_commit: commit.map(String::from),
         missing: Vec::new(),
     };
+    let network = network::counters_here(&Files::with_limit(0));
     facts.missing = list_missing(&facts, &layout);
+    facts.missing.extend(missing_drops(&facts, network.and_then(|network| network.tracking)));
     facts
 }
 
-/// Lists what this machine or this user cannot measure, with reasons and hints.
+/// Lists the measurements that this machine or this user cannot make, with reasons and hints.
 fn list_missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     let mut missing = Vec::new();
     let mut add = |measurement: &str, reason: String, hint: &str| {
@@ -64,8 +74,8 @@ fn list_missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     if layout.version() == CgroupVersion::None {
         add(
             "CPU and memory limits, and exact CPU and memory use of a subject",
-            "no control group with the cpu and memory controllers is mounted here".into(),
-            "Mount cgroup v2 with its controllers, as systemd does.",
+            "no control group with the cpu and memory controllers is mounted".into(),
+            "Mount cgroup v2 and enable its cpu and memory controllers, as systemd does.",
         );
     } else if !facts.privileged && !may_make_groups(layout) {
         add(
@@ -79,8 +89,8 @@ fn list_missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
         add(
             "the CPU frequency and its governor",
             "the kernel provides no cpufreq, as in most virtual machines".into(),
-            "If frequency matters, measure on bare metal, and fix the governor there with \
-             `cpupower frequency-set -g performance`.",
+            "To control the frequency, measure on bare metal after `cpupower frequency-set -g \
+             performance`.",
         );
     }
     if !has_hardware_counters() {
@@ -93,8 +103,21 @@ fn list_missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     missing
 }
 
-/// Whether this process may create a group below its own, in the version whose controllers set
-/// limits here.
+/// Returns the entry for the drops of connection tracking, if loopback is tracked and this user
+/// cannot read their counters. A full table then shows only as connections that time out.
+fn missing_drops(facts: &Facts, tracking: Option<TrackingUse>) -> Option<Missing> {
+    let is_known = tracking.is_some_and(|counters| counters.dropped.is_some());
+    (facts.loopback_tracked == Some(true) && !is_known).then(|| Missing {
+        measurement: "packets dropped by connection tracking".into(),
+        reason: "the kernel tracks connections over loopback, and only root can read the counters \
+                 of dropped packets"
+            .into(),
+        hint: "Run dyno as root, or exempt loopback from connection tracking.".into(),
+    })
+}
+
+/// Whether this process may create a group below its own group, in the version of control groups
+/// that sets limits on this machine.
 #[must_use]
 pub fn may_make_groups(layout: &Layout) -> bool {
     let folders: Vec<_> = match layout.version() {
@@ -116,7 +139,7 @@ fn sysctl(name: &str) -> Option<(String, String)> {
     Some((name.replace('/', "."), value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-/// Model name of the CPU.
+/// Returns the model name of the CPU.
 #[must_use]
 pub fn cpu_model() -> Option<String> {
     let info = read("/proc/cpuinfo")?;
@@ -124,7 +147,7 @@ pub fn cpu_model() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string())
 }
 
-/// Number of CPUs that this process may use, at most its CPU quota rounded down.
+/// Returns the number of CPUs that this process may use, at most its CPU quota rounded down.
 #[must_use]
 pub fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
@@ -142,8 +165,8 @@ fn os_name() -> Option<String> {
     Some(name.trim_matches('"').to_string())
 }
 
-/// The hypervisor: `none`, or `virtual machine` with its vendor if that is known. `None`: the CPU
-/// does not report its flags.
+/// Returns the hypervisor: `none`, or `virtual machine` with the vendor if it is known. `None`: the
+/// CPU does not report its flags.
 fn virtualisation() -> Option<String> {
     let info = read("/proc/cpuinfo")?;
     let is_guest =
@@ -157,7 +180,7 @@ fn virtualisation() -> Option<String> {
     Some(name.map_or_else(|| "virtual machine".to_string(), |n| format!("virtual machine ({n})")))
 }
 
-/// Hard limit of open files; `u64::MAX`: unlimited.
+/// Returns the hard limit of open files; `u64::MAX`: unlimited.
 fn open_files_limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
@@ -177,6 +200,19 @@ fn has_hardware_counters() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unreadable_drops_of_tracked_loopback_are_missing() {
+        let facts = |loopback_tracked| Facts { loopback_tracked, ..Facts::default() };
+        let entries_only = TrackingUse { entries: 7, ..TrackingUse::default() };
+        let counted = TrackingUse { dropped: Some(0), ..entries_only };
+        assert!(missing_drops(&facts(Some(true)), Some(entries_only)).is_some());
+        assert!(missing_drops(&facts(Some(true)), None).is_some());
+        assert_eq!(missing_drops(&facts(Some(true)), Some(counted)), None);
+        for untracked in [Some(false), None] {
+            assert_eq!(missing_drops(&facts(untracked), Some(entries_only)), None);
+        }
+    }
 
     #[test]
     fn facts_of_this_machine_are_read() {

@@ -1,5 +1,5 @@
-//! Caches open files of the kernel, and counters of threads that have not run. It reduces the CPU
-//! time that a sample takes from the server.
+//! Caches open files of the kernel, and counters of threads that have not run. The cache reduces
+//! the CPU time that a sample takes from the server.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,15 +13,15 @@ use dyno_archive::sample::ThreadUse;
 /// threads are opened for each reading. With 192 files, a sample of Jetty's 145 threads took 11 ms.
 const MAX_OPEN: usize = 1024;
 
-/// Default limit of open files. A process may by default have 1,024, and other parts of dyno need
-/// most of them.
+/// Default limit of files that stay open. Most systems allow a process 1,024 open files, and other
+/// parts of dyno need most of these.
 const DEFAULT_OPEN: usize = 192;
 
 /// Files that stay open between readings.
 ///
 /// Rereading an open file takes about a tenth of the time of opening and reading it (1 µs instead
 /// of 8 for a control group's counter). The kernel generates the text at each reading (seq_file,
-/// kernfs). Lists of processes are an exception, so they are not read through this.
+/// kernfs). Lists of processes are an exception, and are not read through this cache.
 #[derive(Debug)]
 pub struct Files {
     open: RefCell<HashMap<PathBuf, File>>,
@@ -39,6 +39,8 @@ const MAX_THREADS: usize = 4096;
 struct CachedThread {
     schedstat: String,
     used: ThreadUse,
+    /// Whether an earlier read with the same `schedstat` had the same counters.
+    is_confirmed: bool,
 }
 
 impl Default for Files {
@@ -48,7 +50,7 @@ impl Default for Files {
 }
 
 impl Files {
-    /// Creates a cache that keeps at most this many files open.
+    /// Creates a cache of at most this many open files.
     #[must_use]
     pub fn with_limit(max_open: usize) -> Files {
         Files {
@@ -61,19 +63,30 @@ impl Files {
     /// Returns the last counters of a thread if it has not run since. Its `schedstat` (run time,
     /// run delay, number of time slices) is then unchanged, and its ticks, switches and faults
     /// cannot have changed.
+    ///
+    /// `None` also after a single read. When a thread goes to sleep, the kernel updates its run
+    /// time before the number of its switches (`__schedule` in kernel/sched/core.c). Counters that
+    /// are read between the two updates lack this switch. Two reads with the same `schedstat` and
+    /// the same counters are therefore required.
     pub(crate) fn cached_thread(&self, pid: u32, tid: u32, schedstat: &str) -> Option<ThreadUse> {
         let threads = self.threads.borrow();
         let last = threads.get(&(pid, tid))?;
-        (!schedstat.is_empty() && last.schedstat == schedstat).then(|| last.used.clone())
+        (last.is_confirmed && last.schedstat == schedstat).then(|| last.used.clone())
     }
 
-    /// Caches the counters of a thread. They must have been read after its `schedstat`.
+    /// Caches the counters of a thread. The counters must have been read after the thread's
+    /// `schedstat`.
     pub(crate) fn cache_thread(&self, schedstat: String, used: &ThreadUse) {
         let mut threads = self.threads.borrow_mut();
         if threads.len() >= MAX_THREADS {
             threads.clear();
         }
-        threads.insert((used.pid, used.tid), CachedThread { schedstat, used: used.clone() });
+        let key = (used.pid, used.tid);
+        let is_confirmed = !schedstat.is_empty()
+            && threads
+                .get(&key)
+                .is_some_and(|last| last.schedstat == schedstat && last.used == *used);
+        threads.insert(key, CachedThread { schedstat, used: used.clone(), is_confirmed });
     }
 
     /// Reads a small file of the kernel. `None`: the file does not exist, or this user cannot read
@@ -85,7 +98,7 @@ impl Files {
             if let Some(text) = text(file) {
                 return Some(text);
             }
-            // The file's thread or process has ended. Another may have its number now.
+            // The file's thread or process has ended. Another one may have its number now.
             open.remove(path);
         }
         let file = File::open(path).ok()?;
@@ -96,7 +109,7 @@ impl Files {
         Some(text)
     }
 
-    /// Reads a file that holds one number.
+    /// Reads a file with one number. `None`: the file is not readable, or has no number.
     pub(crate) fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         self.read(path)?.trim().parse().ok()
     }
@@ -106,8 +119,8 @@ impl Files {
 fn text(file: &File) -> Option<String> {
     const PAGE: usize = 4096;
     /// Longest record of the files that are read here. A read returns less than a page if the next
-    /// record does not fit into the rest of the page (fs/seq_file.c). If more than this is left of
-    /// the page, the file is therefore at its end, and the read that would return 0 is saved.
+    /// record does not fit into the rest of the page (fs/seq_file.c). If the rest is longer than
+    /// this, the file has ended, and a second read is not needed.
     const LONGEST_RECORD: usize = PAGE / 2;
     let mut bytes = vec![0; PAGE];
     let mut length = 0;
@@ -124,7 +137,7 @@ fn text(file: &File) -> Option<String> {
         }
     }
     bytes.truncate(length);
-    // Lossy for the same reason as in `crate::read`.
+    // The name of a thread may contain bytes that are not UTF-8, as in `crate::read`.
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -149,11 +162,16 @@ mod tests {
     fn cached_thread_requires_unchanged_schedstat() {
         let files = Files::default();
         let used = |tid: u32| ThreadUse { pid: 7, tid, run_ns: 100, ..ThreadUse::default() };
+        let early = ThreadUse { switches_voluntary: Some(1), ..used(8) };
+        files.cache_thread("100 5 3\n".into(), &early);
+        assert_eq!(files.cached_thread(7, 8, "100 5 3\n"), None, "read once");
+        files.cache_thread("100 5 3\n".into(), &used(8));
+        assert_eq!(files.cached_thread(7, 8, "100 5 3\n"), None, "the switches differ");
         files.cache_thread("100 5 3\n".into(), &used(8));
         assert_eq!(files.cached_thread(7, 8, "100 5 3\n"), Some(used(8)));
         assert_eq!(files.cached_thread(7, 8, "100 5 4\n"), None, "it had a time slice");
         assert_eq!(files.cached_thread(7, 9, "100 5 3\n"), None, "another thread");
-        files.cache_thread(String::new(), &used(9));
+        (0..2).for_each(|_| files.cache_thread(String::new(), &used(9)));
         assert_eq!(files.cached_thread(7, 9, ""), None, "a kernel without schedstat");
         (0..2 * MAX_THREADS as u32)
             .for_each(|tid| files.cache_thread("1 1 1\n".into(), &used(tid)));

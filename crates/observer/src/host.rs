@@ -1,5 +1,5 @@
 //! Reads the counters of the whole machine: CPU time, pressure, disks, network devices and thermal
-//! throttling. They show whether the machine, rather than the server, limited a measurement.
+//! throttling. The counters show whether the machine, and not the server, limited a measurement.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -16,7 +16,8 @@ pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
     let host = HostUse {
         pressure: pressure(|resource| files.read(format!("/proc/pressure/{resource}"))),
         frequency_khz: frequency_khz(files),
-        interrupt_ns: times.interrupt_ns.filter(|_| accounting::excludes_interrupts()),
+        // If the CPU times of programs include interrupts, analysis would count this time twice.
+        interrupt_ns: if accounting::excludes_interrupts() { times.interrupt_ns } else { None },
         ..times
     };
     if reads == Reads::WithoutNetworksAndDisks {
@@ -24,7 +25,7 @@ pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
     }
     Some(HostUse {
         disks: files.read("/proc/diskstats").map(|text| disks(&text)),
-        // Devices of the machine's own network. This process may be in another network namespace.
+        // Devices of the machine's own network namespace. This process may be in another namespace.
         links: files
             .read("/proc/1/net/dev")
             .or_else(|| files.read("/proc/net/dev"))
@@ -36,8 +37,8 @@ pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
     })
 }
 
-/// Pressure stall times. `None`: this kernel does not record them. `read`: the text of a resource's
-/// file.
+/// Returns the pressure stall times. `None`: this kernel does not record them. `read`: the text of
+/// a resource's file.
 fn pressure(read: impl Fn(&str) -> Option<String>) -> Option<PressureUse> {
     let stalled_ns = |resource| Some(parse_some_us(&read(resource)?)? * 1000);
     let pressure = PressureUse {
@@ -101,8 +102,8 @@ fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
     text.lines().filter_map(link).collect()
 }
 
-/// Speed of a network device in each direction, bits per second. `None`: the speed is unknown, or
-/// the device is virtual.
+/// Returns the speed of a network device in each direction, bits per second. `None`: the speed is
+/// unknown, or the device is virtual.
 ///
 /// An unknown speed is -1 or an empty file (Documentation/ABI/testing/sysfs-class-net). Virtual
 /// devices report a speed that is not a limit: a tunnel 10 Mbit/s (drivers/net/tun.c), a veth pair
@@ -116,8 +117,8 @@ fn speed(name: &str, files: &Files) -> Option<u64> {
     megabits.checked_mul(1_000_000)
 }
 
-/// Current frequency of the first CPU. The others are not read, because some kernels interrupt a
-/// CPU to read its frequency, and wait for it.
+/// Returns the current frequency of the first CPU. Other CPUs are not read, because some kernels
+/// interrupt a CPU to read its frequency, and wait for the result.
 fn frequency_khz(files: &Files) -> Option<u64> {
     files.number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 }
@@ -128,8 +129,9 @@ static FIRST_TICKS: OnceLock<Ticks> = OnceLock::new();
 /// Parses `/proc/stat` (proc_stat(5)). Its CPU line is
 /// `cpu user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.
 ///
-/// CPU times are those since `first`: the sum of a machine with many CPUs since its start would
-/// exceed the limits of an archive, and of 64 bits in nanoseconds.
+/// CPU times are counted from `first`, and not from the start of the machine. On a machine with
+/// many CPUs, the total since its start can exceed the limits of an archive, and even 64 bits of
+/// nanoseconds.
 fn parse(stat: &str, tick_ns: u64, first: &OnceLock<Ticks>) -> Option<HostUse> {
     let ticks = Ticks::parse(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)?;
     let Ticks { busy, idle, steal, interrupts } = ticks.since(*first.get_or_init(|| ticks));
@@ -146,20 +148,21 @@ fn parse(stat: &str, tick_ns: u64, first: &OnceLock<Ticks>) -> Option<HostUse> {
         context_switches: switches.trim().parse().ok()?,
         runnable: number("procs_running "),
         births: number("processes "),
-        // The first number is the sum of all.
+        // The first number is the sum of all interrupts.
         interrupts: number("intr "),
         ..HostUse::default()
     })
 }
 
-/// Times of each CPU of this machine since boot; empty if the kernel does not report them.
+/// Times of each CPU of this machine since boot; empty: the kernel does not report them.
 #[must_use]
 pub fn each_cpu() -> Vec<CpuUse> {
     let parse = |stat: String| parse_each(&stat, tick_ns(), accounting::excludes_interrupts());
     read("/proc/stat").map(parse).unwrap_or_default()
 }
 
-/// `excludes_interrupts`: whether the kernel bills the time of interrupts to no program.
+/// `excludes_interrupts`: whether the CPU time of programs excludes interrupts. Only then
+/// `interrupt_ns` is known.
 fn parse_each(stat: &str, tick_ns: u64, excludes_interrupts: bool) -> Vec<CpuUse> {
     let parse_cpu = |line: &str| {
         let (cpu, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
@@ -176,7 +179,7 @@ fn parse_each(stat: &str, tick_ns: u64, excludes_interrupts: bool) -> Vec<CpuUse
 }
 
 /// Reads the thermal throttling of these CPUs and of their packages since the machine started.
-/// Empty if the kernel does not report it (the source is drivers/thermal/intel/therm_throt.c).
+/// Empty: the kernel does not report it (the source is drivers/thermal/intel/therm_throt.c).
 #[must_use]
 pub fn thermal_throttling(cpus: &[u32]) -> ThermalThrottling {
     read_throttling(cpus, |cpu, counter| {
@@ -184,7 +187,7 @@ pub fn thermal_throttling(cpus: &[u32]) -> ThermalThrottling {
     })
 }
 
-/// Throttling counters by CPU and by part: its `core` or its `package`.
+/// Throttling counters by CPU, and by its part: `core` or `package`.
 pub type ThermalThrottling = BTreeMap<(u32, &'static str), HeatUse>;
 
 /// `read`: returns a counter of a CPU by its name.
@@ -198,8 +201,8 @@ fn read_throttling(cpus: &[u32], read: impl Fn(u32, &str) -> Option<u64>) -> The
     parts.flatten().collect()
 }
 
-/// Largest throttling of a core or package between two readings. `None`: the kernel does not report
-/// throttling. The kernel counts a throttled period at its end.
+/// Returns the largest throttling of a core or package between two readings. `None`: the kernel
+/// does not report throttling. The kernel counts a throttled period at its end.
 #[must_use]
 pub fn max_throttling(first: &ThermalThrottling, last: &ThermalThrottling) -> Option<HeatUse> {
     last.iter().filter_map(|(part, last)| Some(last.growth_since(*first.get(part)?))).max()
@@ -227,7 +230,7 @@ impl Ticks {
         Some(Ticks { busy, idle: idle + iowait, steal, interrupts })
     }
 
-    /// The idle time may fall (proc_stat(5)).
+    /// Returns the growth since the first reading. The idle time can fall (proc_stat(5)).
     fn since(self, first: Ticks) -> Ticks {
         Ticks {
             busy: self.busy.saturating_sub(first.busy),
@@ -238,7 +241,8 @@ impl Ticks {
     }
 }
 
-/// Number of online CPUs, whether or not this process may use them. `None`: unknown.
+/// Returns the number of all online CPUs, including CPUs that this process may not use. `None`:
+/// unknown.
 #[must_use]
 pub fn online_cpus() -> Option<u32> {
     let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
@@ -246,14 +250,14 @@ pub fn online_cpus() -> Option<u32> {
     u32::try_from(cpus).ok().filter(|cpus| *cpus > 0)
 }
 
-/// Number of local ports that the kernel assigns to connections from one address.
+/// Returns the number of local ports that the kernel assigns to connections from one address.
 #[must_use]
 pub fn local_ports() -> Option<u64> {
     let (first, last) = local_port_range()?;
     u64::from(last).checked_sub(first.into()).map(|between| between + 1)
 }
 
-/// First and last port that the kernel assigns to connections without a chosen port.
+/// Returns the first and last port that the kernel assigns to connections without a chosen port.
 #[must_use]
 pub fn local_port_range() -> Option<(u16, u16)> {
     let text = read("/proc/sys/net/ipv4/ip_local_port_range")?;

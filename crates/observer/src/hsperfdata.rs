@@ -1,5 +1,6 @@
-//! Reads the counters of JVMs from the file that they keep for tools such as `jstat`:
-//! `/tmp/hsperfdata_USER/PID`. They show how much time garbage collection and compilation take.
+//! Reads the counters of JVMs from the file that each JVM writes for tools such as `jstat`:
+//! `/tmp/hsperfdata_USER/PID`. The counters show how much time garbage collection and compilation
+//! take.
 //!
 //! The JVM maps the file into its memory, so reading it costs the JVM nothing. The format is
 //! version 2 of HotSpot's `perfMemory.hpp`.
@@ -64,7 +65,10 @@ fn parse_entries(file: &[u8]) -> Option<BTreeMap<&str, i64>> {
     /// Byte order of the numbers. It is this machine's byte order, because the JVM runs on it.
     const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 0 };
     let is_ready = file.get(..4)? == MAGIC && *file.get(4)? == BYTE_ORDER && *file.get(7)? != 0;
-    let mut offset = usize::try_from(int(file, 24)?).ok().filter(|_| is_ready)?;
+    if !is_ready {
+        return None;
+    }
+    let mut offset = usize::try_from(int(file, 24)?).ok()?;
     let mut numbers = BTreeMap::new();
     for _ in 0..int(file, 28)? {
         let entry = file.get(offset..)?;
@@ -83,7 +87,10 @@ fn parse_number(entry: &[u8]) -> Option<(&str, i64)> {
     let name = entry.get(usize::try_from(int(entry, 4)?).ok()?..)?;
     let name = std::str::from_utf8(&name[..memchr::memchr(0, name)?]).ok()?;
     let is_number = int(entry, 8)? == 0 && *entry.get(12)? == b'J';
-    let offset = usize::try_from(int(entry, 16)?).ok().filter(|_| is_number)?;
+    if !is_number {
+        return None;
+    }
+    let offset = usize::try_from(int(entry, 16)?).ok()?;
     let value = entry.get(offset..)?.first_chunk::<8>()?;
     Some((name, i64::from_ne_bytes(*value)))
 }

@@ -1,11 +1,11 @@
-//! Shared parts of the eBPF programs: checks whether this machine supports them, and explains a
-//! refusal with a remedy.
+//! Shared parts of the loaders of eBPF programs. These parts check whether this machine supports
+//! the programs, and explain a refusal with a hint.
 
 use std::io;
 
 use aya::Ebpf;
 
-/// Reason why an observation is unavailable, and its remedy.
+/// Reason why an observation is unavailable, and the action that makes it available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub reason: String,
@@ -16,7 +16,7 @@ const NOT_ALLOWED: &str = "Run dyno as root, or give it the capabilities: `setca
                            cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog+ep dyno`.";
 
 impl Refusal {
-    /// Explains an error. `requirements`: the hint if this user has the permission.
+    /// Explains an error. `requirements`: the hint for an error other than a lack of permission.
     pub(crate) fn from_error(error: &ProgramError, requirements: &'static str) -> Refusal {
         if error.is_forbidden {
             let reason = "this user cannot load eBPF programs (bpf(2))".into();
@@ -39,10 +39,9 @@ pub(crate) fn check_support() -> Result<(), Refusal> {
         return Err(Refusal { reason, hint: "Measure on x86-64." });
     }
     if !is_first_namespace(&std::fs::read_link("/proc/self/ns/pid").unwrap_or_default()) {
-        let reason =
-            "dyno is in its own PID namespace, as in a container, where PIDs differ from the \
-                   kernel's"
-                .into();
+        let reason = "dyno runs in its own PID namespace, such as in a container, and its process \
+                      IDs differ from the kernel's"
+            .into();
         return Err(Refusal {
             reason,
             hint: "Run dyno outside of the container, or start the container with `--pid=host`.",

@@ -39,11 +39,11 @@ pub use sampler::{Processes, Reads, Sampler, Scope, sample};
 
 /// Reads a small file of the kernel. `None`: the file does not exist, or this user cannot read it.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {
-    // A thread's name may hold any bytes, and the kernel may cut it within a UTF-8 character.
+    // A thread's name may contain any bytes, and the kernel may cut it within a UTF-8 character.
     Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())
 }
 
-/// Reads a file that holds one number.
+/// Reads a file with one number. `None`: the file is not readable, or has no number.
 fn read_number(path: impl AsRef<std::path::Path>) -> Option<u64> {
     read(path)?.trim().parse().ok()
 }

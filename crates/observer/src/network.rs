@@ -1,5 +1,5 @@
-//! Reads the counters of TCP and of connection tracking in a network namespace. They show dropped
-//! and retransmitted segments between the generator and the server.
+//! Reads the counters of TCP and of connection tracking in a network namespace. The counters show
+//! dropped and retransmitted segments between the generator and the server.
 //!
 //! Source: `/proc/PID/net/{snmp,netstat,stat/nf_conntrack}` (proc_pid_net(5)).
 
@@ -8,18 +8,22 @@ use dyno_archive::sample::NetworkUse;
 
 use crate::columns::parse_columns;
 use crate::files::Files;
-use crate::{ctnetlink, tracking};
+use crate::{ctnetlink, proc, tracking};
 
-/// Counters of a process's network; `None`: the counters cannot be read.
+/// Returns the counters of a process's network namespace. `None`: the counters cannot be read.
 pub(crate) fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
-    counters_in(&format!("/proc/{pid}/net"), files)
+    let of_process = counters_in(&format!("/proc/{pid}/net"), files);
+    of_process.or_else(|| {
+        let folder = proc::other_thread_folder(pid)?.join("net");
+        counters_in(folder.to_str()?, files)
+    })
 }
 
-/// Counters of this thread's network; `None`: the counters cannot be read.
+/// Returns the counters of this thread's network namespace. `None`: the counters cannot be read.
 pub(crate) fn counters_here(files: &Files) -> Option<NetworkUse> {
     let observed = counters_in("/proc/thread-self/net", files)?;
-    // Queried only if there is a table, because the query would load the kernel's module.
-    let by_netlink = || ctnetlink::counters(tracking::entries()?);
+    // The query is made only if there is a table, because it would load the kernel's module.
+    let by_netlink = || tracking::entries().map(ctnetlink::counters);
     Some(NetworkUse { tracking: observed.tracking.or_else(by_netlink), ..observed })
 }
 
@@ -53,16 +57,17 @@ fn parse(snmp: &str, netstat: &str) -> NetworkUse {
     }
 }
 
-/// Parses `stat/nf_conntrack`. It has one line per CPU, but each line shows the number of entries
-/// of the whole table (net/netfilter/nf_conntrack_standalone.c). `None`: no line has these columns.
+/// Parses `stat/nf_conntrack`. The file has one line per CPU, but each line shows the number of
+/// entries of the whole table (net/netfilter/nf_conntrack_standalone.c). `None`: no line has these
+/// columns.
 fn parse_tracking(text: &str) -> Option<TrackingUse> {
     let columns = parse_columns(text);
     let sum = |name: &str| columns.sum(name);
     Some(TrackingUse {
         entries: columns.max("entries")?,
-        dropped: sum("drop")?,
-        evicted: sum("early_drop")?,
-        insert_failed: sum("insert_failed")?,
+        dropped: Some(sum("drop")?),
+        evicted: Some(sum("early_drop")?),
+        insert_failed: Some(sum("insert_failed")?),
     })
 }
 
@@ -134,11 +139,17 @@ mod tests {
             00000001 0000000a 00000002 00000000  00000000 00000000 00000000 00000000\n\
             00000029  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 \
             00000000 000000ff 00000001 00000000  00000000 00000000 00000000 00000000\n";
-        let expected = TrackingUse { entries: 41, dropped: 265, evicted: 3, insert_failed: 1 };
+        let used = |entries, dropped, evicted, insert_failed| TrackingUse {
+            entries,
+            dropped: Some(dropped),
+            evicted: Some(evicted),
+            insert_failed: Some(insert_failed),
+        };
+        let expected = used(41, 265, 3, 1);
         assert_eq!(parse_tracking(new), Some(expected));
         let old = "entries  searched found drop early_drop insert_failed\n\
             00000002  00000000 00000000 00000001 00000000 00000003\n";
-        let expected = TrackingUse { entries: 2, dropped: 1, evicted: 0, insert_failed: 3 };
+        let expected = used(2, 1, 0, 3);
         assert_eq!(parse_tracking(old), Some(expected));
     }
 
@@ -148,8 +159,8 @@ mod tests {
         assert_eq!(parse_tracking("entries drop early_drop insert_failed\n"), None, "no CPU");
         assert_eq!(parse_tracking("entries found\n00000001 00000000\n"), None);
         assert_eq!(parse_tracking("entries drop early_drop insert_failed\nx y z w\n"), None);
-        // A truncated line is ignored without affecting the others.
+        // A truncated line is ignored without affecting other lines.
         let cut = "entries drop early_drop insert_failed\n5 1 0 0\n5\n";
-        assert_eq!(parse_tracking(cut).map(|observed| observed.dropped), Some(1));
+        assert_eq!(parse_tracking(cut).and_then(|observed| observed.dropped), Some(1));
     }
 }

@@ -1,5 +1,5 @@
 //! Reads the counters of packets that the kernel drops between the generator and the server. A load
-//! that lost packets measures the network stack's limits, not the server.
+//! with lost packets measures the network stack's limits, not the server.
 
 use dyno_archive::drops::PathUse;
 use dyno_archive::host::{BacklogUse, TcpMemoryUse};
@@ -20,13 +20,13 @@ pub fn counters(files: &Files) -> PathUse {
     }
 }
 
-/// Counters of the queues of received packets. `None`: the kernel does not show them.
+/// Returns the counters of the queues of received packets. `None`: the kernel does not show them.
 pub(crate) fn backlog_use(files: &Files) -> Option<BacklogUse> {
     parse_backlog(&files.read("/proc/net/softnet_stat")?)
 }
 
-/// Sums the counters of all CPUs. The columns have no names. Their number depends on the kernel,
-/// but the first three are the same in all versions (net/core/net-procfs.c).
+/// Sums the counters of all CPUs. The columns have no names. The number of columns depends on the
+/// kernel, but the first three are the same in all versions (net/core/net-procfs.c).
 fn parse_backlog(text: &str) -> Option<BacklogUse> {
     let parse_cpu = |line: &str| {
         let number = |word: &str| u64::from_str_radix(word, 16).ok();
@@ -42,11 +42,11 @@ fn parse_backlog(text: &str) -> Option<BacklogUse> {
     text.lines().filter_map(parse_cpu).reduce(add)
 }
 
-/// Number of times that the neighbour tables (ARP and NDISC) were full. `None`: the kernel does not
-/// count them.
+/// Returns the number of times that the neighbour tables (ARP and NDISC) were full. `None`: the
+/// kernel does not count them.
 pub(crate) fn neighbour_overflows(files: &Files) -> Option<u64> {
     let overflows = |name: &str| {
-        // Other network namespaces do not show the table, which belongs to the whole machine.
+        // The table belongs to the whole machine, and is not visible in other network namespaces.
         let text = files
             .read(format!("/proc/1/net/stat/{name}"))
             .or_else(|| files.read(format!("/proc/net/stat/{name}")))?;
@@ -57,7 +57,8 @@ pub(crate) fn neighbour_overflows(files: &Files) -> Option<u64> {
     tables.into_iter().flatten().reduce(|a, b| a + b)
 }
 
-/// Memory of the TCP sockets of all networks, with its limits. `None`: the kernel does not show it.
+/// Returns the memory of the TCP sockets of all network namespaces, with its limits. `None`: the
+/// kernel does not show it.
 pub(crate) fn tcp_memory(files: &Files) -> Option<TcpMemoryUse> {
     parse_tcp_memory(&files.read("/proc/net/sockstat")?, &files.read("/proc/sys/net/ipv4/tcp_mem")?)
 }

@@ -2,8 +2,8 @@
 //! server, in addition to the counters that are always read.
 //!
 //! A probe is attached to the parties of a start, read with every sample, and detached when the
-//! start ends. Only file descriptors of this process hold a probe, so the kernel removes it when
-//! this process ends for any reason. The guard need not track probes.
+//! start ends. Only file descriptors of this process refer to a probe. The kernel therefore removes
+//! the probe when this process ends for any reason, and dyno's guard process need not do it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::stacks;
 #[derive(Default)]
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct Probes {
-    /// Observer in the kernel, or why it is unavailable. `None`: no requested probe needs it.
+    /// The kernel observer, or the reason why it is unavailable. `None`: no requested probe needs
+    /// it.
     observer: Option<Result<ProcessObserver, Refusal>>,
     /// Why profiles are unavailable. `None`: profiles are available, or not requested.
     profile_refusal: Option<Refusal>,
@@ -46,10 +47,13 @@ impl Probes {
         requested: &BTreeSet<Probe>,
         pid: u32,
     ) -> Result<Option<Arc<PartyMonitor>>, String> {
-        let needs_observer = !observation_choice(requested).is_empty();
-        let available = self.observer.as_ref().and_then(|loaded| loaded.as_ref().ok());
-        let observer = available.filter(|_| needs_observer);
-        observer.map(|observer| observer.watch(pid).map(Arc::new)).transpose()
+        if observation_choice(requested).is_empty() {
+            return Ok(None);
+        }
+        match &self.observer {
+            Some(Ok(observer)) => Ok(Some(Arc::new(observer.watch(pid)?))),
+            Some(Err(_)) | None => Ok(None),
+        }
     }
 
     /// Splits the requested probes into available and refused ones.
@@ -58,21 +62,24 @@ impl Probes {
         let refused: Vec<RefusedProbe> =
             requested.iter().filter_map(|probe| self.probe_refusal(*probe)).collect();
         let is_refused = |probe: &&Probe| refused.iter().any(|refused| refused.probe == **probe);
-        let attached = requested.iter().filter(|probe| !is_refused(probe)).copied().collect();
-        RequestedProbes { attached, refused }
+        let available = requested.iter().filter(|probe| !is_refused(probe)).copied().collect();
+        // The record calls all available probes attached, also those without a part in the kernel.
+        RequestedProbes { attached: available, refused }
     }
 
-    /// Returns why a probe is unavailable. An observer without eBPF is loaded, too. It counts
-    /// system calls and refuses all other probes. `None`: the probe is available.
+    /// Returns why a probe is unavailable. `None`: the probe is available. An observer without eBPF
+    /// counts system calls, but refuses all other probes.
     fn probe_refusal(&self, probe: Probe) -> Option<RefusedProbe> {
         let refusal = match probe {
             Probe::Profile => self.profile_refusal.as_ref(),
-            _ if needs_kernel_observer(probe) => {
-                self.observer.as_ref().and_then(|loaded| match loaded {
-                    Ok(observer) => observer.refusal().filter(|_| !counts_syscalls(probe)),
-                    Err(refusal) => Some(refusal),
-                })
-            }
+            _ if needs_kernel_observer(probe) => match &self.observer {
+                Some(Ok(_)) if counts_syscalls(probe) => None,
+                Some(Ok(observer)) => observer.refusal(),
+                Some(Err(refusal)) => Some(refusal),
+                // The probe was not requested when the programs were loaded.
+                None => None,
+            },
+            // Other probes need no support from the kernel.
             _ => None,
         };
         refusal.map(|Refusal { reason, hint }| RefusedProbe {
@@ -83,10 +90,11 @@ impl Probes {
     }
 }
 
-/// Returns why eBPF programs cannot observe processes here. `None`: programs can observe processes.
-/// Even if they cannot, [`can_count_syscalls`] may return true.
+/// Returns why eBPF programs cannot observe processes on this machine. `None`: they can. Without
+/// eBPF, system calls may still be countable ([`can_count_syscalls`]).
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
+    // Every kind of observation. Both ways to count calls need the same support of the kernel.
     let choice = ObservationChoice { states: true, modes: true, calls: CallCounting::Sliced };
     match ProcessObserver::load(choice) {
         Ok(observer) => observer.refusal().cloned(),
@@ -94,7 +102,7 @@ pub fn refusal() -> Option<Refusal> {
     }
 }
 
-/// Whether system calls can be counted here, with or without an eBPF program.
+/// Whether system calls can be counted on this machine, with or without an eBPF program.
 #[must_use]
 pub fn can_count_syscalls() -> bool {
     ProcessObserver::load(ObservationChoice {
@@ -109,13 +117,27 @@ const fn counts_syscalls(probe: Probe) -> bool {
     matches!(probe, Probe::Syscalls | Probe::EverySyscall)
 }
 
-/// Whether a probe uses the [`ProcessObserver`]. Only such a probe is attached to processes, so
-/// that its cost can be measured by detaching it.
+/// Whether a probe uses the [`ProcessObserver`], which monitors processes in the kernel. Only these
+/// probes can be detached from a process, so only their cost can be measured.
 #[must_use]
 pub const fn needs_kernel_observer(probe: Probe) -> bool {
     match probe {
         Probe::Syscalls | Probe::EverySyscall | Probe::States | Probe::Modes => true,
         Probe::KernelStamps | Probe::Profile | Probe::Runtime => false,
+    }
+}
+
+/// Refuses all available probes that have to be attached to processes, because
+/// [`Probes::attach`] failed. `reason`: its error, as the end of a sentence.
+pub fn refuse_unattached(used: &mut RequestedProbes, reason: &str) {
+    let unattached: Vec<Probe> =
+        used.attached.iter().copied().filter(|probe| needs_kernel_observer(*probe)).collect();
+    for probe in unattached {
+        used.refuse(Some(RefusedProbe {
+            probe,
+            reason: reason.into(),
+            hint: "Run fewer servers at the same time. If this persists, report a bug.".into(),
+        }));
     }
 }
 
@@ -145,6 +167,19 @@ mod tests {
             [RefusedProbe { probe: Probe::States, reason: reason.into(), hint: "Be root.".into() }]
         );
         assert!(probes.attach(&[Probe::States].into(), 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn probes_are_refused_if_attaching_fails() {
+        let mut used = RequestedProbes {
+            attached: [Probe::Syscalls, Probe::KernelStamps, Probe::States].into(),
+            refused: Vec::new(),
+        };
+        refuse_unattached(&mut used, "at most 16 process groups can be monitored at once");
+        assert_eq!(used.attached, [Probe::KernelStamps].into());
+        let refused: BTreeSet<Probe> = used.refused.iter().map(|refused| refused.probe).collect();
+        assert_eq!(refused, [Probe::Syscalls, Probe::States].into());
+        assert!(used.refused.iter().all(|refused| refused.reason.starts_with("at most 16")));
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Reads processes and threads, their resource use and their listening sockets from `/proc`. It
-//! replaces the counters of a control group where none can be created.
+//! Reads processes and threads, their resource use and their listening sockets from `/proc`. If no
+//! control group can be created, these counters replace the group's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use dyno_archive::sample::{ProcessUse, ThreadUse};
@@ -29,20 +29,22 @@ pub struct Stat {
     pub threads: u32,
     /// Clock ticks from the start of the machine to the start of the process or thread.
     pub began_ticks: u64,
-    /// Page faults: minor without, major with reading from a disk.
+    /// Page faults without a read from a disk.
     pub faults_minor: u64,
+    /// Page faults with a read from a disk.
     pub faults_major: u64,
-    /// Clock ticks.
     pub user_ticks: u64,
     pub sys_ticks: u64,
-    /// Faults of reaped children and their reaped children.
+    /// Page faults of reaped children and of their reaped children. The next three fields include
+    /// the same processes.
     pub children_faults_minor: u64,
     pub children_faults_major: u64,
     pub children_user_ticks: u64,
     pub children_sys_ticks: u64,
-    /// Its last thread is exiting.
+    /// The last thread of the process is exiting.
     pub is_exiting: bool,
-    /// It ignores SIGCHLD. The kernel then reaps its children and adds their use to no totals.
+    /// The process ignores SIGCHLD. The kernel then reaps its children and adds their use to no
+    /// totals.
     pub ignores_children: bool,
 }
 
@@ -90,14 +92,14 @@ impl Stat {
     }
 }
 
-/// All visible processes of this machine.
+/// Returns all visible processes of this machine.
 #[must_use]
 pub fn all_pids() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The living processes of a session.
+/// Returns the living processes of a session.
 #[must_use]
 pub fn session_pids(session: u32) -> Vec<u32> {
     let is_member =
@@ -105,7 +107,7 @@ pub fn session_pids(session: u32) -> Vec<u32> {
     all_pids().into_iter().filter(is_member).collect()
 }
 
-/// Totals of a process, including its ended threads, from its `/proc/PID/stat`.
+/// Returns the totals of a process, including its ended threads, from its `/proc/PID/stat`.
 pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
     let tick = tick_ns();
     ProcessUse {
@@ -123,12 +125,12 @@ pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
     }
 }
 
-/// Reads the totals of a process with files that stay open. `None`: the process has ended.
-pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
+/// Reads the totals of a process through a cache of open files. `None`: the process has ended.
+pub(crate) fn cached_totals(pid: u32, files: &Files) -> Option<ProcessUse> {
     Some(totals(pid, &Stat::parse(&files.read(format!("/proc/{pid}/stat"))?)?))
 }
 
-/// Start of a process by the wall clock, to a second, the resolution of `btime`.
+/// Returns when a process started (wall clock). Precision: one second, as of `btime`.
 #[must_use]
 pub fn start_time(pid: u32) -> Option<SystemTime> {
     let ticks = Stat::read(pid)?.began_ticks;
@@ -142,7 +144,7 @@ pub fn start_time(pid: u32) -> Option<SystemTime> {
     )
 }
 
-/// Living processes among `roots` and their descendants.
+/// Returns the living processes among `roots` and their descendants.
 #[must_use]
 pub fn trees(roots: &[u32]) -> Vec<u32> {
     let stats = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::read(pid)?)));
@@ -151,13 +153,13 @@ pub fn trees(roots: &[u32]) -> Vec<u32> {
     descendants(roots, &living)
 }
 
-/// Living descendants of a process, without the process itself.
+/// Returns the living descendants of a process, without the process itself.
 #[must_use]
 pub fn descendants_of(root: u32) -> Vec<u32> {
     trees(&[root]).into_iter().filter(|pid| *pid != root).collect()
 }
 
-/// Processes in `roots` and their descendants, zombies included.
+/// Returns the processes in `roots` and their descendants, zombies included.
 pub(crate) fn tree_stats(roots: &[u32]) -> Vec<(u32, Stat)> {
     let mut stats: Vec<(u32, Stat)> =
         all_pids().into_iter().filter_map(|pid| Some((pid, Stat::read(pid)?))).collect();
@@ -173,16 +175,16 @@ fn descendants(roots: &[u32], parents: &[(u32, u32)]) -> Vec<u32> {
         roots.iter().copied().filter(|root| parents.iter().any(|(pid, _)| pid == root)).collect();
     let mut next = 0;
     while let Some(parent) = tree.get(next).copied() {
-        let children: Vec<u32> =
-            parents.iter().filter(|(_, its)| *its == parent).map(|(pid, _)| *pid).collect();
+        let is_child = |(_, parent_pid): &&(u32, u32)| *parent_pid == parent;
+        let children: Vec<u32> = parents.iter().filter(is_child).map(|(pid, _)| *pid).collect();
         tree.extend(children.into_iter().filter(|child| !roots.contains(child)));
         next += 1;
     }
     tree
 }
 
-/// Processes that listen on a port of this thread's network, at any address. Processes that dyno
-/// may not inspect are missing.
+/// Returns the processes that listen on a port of this thread's network namespace, at any address.
+/// Processes that dyno may not inspect are missing.
 #[must_use]
 pub fn pids_listening_on(port: u16) -> Vec<u32> {
     let tables = ["tcp", "tcp6"]
@@ -194,27 +196,28 @@ pub fn pids_listening_on(port: u16) -> Vec<u32> {
     if inodes.is_empty() {
         return Vec::new();
     }
-    // Inodes of sockets are unique on the machine, so sockets of other networks cannot match.
-    let holds = |pid: &u32| socket_inodes(*pid).iter().any(|inode| inodes.contains(inode));
-    all_pids().into_iter().filter(holds).collect()
+    // Inodes of sockets are unique on the machine, so sockets of other namespaces cannot match.
+    let is_listening = |pid: &u32| socket_inodes(*pid).iter().any(|inode| inodes.contains(inode));
+    all_pids().into_iter().filter(is_listening).collect()
 }
 
-/// Reads the counters of every thread of a process. Threads that end meanwhile are left out.
+/// Reads the counters of every thread of a process. Threads that end during the reading are
+/// excluded.
 #[must_use]
 pub fn threads(pid: u32) -> Vec<ThreadUse> {
-    threads_in(pid, &Files::default())
+    cached_threads(pid, &Files::default())
 }
 
-/// Reads the counters of every thread of a process with files that stay open.
-pub(crate) fn threads_in(pid: u32, files: &Files) -> Vec<ThreadUse> {
+/// Reads the counters of every thread of a process through a cache of open files.
+pub(crate) fn cached_threads(pid: u32, files: &Files) -> Vec<ThreadUse> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
     tasks.filter_map(|task| read_thread(pid, &task.ok()?.path(), files)).collect()
 }
 
 fn read_thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
     let tid = task.file_name()?.to_str()?.parse().ok()?;
-    // Read before the other files: if the thread runs while those are read, its `schedstat` will
-    // differ in the next sample, and they are read again.
+    // `schedstat` is read before the other files. If the thread runs while they are read, its
+    // `schedstat` differs in the next sample, and all files are read again.
     let schedstat = files.read(task.join("schedstat")).unwrap_or_default();
     if let Some(unchanged) = files.cached_thread(pid, tid, &schedstat) {
         return Some(unchanged);
@@ -223,7 +226,7 @@ fn read_thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
     let tick = tick_ns();
     let (user_ns, sys_ns) = (stat.user_ticks * tick, stat.sys_ticks * tick);
     let mut numbers = schedstat.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
-    // Both absent on kernels without CONFIG_SCHED_INFO; ticks then replace the first.
+    // Kernels without CONFIG_SCHED_INFO report neither number. Ticks then replace the run time.
     let (run_ns, run_delay_ns) = (numbers.next(), numbers.next());
     let status = files.read(task.join("status")).unwrap_or_default();
     let used = ThreadUse {
@@ -250,26 +253,70 @@ fn status_field(status: &str, key: &str) -> Option<u64> {
     value.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Resident memory of a process in bytes.
+/// Returns the folder in `/proc` through which the kernel shows the memory, files and network of a
+/// process: `/proc/PID`, or the folder of another thread if the first thread has ended.
+#[must_use]
+pub fn visible_folder(pid: u32) -> PathBuf {
+    other_thread_folder(pid).unwrap_or_else(|| format!("/proc/{pid}").into())
+}
+
+/// Returns the folder of a living thread of a process whose first thread has ended, for example
+/// with pthread_exit(3). `/proc/PID` then shows no memory, no open files and no network, although
+/// the process runs. `None`: the first thread lives, or no thread does.
+pub(crate) fn other_thread_folder(pid: u32) -> Option<PathBuf> {
+    let has_ended = |stat: &Stat| matches!(stat.state, 'Z' | 'X');
+    let first_thread = Stat::read(pid)?;
+    if !has_ended(&first_thread) || first_thread.threads <= 1 {
+        return None;
+    }
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let is_living = |task: &PathBuf| {
+        let stat = read(task.join("stat")).and_then(|text| Stat::parse(&text));
+        stat.is_some_and(|stat| !has_ended(&stat))
+    };
+    tasks.map(|task| task.path()).find(is_living)
+}
+
+/// Reads a value from a `/proc` file of a process. `None`: no living thread shows the value.
+fn read_of_process<T>(
+    pid: u32,
+    file: &str,
+    files: &Files,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
+    let read_in = |folder: &Path| parse(&files.read(folder.join(file))?);
+    read_in(format!("/proc/{pid}").as_ref()).or_else(|| read_in(&other_thread_folder(pid)?))
+}
+
+/// Returns the resident memory of a process in bytes, above 0. `None`: unknown, or the process is
+/// ending.
 pub(crate) fn rss_bytes(pid: u32, files: &Files) -> Option<u64> {
-    let statm = files.read(format!("/proc/{pid}/statm"))?;
-    Some(statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? * page_size() as u64)
+    read_of_process(pid, "statm", files, parse_resident_bytes)
 }
 
-/// Resident anonymous and shared memory of a process in bytes. `None`: the kernel hides it.
+/// Parses the resident memory in bytes from a `statm` file (proc_pid_statm(5)). `None`: the file
+/// has none, because its thread has ended and is without memory.
+fn parse_resident_bytes(statm: &str) -> Option<u64> {
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    (pages > 0).then(|| pages * page_size() as u64)
+}
+
+/// Returns the resident anonymous and shared memory of a process in bytes. `None`: the kernel hides
+/// it, or the process is ending.
 pub(crate) fn rss_parts(pid: u32, files: &Files) -> Option<(u64, u64)> {
-    let status = files.read(format!("/proc/{pid}/status"))?;
-    let bytes = |key| Some(status_field(&status, key)? * 1024);
-    Some((bytes("RssAnon:")?, bytes("RssShmem:")?))
+    read_of_process(pid, "status", files, |status| {
+        let bytes = |key| Some(status_field(status, key)? * 1024);
+        Some((bytes("RssAnon:")?, bytes("RssShmem:")?))
+    })
 }
 
-/// Peak resident memory of this process, in bytes.
+/// Returns the peak resident memory of this process, in bytes.
 #[must_use]
 pub fn own_rss_peak_bytes() -> Option<u64> {
     Some(status_field(&read("/proc/self/status")?, "VmHWM:")? * 1024)
 }
 
-/// CPU time of all threads of this process, including those that have ended.
+/// Returns the CPU time of all threads of this process, including ended ones.
 #[must_use]
 pub fn own_cpu_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
@@ -279,7 +326,8 @@ pub fn own_cpu_ns() -> u64 {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessList {
     pub programs: Vec<ProcessSnapshot>,
-    /// Threads of the kernel itself, which work for all programs. Empty: not visible from here.
+    /// Threads of the kernel itself, which work for all programs. Empty: not visible to this
+    /// process.
     pub kernel_threads: Vec<ProcessSnapshot>,
 }
 
@@ -292,7 +340,8 @@ pub fn other_processes() -> Vec<ProcessSnapshot> {
 /// Reads the CPU time and last CPU of every process except this one.
 #[must_use]
 pub fn process_list() -> ProcessList {
-    // Kernel threads are children of the second process. A PID namespace has another one.
+    // Kernel threads are children of the process with PID 2. In a PID namespace, another process
+    // has this PID.
     const KTHREADD: u32 = 2;
     let has_kernel_threads = Stat::read(KTHREADD).is_some_and(|stat| stat.name == "kthreadd");
     let is_kernel_thread = |process: &ProcessSnapshot| {
@@ -302,9 +351,9 @@ pub fn process_list() -> ProcessList {
     ProcessList { programs, kernel_threads }
 }
 
-/// Returns the CPU time that threads of the kernel used between two lists. `None`: they are not
-/// visible. Time that counts as a softirq's is left out if the machine's interrupts are counted
-/// apart (`irqtime_account_process_tick` in kernel/sched/cputime.c).
+/// Returns the CPU time that threads of the kernel used between two lists. `None`: kernel threads
+/// are not visible. If the machine counts interrupts separately, the time of softirqs is excluded
+/// (`irqtime_account_process_tick` in kernel/sched/cputime.c).
 #[must_use]
 pub fn kernel_time_between(before: &ProcessList, after: &ProcessList) -> Option<u64> {
     kernel_time(before, after, crate::accounting::excludes_interrupts())
@@ -312,11 +361,13 @@ pub fn kernel_time_between(before: &ProcessList, after: &ProcessList) -> Option<
 
 fn kernel_time(before: &ProcessList, after: &ProcessList, without_softirqs: bool) -> Option<u64> {
     let (before, after) = (&before.kernel_threads, &after.kernel_threads);
+    if before.is_empty() || after.is_empty() {
+        return None;
+    }
     let uses = cpu_time_between(before, after, &BTreeSet::new(), u64::MAX);
     let is_counted =
         |thread: &ProcessSnapshot| !(without_softirqs && thread.name.starts_with("ksoftirqd/"));
-    let counted = uses.iter().filter(|(thread, _)| is_counted(thread)).map(|(_, ns)| ns);
-    (!before.is_empty() && !after.is_empty()).then(|| counted.sum())
+    Some(uses.iter().filter(|(thread, _)| is_counted(thread)).map(|(_, ns)| ns).sum())
 }
 
 fn snapshots() -> Vec<ProcessSnapshot> {
@@ -342,8 +393,8 @@ fn snapshots() -> Vec<ProcessSnapshot> {
 }
 
 /// Computes the CPU time of each process of `after` since `before`, including children that ended
-/// meanwhile. A compiler, for example, often ends before the second list, but the build tool that
-/// started it does not.
+/// between the lists. A compiler, for example, often ends before the second list, but the build
+/// tool that started it does not.
 ///
 /// `ours`: processes of dyno, whose children belong to the run. `max_ns`: CPU time of all CPUs
 /// together between the two lists, an upper bound of the sum.
@@ -356,17 +407,21 @@ pub fn cpu_time_between<'a>(
 ) -> Vec<(&'a ProcessSnapshot, u64)> {
     let earlier: BTreeMap<Key, &ProcessSnapshot> =
         before.iter().map(|other| (other.key(), other)).collect();
-    let earlier_use = |process: &ProcessSnapshot| {
-        earlier.get(&process.key()).map_or((0, 0), |before| (before.run_ns, before.reaped_ns))
+    let earlier_run_ns =
+        |process: &ProcessSnapshot| earlier.get(&process.key()).map_or(0, |before| before.run_ns);
+    let earlier_reaped_ns = |process: &ProcessSnapshot| {
+        earlier.get(&process.key()).map_or(0, |before| before.reaped_ns)
     };
     let mut children_ns: BTreeMap<u32, u64> = after
         .iter()
-        .map(|process| (process.pid, process.reaped_ns.saturating_sub(earlier_use(process).1)))
+        .map(|process| (process.pid, process.reaped_ns.saturating_sub(earlier_reaped_ns(process))))
         .collect();
     subtract_earlier_use(before, after, &mut children_ns);
     children_ns.retain(|pid, _| !ours.contains(pid));
-    let own_ns: Vec<u64> =
-        after.iter().map(|process| process.run_ns.saturating_sub(earlier_use(process).0)).collect();
+    let own_ns: Vec<u64> = after
+        .iter()
+        .map(|process| process.run_ns.saturating_sub(earlier_run_ns(process)))
+        .collect();
     bound_children_time(&mut children_ns, max_ns, own_ns.iter().sum());
     let total = |(process, own_ns): (&'a ProcessSnapshot, u64)| {
         (process, own_ns + children_ns.get(&process.pid).copied().unwrap_or(0))
@@ -374,10 +429,9 @@ pub fn cpu_time_between<'a>(
     after.iter().zip(own_ns).map(total).collect()
 }
 
-/// Subtracts from `children_ns` what processes that have ended had used before. Their whole
-/// CPU time is in the totals of the process that waited for them: the parent or another ancestor.
-/// Usually that is the nearest living ancestor. If the parent ended before its child, it may be an
-/// ancestor farther up.
+/// Subtracts from `children_ns` the CPU time that ended processes had used before the first list.
+/// The whole CPU time of an ended process is in the totals of the process that waited for it. This
+/// is usually its nearest living ancestor, or one farther up if the parent ended before the child.
 fn subtract_earlier_use(
     before: &[ProcessSnapshot],
     after: &[ProcessSnapshot],
@@ -409,10 +463,10 @@ fn subtract_earlier_use(
 }
 
 /// Bounds the CPU time of ended children by the remaining CPU time. A total above all CPU time
-/// includes an unknown amount of earlier use, so it counts as zero. An excess of the other totals
-/// is subtracted from the largest, which most likely includes it.
+/// includes an unknown amount of earlier use, so it becomes zero. An excess of the other totals is
+/// subtracted from the largest, which most likely includes it.
 fn bound_children_time(children_ns: &mut BTreeMap<u32, u64>, max_ns: u64, own_ns: u64) {
-    // A tenth of tolerance: reading the lists takes time, and the kernel counts in ticks.
+    // A tenth of tolerance: reading the lists takes time, and the kernel counts time in ticks.
     const TOLERANCE_DIVISOR: u64 = 10;
     let mut remaining_ns = max_ns.saturating_sub(own_ns);
     let mut totals: Vec<&mut u64> = children_ns.values_mut().collect();
@@ -428,7 +482,7 @@ fn bound_children_time(children_ns: &mut BTreeMap<u32, u64>, max_ns: u64, own_ns
 /// process with the same PID.
 type Key = (u32, u64);
 
-/// This process and its descendants.
+/// Returns this process and its descendants.
 #[must_use]
 pub fn own_tree() -> BTreeSet<u32> {
     trees(&[std::process::id()]).into_iter().collect()
@@ -456,7 +510,8 @@ impl ProcessSnapshot {
     }
 }
 
-/// Parses the last CPU, the 39th field of `/proc/PID/stat` (proc_pid_stat(5)).
+/// Parses the last CPU, the 39th field of `/proc/PID/stat` (proc_pid_stat(5)). The text after the
+/// name begins with the third field.
 fn last_cpu(stat: &str) -> Option<u32> {
     stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(36)?.parse().ok()
 }
@@ -470,42 +525,44 @@ pub enum ListenerOwner {
         pid: u32,
         name: String,
     },
-    /// A program that dyno may not inspect, such as another user's, or one outside of dyno's
+    /// A program that dyno may not inspect, such as a program of another user or outside of dyno's
     /// container.
     Unknown,
 }
 
-/// Finds the listener at an IPv4 address and port of this thread's network. As in the kernel, a
-/// listener at exactly this address takes precedence over a listener at any address.
+/// Finds the listener at an IPv4 address and port of this thread's network namespace. As in the
+/// kernel, a listener at exactly this address takes precedence over a listener at any address.
 #[must_use]
 pub fn listener_at(addr: SocketAddrV4) -> ListenerOwner {
-    find_listener(|| socket_tables("thread-self"), addr)
+    find_listener(|| socket_tables("/proc/thread-self".as_ref()), addr)
 }
 
-/// Finds the listener at an address in the network of process `pid`.
+/// Finds the listener at an address in the network namespace of process `pid`.
 #[must_use]
 pub fn listener_in_network_of(pid: u32, addr: SocketAddrV4) -> ListenerOwner {
-    find_listener(|| socket_tables(&pid.to_string()), addr)
+    find_listener(|| socket_tables(&visible_folder(pid)), addr)
 }
 
-/// Reads the sockets in the network of a process: IPv4, IPv6.
-fn socket_tables(viewer: &str) -> [String; 2] {
-    ["tcp", "tcp6"].map(|name| read(format!("/proc/{viewer}/net/{name}")).unwrap_or_default())
+/// Reads the sockets in the network namespace of a process or thread, given its folder: IPv4, IPv6.
+fn socket_tables(viewer: &Path) -> [String; 2] {
+    ["net/tcp", "net/tcp6"].map(|name| read(viewer.join(name)).unwrap_or_default())
 }
 
 fn find_listener(tables: impl Fn() -> [String; 2], addr: SocketAddrV4) -> ListenerOwner {
-    let inode = || Some(listening_sockets(&tables(), addr).first()?.inode);
-    inode().map_or(ListenerOwner::Absent, |found| owner_of(found, || inode().is_some()))
+    let read_inode = || Some(listening_sockets(&tables(), addr).first()?.inode);
+    let Some(inode) = read_inode() else { return ListenerOwner::Absent };
+    owner_of(inode, || read_inode().is_some())
 }
 
-/// Finds a listener at an address, in the network of process `viewer`, that none of the processes
-/// `own` holds. With `SO_REUSEPORT` several programs may listen at one address.
+/// Finds a listener at an address, in the network namespace of process `viewer`, that does not
+/// belong to the processes `own_pids`. With `SO_REUSEPORT` several programs may listen at one
+/// address.
 #[must_use]
-pub fn other_listener(viewer: u32, own: &[u32], addr: SocketAddrV4) -> ListenerOwner {
-    let held: BTreeSet<u64> = own.iter().flat_map(|pid| socket_inodes(*pid)).collect();
+pub fn other_listener(viewer: u32, own_pids: &[u32], addr: SocketAddrV4) -> ListenerOwner {
+    let held: BTreeSet<u64> = own_pids.iter().flat_map(|pid| socket_inodes(*pid)).collect();
     let own_users: BTreeSet<u32> =
-        own.iter().filter_map(|pid| user_of(*pid)).chain([getuid().as_raw()]).collect();
-    find_other_listener(|| socket_tables(&viewer.to_string()), &held, &own_users, addr)
+        own_pids.iter().filter_map(|pid| user_of(*pid)).chain([getuid().as_raw()]).collect();
+    find_other_listener(|| socket_tables(&visible_folder(viewer)), &held, &own_users, addr)
 }
 
 fn find_other_listener(
@@ -524,7 +581,7 @@ fn find_other_listener(
     }
 }
 
-/// Finds the process that holds a listening socket. `is_open`: whether the socket still listens.
+/// Finds the process with a listening socket. `is_open`: whether the socket still listens.
 fn owner_of(inode: u64, is_open: impl Fn() -> bool) -> ListenerOwner {
     let owner = all_pids().into_iter().find(|pid| socket_inodes(*pid).contains(&inode));
     match owner {
@@ -532,7 +589,7 @@ fn owner_of(inode: u64, is_open: impl Fn() -> bool) -> ListenerOwner {
             let name = Stat::read(pid).map(|stat| stat.name).unwrap_or_default();
             ListenerOwner::Process { pid, name }
         }
-        // Its process may have closed it before its descriptors were read.
+        // The process may have closed the socket before its descriptors were read.
         None if !is_open() => ListenerOwner::Absent,
         None => ListenerOwner::Unknown,
     }
@@ -554,14 +611,15 @@ fn listening_sockets([v4, v6]: &[String; 2], addr: SocketAddrV4) -> Vec<Listenin
     sockets.next().unwrap_or_default()
 }
 
-/// Addresses and ports on which these processes listen, sorted, each once. Sockets that dyno may
-/// not inspect are missing.
+/// Returns the addresses and ports on which these processes listen, sorted, each once. Sockets that
+/// dyno may not inspect are missing.
 #[must_use]
 pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
     let Some(first) = pids.first() else { return Vec::new() };
     let held: BTreeSet<u64> = pids.iter().flat_map(|pid| socket_inodes(*pid)).collect();
-    // Through the first process, because it may be in another network namespace than dyno.
-    let tables = socket_tables(&first.to_string());
+    // The tables are read through the first process, because it may be in another network namespace
+    // than dyno.
+    let tables = socket_tables(&visible_folder(*first));
     let listeners =
         tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
     let ours: BTreeSet<SocketAddr> =
@@ -574,9 +632,9 @@ fn user_of(pid: u32) -> Option<u32> {
     Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())
 }
 
-/// Inodes of a process's sockets.
+/// Returns the inodes of a process's sockets.
 fn socket_inodes(pid: u32) -> Vec<u64> {
-    let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let fds = fs::read_dir(visible_folder(pid).join("fd")).into_iter().flatten().flatten();
     let inode = |fd: fs::DirEntry| {
         let link = fs::read_link(fd.path()).ok()?.into_os_string().into_string().ok()?;
         link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
@@ -608,7 +666,7 @@ fn parse_listener(line: &str) -> Option<(SocketAddr, u64)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ListeningSocket {
     inode: u64,
-    /// Number of the user who created it.
+    /// Number of the user who created the socket.
     user: u32,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! - `perf-PID.map` lists JIT-compiled code (the kernel's
 //!   tools/perf/Documentation/jit-interface.txt).
-//! - `hsperfdata_USER/PID` holds the counters of a JVM.
+//! - `hsperfdata_USER/PID` contains the counters of a JVM.
 //!
 //! Every user can write to `/tmp`. A file is therefore read only if it belongs to the process's
 //! user and is younger than the process.
@@ -18,16 +18,16 @@ use rustix::fs::OFlags;
 
 use crate::{proc, read};
 
-/// Path of a process's list of JIT-compiled code, through the process's own `/tmp`.
+/// Returns the path of a process's list of JIT-compiled code, through the process's own `/tmp`.
 pub(crate) fn perf_map_path(pid: u32) -> Option<PathBuf> {
     Some(PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{}.map", namespace_pid(pid)?)))
 }
 
-/// Path of a JVM's counters, through the process's own `/tmp`.
+/// Returns the path of a JVM's counters, through the process's own `/tmp`.
 pub(crate) fn hsperfdata_path(pid: u32) -> Option<PathBuf> {
     let file_name = namespace_pid(pid)?.to_string();
     let entries = fs::read_dir(format!("/proc/{pid}/root/tmp")).ok()?.flatten();
-    // Links are skipped: they may lead to files of other users.
+    // Links are skipped, because they may lead to files of other users.
     let is_user_folder = |entry: &fs::DirEntry| {
         entry.file_type().is_ok_and(|kind| kind.is_dir())
             && entry.file_name().to_str().is_some_and(|name| name.starts_with("hsperfdata_"))
@@ -40,7 +40,7 @@ pub(crate) fn hsperfdata_path(pid: u32) -> Option<PathBuf> {
 
 /// Reads at most `max_bytes` from the start of a file that a process has written.
 pub(crate) fn read_bytes(path: &Path, pid: u32, max_bytes: u64) -> Option<Vec<u8>> {
-    // Opening must not block on a pipe without a writer, nor follow a link.
+    // The open call must neither block on a pipe without a writer, nor follow a link.
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
     let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
     if !is_written_by(&file.metadata().ok()?, pid) {
@@ -64,11 +64,11 @@ fn is_written_by_at(path: &Path, pid: u32) -> bool {
     fs::symlink_metadata(path).is_ok_and(|file| is_written_by(&file, pid))
 }
 
-/// Tolerance for comparing the two times. The start of a process is known to a second, the time of
-/// a file to the kernel's tick.
+/// Tolerance for comparing the time of a file with the start of a process. The start is known to a
+/// second, and the time of a file to the kernel's tick.
 const CLOCK_RESOLUTION: Duration = Duration::from_millis(1100);
 
-/// PID of a process in its own PID namespace.
+/// Returns the PID of a process in its own PID namespace.
 fn namespace_pid(pid: u32) -> Option<u32> {
     let status = read(format!("/proc/{pid}/status"))?;
     status
@@ -80,7 +80,7 @@ fn namespace_pid(pid: u32) -> Option<u32> {
         .ok()
 }
 
-/// Files that processes leave in dyno's `/tmp` when they end.
+/// Files that processes do not remove from dyno's `/tmp` when they end.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeFiles(Vec<PathBuf>);
 
@@ -97,8 +97,8 @@ impl RuntimeFiles {
                 && namespace_pid(*pid) == Some(*pid)
         };
         let candidates = |&pid: &u32| {
-            [hsperfdata_path(pid), perf_map_path(pid).filter(|_| with_perf_maps)]
-                .map(|path| (pid, path))
+            let perf_map = if with_perf_maps { perf_map_path(pid) } else { None };
+            [hsperfdata_path(pid), perf_map].map(|path| (pid, path))
         };
         let files = pids.iter().filter(|pid| shares_our_tmp(pid)).flat_map(candidates);
         let path_from_root = |(pid, path): (u32, Option<PathBuf>)| {

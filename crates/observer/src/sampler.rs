@@ -12,9 +12,9 @@ use crate::{host, network, proc};
 /// Sources of one party's counters.
 #[derive(Clone, Debug)]
 pub struct Sampler {
-    /// Control group of the party; empty if none could be created.
+    /// Control group of the party; empty: no group could be created.
     pub group: Group,
-    /// Processes of the party. They are the source of its counters if there is no group.
+    /// Processes of the party. Without a group, they are the source of the party's counters.
     pub processes: Processes,
 }
 
@@ -35,8 +35,8 @@ impl Processes {
         }
     }
 
-    /// Returns the processes with their counters. Zombies are included: until they are reaped,
-    /// their counters are in no other process's totals.
+    /// Returns the processes with their counters. Zombies are included, because no other process's
+    /// totals include their counters until they are reaped.
     fn stats(&self) -> Vec<(u32, proc::Stat)> {
         match self {
             Processes::Descendants(root) => {
@@ -48,7 +48,8 @@ impl Processes {
         }
     }
 
-    /// Use of children that their parent has reaped. The parent's own counters are not included.
+    /// Returns the use of children that their parent has reaped. The parent's own counters are not
+    /// included.
     fn reaped_use(&self) -> Option<ProcessUse> {
         let Processes::Descendants(root) = self else { return None };
         let totals = proc::totals(*root, &proc::Stat::read(*root)?);
@@ -57,33 +58,38 @@ impl Processes {
 }
 
 impl Sampler {
-    /// PIDs of the party's living processes.
+    /// Returns the PIDs of the party's living processes.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         if self.group.is_empty() { self.processes.pids() } else { self.group.pids() }
     }
 
-    /// Number of the party's living processes that have left its control group; 0 without a group.
+    /// Returns the number of the party's living processes that have left its control group; 0
+    /// without a group.
     #[must_use]
     pub fn strays(&self) -> u32 {
         if self.group.is_empty() {
             return 0;
         }
-        // Processes are listed before the group is read, so that a process that starts in between
-        // is not taken for a stray.
+        // Processes are listed before the group is read. A process that starts in between is then
+        // not a stray.
         let strays = self.group.strays(&self.processes.pids());
         let is_alive = |pid: &u32| proc::Stat::read(*pid).is_some_and(|stat| !stat.is_dead());
         strays.iter().filter(|pid| is_alive(pid)).count() as u32
     }
 
-    /// CPU time of the party so far, nanoseconds. It comes from the control group, or else from the
-    /// processes and their reaped children. `None`: neither can be read.
+    /// Returns the CPU time of the party so far, nanoseconds. The source is the control group;
+    /// without a group, the processes and their reaped children. `None`: neither can be read, or a
+    /// process ignores SIGCHLD, so that the CPU time of its ended children is in no counter.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         if !self.group.is_empty() {
             return self.group.cpu_ns();
         }
         let (pids, each) = self.totals(&Files::default());
+        if each.iter().any(|process| process.ignores_children) {
+            return None;
+        }
         let threads = pids.into_iter().flat_map(proc::threads).collect();
         PartyUse { threads, each, ..PartyUse::empty(Party::SUBJECT) }.cpu_ns().filter(|ns| *ns > 0)
     }
@@ -92,7 +98,7 @@ impl Sampler {
     fn totals(&self, files: &Files) -> (Vec<u32>, Vec<ProcessUse>) {
         if !self.group.is_empty() {
             let pids = self.group.pids();
-            let each = pids.iter().filter_map(|&pid| proc::totals_in(pid, files)).collect();
+            let each = pids.iter().filter_map(|&pid| proc::cached_totals(pid, files)).collect();
             return (pids, each);
         }
         // The parent is read before its children. A child that is reaped in between is then counted
@@ -104,9 +110,9 @@ impl Sampler {
         (living.collect(), reaped.into_iter().chain(each).collect())
     }
 
-    /// Reads the party's counters. The control group comes first: costs are computed from its sums,
-    /// so these must be closest to the sample's instant. Totals of processes come before their
-    /// threads, so that they never include work that a thread did after it was read.
+    /// Reads the party's counters. The control group is read first: costs are computed from its
+    /// sums, so the sums must be closest to the sample's instant. Totals of processes come before
+    /// their threads, so that they never include work that a thread did after it was read.
     fn read(
         &self,
         party: Party,
@@ -114,12 +120,10 @@ impl Sampler {
         reads: Reads,
         files: &Files,
     ) -> PartyUse {
-        let cgroup = (!self.group.is_empty()).then(|| self.group.counters_in(files));
+        let cgroup = (!self.group.is_empty()).then(|| self.group.cached_counters(files));
         let (pids, each) = self.totals(files);
         let has_joined = monitor.is_some_and(|monitor| monitor.add(&pids));
-        let resident: Option<Vec<(u64, u64)>> =
-            pids.iter().map(|&pid| proc::rss_parts(pid, files)).collect();
-        let resident = resident.filter(|parts| !parts.is_empty());
+        let resident = living_memory(&pids, |pid| proc::rss_parts(pid, files));
         let mut used = PartyUse {
             cgroup,
             each,
@@ -127,23 +131,36 @@ impl Sampler {
             // Processes usually share this memory, so a sum would count it several times.
             rss_shmem_bytes: resident
                 .and_then(|parts| parts.into_iter().map(|(_, shmem)| shmem).max()),
-            threads: pids.iter().flat_map(|&pid| proc::threads_in(pid, files)).collect(),
+            threads: pids.iter().flat_map(|&pid| proc::cached_threads(pid, files)).collect(),
             processes: pids.len() as u32,
             has_joined,
-            rss_bytes: pids.iter().map(|&pid| proc::rss_bytes(pid, files)).sum(),
+            rss_bytes: living_memory(&pids, |pid| proc::rss_bytes(pid, files))
+                .map(|each| each.into_iter().sum()),
             // All processes of a party share a network namespace.
-            network: pids
-                .first()
-                .filter(|_| reads == Reads::All)
-                .and_then(|&pid| network::counters(pid, files)),
+            network: match pids.first() {
+                Some(&pid) if reads == Reads::All => network::counters(pid, files),
+                _ => None,
+            },
             ..PartyUse::empty(party)
         };
         if let Some(monitor) = monitor {
-            // The current state of every thread is counted up to this one instant.
+            // The times of all threads extend to this one instant.
             monitor.fill(&mut used, monotonic_ns());
         }
         used
     }
+}
+
+/// Reads the memory of processes. Processes that have ended since they were listed have no memory,
+/// and are omitted. `None`: no process is left, or the memory of a process is unknown.
+fn living_memory<T>(pids: &[u32], memory: impl Fn(u32) -> Option<T>) -> Option<Vec<T>> {
+    let has_ended = |pid: u32| proc::Stat::read(pid).is_none_or(|stat| stat.is_exiting);
+    let read = |&pid: &u32| match memory(pid) {
+        None if has_ended(pid) => None,
+        memory => Some(memory),
+    };
+    let each: Option<Vec<T>> = pids.iter().filter_map(read).collect();
+    each.filter(|each| !each.is_empty())
 }
 
 /// A party and the sources of its counters.
@@ -152,7 +169,7 @@ impl Sampler {
 pub struct Scope<'a> {
     pub party: Party,
     pub sampler: &'a Sampler,
-    /// `None`: no kernel probe is attached to its processes.
+    /// `None`: no kernel probe is attached to the party's processes.
     pub monitor: Option<&'a PartyMonitor>,
 }
 
@@ -160,8 +177,9 @@ pub struct Scope<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     All,
-    /// All but the counters of networks and disks. Their use cannot be attributed to one of several
-    /// loads that take turns, and reading them takes CPU time from the current load.
+    /// All counters except those of networks and disks. Use of networks and disks cannot be
+    /// attributed to one of several loads that take turns, and reading it takes CPU time from the
+    /// current load.
     WithoutNetworksAndDisks,
 }
 
@@ -169,15 +187,16 @@ pub enum Reads {
 /// sample to the next.
 #[must_use]
 pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
-    // Read first: this is the instant of the sample, and the start of the time that it takes.
+    // The clock is read first: this is the instant of the sample, and the start of its duration.
     let at_ns = monotonic_ns();
     let read = |scope: &Scope<'_>| scope.sampler.read(scope.party, scope.monitor, reads, files);
     let mut parties: Vec<PartyUse> = watched.iter().map(read).collect();
     parties.push(PartyUse {
-        threads: proc::threads_in(std::process::id(), files),
+        threads: proc::cached_threads(std::process::id(), files),
         processes: 1,
-        // Clients may be in another network namespace than the servers. This thread is in theirs.
-        network: Some(files).filter(|_| reads == Reads::All).and_then(network::counters_here),
+        // Clients may be in another network namespace than the servers. This thread is in the
+        // clients' namespace.
+        network: if reads == Reads::All { network::counters_here(files) } else { None },
         ..PartyUse::empty(Party::GENERATOR)
     });
     Sample {
@@ -185,7 +204,7 @@ pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
         parties,
         host: host::counters(reads, files),
         co_runners: None,
-        // Read last: the duration shows how precise the sample is, and what it cost.
+        // The clock is read last. The duration shows the precision and the cost of the sample.
         took_ns: monotonic_ns() - at_ns,
     }
 }
@@ -193,6 +212,96 @@ pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ungrouped(pids: Vec<u32>) -> Sampler {
+        Sampler { group: Group::default(), processes: Processes::Trees(pids) }
+    }
+
+    fn subject_sample(sampler: &Sampler) -> PartyUse {
+        let scope = Scope { party: Party::SUBJECT, sampler, monitor: None };
+        let sample = sample(&[scope], Reads::All, &Files::default());
+        sample.party_use(Party::SUBJECT).unwrap().clone()
+    }
+
+    #[test]
+    fn memory_without_processes_is_unknown() {
+        let used = subject_sample(&ungrouped(Vec::new()));
+        assert_eq!((used.processes, used.rss_bytes, used.rss_anon_bytes), (0, None, None));
+    }
+
+    #[test]
+    fn memory_of_living_processes_ignores_zombies() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let (zombie, own) = (child.id(), std::process::id());
+        while !proc::Stat::read(zombie).unwrap().is_dead() {
+            std::thread::yield_now();
+        }
+        let files = Files::default();
+        let bytes = |pids: &[u32]| living_memory(pids, |pid| proc::rss_bytes(pid, &files));
+        let parts = |pids: &[u32]| living_memory(pids, |pid| proc::rss_parts(pid, &files));
+        assert_eq!(bytes(&[zombie, own]).unwrap().len(), 1);
+        assert_eq!(parts(&[own, zombie]).unwrap().len(), 1);
+        assert_eq!((bytes(&[zombie]), parts(&[zombie])), (None, None));
+        // The memory of a living process is unknown.
+        assert_eq!(living_memory(&[zombie, own], |_| None::<u64>), None);
+        child.wait().unwrap();
+        assert_eq!(bytes(&[zombie, own]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn cpu_time_is_unknown_if_a_process_ignores_its_children() {
+        let cpu_ns = |disposition: &str| {
+            let script = format!(
+                "import os, signal\nsignal.signal(signal.SIGCHLD, signal.{disposition})\n\
+                 os.execvp('cat', ['cat'])"
+            );
+            let mut python = std::process::Command::new("python3");
+            let piped = std::process::Stdio::piped;
+            let cat = python.args(["-c", &script]).stdin(piped()).stdout(piped()).spawn();
+            let mut cat = cat.ok()?;
+            let mut input = cat.stdin.take().unwrap();
+            std::io::Write::write_all(&mut input, b"x").unwrap();
+            // cat(1) has replaced Python when its output arrives.
+            let mut output = cat.stdout.take().unwrap();
+            std::io::Read::read_exact(&mut output, &mut [0]).unwrap();
+            let cpu_ns = ungrouped(vec![cat.id()]).cpu_ns();
+            drop(input);
+            cat.wait().unwrap();
+            Some(cpu_ns)
+        };
+        let (Some(default), Some(ignored)) = (cpu_ns("SIG_DFL"), cpu_ns("SIG_IGN")) else {
+            return crate::reasons::not_run("a server that ignores SIGCHLD: no python3");
+        };
+        assert!(default.is_some());
+        assert_eq!(ignored, None);
+    }
+
+    #[test]
+    fn process_is_measured_after_end_of_its_first_thread() {
+        const SERVER: &str = "import ctypes, socket, threading, time\n\
+                              listener = socket.create_server(('127.0.0.1', 0))\n\
+                              threading.Thread(target=time.sleep, args=(1000,)).start()\n\
+                              ctypes.CDLL(None).pthread_exit(None)";
+        let python = std::process::Command::new("python3").args(["-c", SERVER]).spawn();
+        let Ok(mut server) = python else {
+            return crate::reasons::not_run("a server whose first thread has ended: no python3");
+        };
+        let pid = server.id();
+        // The state of the first thread.
+        let has_first_thread_ended = || proc::Stat::read(pid).is_none_or(|stat| stat.state == 'Z');
+        while !has_first_thread_ended() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let used = subject_sample(&ungrouped(vec![pid]));
+        let listeners = proc::listeners(&[pid]);
+        let binary = crate::binary::inspect(pid);
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert!(used.rss_bytes.is_some_and(|bytes| bytes > 100_000), "{used:?}");
+        assert!(used.rss_anon_bytes.is_some_and(|bytes| bytes > 100_000), "{used:?}");
+        assert!(used.network.is_some() && binary.is_some());
+        assert_eq!(listeners.len(), 1);
+    }
 
     #[test]
     fn descendants_are_sampled_without_control_group() {

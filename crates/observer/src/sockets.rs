@@ -1,5 +1,5 @@
-//! Reads the TCP sockets of processes: queues, retransmissions and options. They show whether a
-//! server accepts connections too slowly, or delays responses by Nagle's algorithm.
+//! Reads the TCP sockets of processes: queues, retransmissions and options. These values show
+//! whether a server accepts connections too slowly, or delays responses by Nagle's algorithm.
 //!
 //! States come from netlink (sock_diag(7)), options from a copy of the descriptor (pidfd_getfd(2)).
 
@@ -25,11 +25,13 @@ use rustix::net::sockopt::{tcp_cork, tcp_nodelay};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Maximum number of connections whose options are read. A server's code usually sets the same
-/// options for all.
+use crate::proc;
+
+/// Maximum number of connections whose options are read. A server usually sets the same options for
+/// all connections.
 const MAX_OPTIONS_READ: u64 = 16;
 
-/// Size of the buffer for netlink responses. The kernel sends no more at once.
+/// Size of the buffer for netlink responses, the maximum that the kernel sends at once.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// `TCP_LISTEN` in the kernel's include/net/tcp_states.h.
@@ -55,13 +57,13 @@ pub fn read(pids: &[u32]) -> Option<SocketsUse> {
     // A connection that waits to be accepted has no inode, so its listener is found by address.
     let is_queued = |s: &InetResponse| {
         let local = &s.header.socket_id;
-        let is_its_listener = |l: &&InetResponse| {
+        let is_listener_of_connection = |l: &&InetResponse| {
             let listening = &l.header.socket_id;
             listening.source_port == local.source_port
                 && (listening.source_address.is_unspecified()
                     || listening.source_address == local.source_address)
         };
-        s.header.inode == 0 && listeners.iter().any(is_its_listener)
+        s.header.inode == 0 && listeners.iter().any(is_listener_of_connection)
     };
     let is_served = |s: &&InetResponse| {
         ports.contains(&s.header.socket_id.source_port) && (is_held(s) || is_queued(s))
@@ -72,14 +74,15 @@ pub fn read(pids: &[u32]) -> Option<SocketsUse> {
         if used.options_of < MAX_OPTIONS_READ
             && let Some((pid, fd)) = holders.get(&u64::from(connection.header.inode))
         {
-            // Fails if the descriptor is closed by now, or dyno may not copy it.
+            // Fails if the descriptor is already closed, or dyno may not copy it.
             let _ = add_options(&mut used, *pid, *fd);
         }
     }
     Some(used)
 }
 
-/// Sockets of the network that a process is in. Empty if the kernel does not report them.
+/// Returns the sockets in the network namespace of a process. Empty: the kernel does not report
+/// them.
 fn network_sockets(pid: u32) -> Vec<InetResponse> {
     let read_all = || {
         [AF_INET, AF_INET6]
@@ -87,12 +90,12 @@ fn network_sockets(pid: u32) -> Vec<InetResponse> {
             .flat_map(|family| dump(family).unwrap_or_default())
             .collect()
     };
-    let network = format!("/proc/{pid}/ns/net");
+    let network = proc::visible_folder(pid).join("ns/net");
     let is_ours = fs::read_link(&network).ok() == fs::read_link("/proc/thread-self/ns/net").ok();
     if is_ours {
         return read_all();
     }
-    // A separate thread enters the other network, so that this thread stays in its own.
+    // A separate thread enters the other network namespace, so that this thread remains in its own.
     let read_there = || {
         let network = fs::File::open(&network).ok()?;
         move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).ok()?;
@@ -135,10 +138,11 @@ fn add_options(used: &mut SocketsUse, pid: u32, fd: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Sockets of processes: PID and descriptor by inode.
+/// Returns the sockets of processes: PID and descriptor by inode.
 fn socket_holders(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
     let sockets = |pid: u32| {
-        let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let folder = proc::visible_folder(pid).join("fd");
+        let fds = fs::read_dir(folder).into_iter().flatten().flatten();
         fds.filter_map(move |entry| {
             let link = fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok()?;
             let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
@@ -148,7 +152,7 @@ fn socket_holders(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
     pids.iter().flat_map(|&pid| sockets(pid)).collect()
 }
 
-/// Reads all listening or established TCP sockets of a family in this thread's network.
+/// Reads all listening or established TCP sockets of a family in this thread's network namespace.
 fn dump(family: u8) -> io::Result<Vec<InetResponse>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;

@@ -2,32 +2,63 @@
 //! the table is. A full table drops new connections. dyno changes no settings.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use dyno_archive::drops::is_table_full;
 use rustix::net::sockopt::{ip_original_dst, ipv6_original_dst};
 
 use crate::read_number;
 
-/// Table of tracked connections of this thread's network.
+/// Version of the Internet Protocol. Rules may track the connections of one version alone, and all
+/// share one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IpVersion {
+    #[default]
+    V4,
+    V6,
+}
+
+impl IpVersion {
+    /// Returns the version of the packets to this address. An IPv4 address that is mapped into IPv6
+    /// is reached over IPv4.
+    #[must_use]
+    pub fn from_address(address: IpAddr) -> IpVersion {
+        if address.to_canonical().is_ipv4() { IpVersion::V4 } else { IpVersion::V6 }
+    }
+
+    /// Address of loopback with any free port.
+    const fn loopback(self) -> &'static str {
+        match self {
+            IpVersion::V4 => "127.0.0.1:0",
+            IpVersion::V6 => "[::1]:0",
+        }
+    }
+}
+
+/// Table of tracked connections of this thread's network namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackingTable {
+    /// IP version for which `has_loopback` was tested.
+    pub version: IpVersion,
     /// Whether the table includes connections over loopback. `None`: unknown.
     pub has_loopback: Option<bool>,
     pub entries: Option<u64>,
-    /// Maximum number of entries. All networks of a machine have the same limit.
+    /// Maximum number of entries. All network namespaces of a machine have the same limit.
     pub max_entries: Option<u64>,
     /// How long a closed connection stays in the table (TIME_WAIT), seconds.
     pub time_wait_s: Option<u64>,
 }
 
 impl TrackingTable {
-    /// Reads the table, and opens one connection over loopback to find out whether it is tracked.
+    /// Reads the table. Also opens a connection over loopback, to test whether the kernel tracks
+    /// it. `version`: IP version of the load.
     #[must_use]
-    pub fn read() -> TrackingTable {
+    pub fn read(version: IpVersion) -> TrackingTable {
         TrackingTable {
-            has_loopback: is_loopback_tracked(),
+            version,
+            has_loopback: is_loopback_tracked(version),
             entries: entries(),
             max_entries: max_connections(),
             time_wait_s: setting("nf_conntrack_tcp_timeout_time_wait"),
@@ -35,12 +66,12 @@ impl TrackingTable {
     }
 }
 
-/// Number of connections in the table of this thread's network. `None`: the network has no table.
+/// Number of connections in the table of this thread's network namespace. `None`: it has no table.
 pub(crate) fn entries() -> Option<u64> {
     setting("nf_conntrack_count")
 }
 
-/// Maximum number of connections that the kernel tracks in a network. `None`: the network has no
+/// Maximum number of connections that the kernel tracks in a network namespace. `None`: it has no
 /// table.
 pub(crate) fn max_connections() -> Option<u64> {
     setting("nf_conntrack_max")
@@ -50,21 +81,35 @@ fn setting(name: &str) -> Option<u64> {
     read_number(format!("/proc/sys/net/netfilter/{name}"))
 }
 
-/// Whether a connection over loopback is tracked in this thread's network. The check needs no
-/// privilege. `None`: no connection could be made.
+/// Whether a connection over loopback is tracked in this thread's network namespace. The check
+/// needs no privilege. `None`: no connection could be made.
 #[must_use]
-pub fn is_loopback_tracked() -> Option<bool> {
-    let listener =
-        TcpListener::bind("127.0.0.1:0").or_else(|_| TcpListener::bind("[::1]:0")).ok()?;
-    /// Connecting over loopback takes microseconds, unless a full table drops the SYN.
-    const TIMEOUT: Duration = Duration::from_millis(500);
-    match TcpStream::connect_timeout(&listener.local_addr().ok()?, TIMEOUT) {
+pub fn is_loopback_tracked(version: IpVersion) -> Option<bool> {
+    match connect(version)? {
         Ok(stream) => is_tracked(&stream),
+        // Only a table that includes loopback drops the connection when it is full.
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            (entries()? >= max_connections()?).then_some(true)
+            is_table_full(entries()?, max_connections()?).then_some(true)
         }
         Err(_) => None,
     }
+}
+
+/// Whether the machine drops the packets of a new connection over loopback. Both ends belong to
+/// this process, so no server is the cause.
+#[must_use]
+pub fn is_connect_dropped() -> bool {
+    connect(IpVersion::V4)
+        .is_some_and(|outcome| outcome.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut))
+}
+
+/// Opens a connection over loopback to a listener of this process. `None`: no listener could be
+/// made.
+fn connect(version: IpVersion) -> Option<io::Result<TcpStream>> {
+    let listener = TcpListener::bind(version.loopback()).ok()?;
+    /// A connect over loopback takes microseconds. If a full table drops the SYN, it takes seconds.
+    const TIMEOUT: Duration = Duration::from_millis(500);
+    Some(TcpStream::connect_timeout(&listener.local_addr().ok()?, TIMEOUT))
 }
 
 /// Whether a connection is tracked. The kernel looks it up in its table to return its original
@@ -108,7 +153,22 @@ mod tests {
     }
 
     #[test]
+    fn ip_version_is_that_of_packets() {
+        let version = |text: &str| IpVersion::from_address(text.parse().unwrap());
+        assert_eq!(version("127.0.0.1"), IpVersion::V4);
+        assert_eq!(version("::1"), IpVersion::V6);
+        assert_eq!(version("::ffff:127.0.0.1"), IpVersion::V4);
+        for version in [IpVersion::V4, IpVersion::V6] {
+            let address: std::net::SocketAddr = version.loopback().parse().unwrap();
+            assert_eq!(IpVersion::from_address(address.ip()), version);
+            assert!(address.ip().is_loopback());
+        }
+    }
+
+    #[test]
     fn loopback_tracking_of_this_machine_is_known() {
-        assert!(is_loopback_tracked().is_some());
+        let versions = [IpVersion::V4, IpVersion::V6];
+        assert!(versions.into_iter().any(|version| is_loopback_tracked(version).is_some()));
+        assert!(!is_connect_dropped());
     }
 }

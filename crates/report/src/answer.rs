@@ -1,7 +1,8 @@
-//! Writes the answer at the head of a report, in sentences. Each rate or ratio comes with its
-//! interval or its number of repeats, so that readers see its uncertainty.
+//! Writes the answer: the sentences at the head of a report. Each rate or ratio has its interval or
+//! its number of repeats, so that readers see how uncertain it is.
 
 mod ratios;
+mod twins;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -26,24 +27,30 @@ use crate::overview::label_in_words;
 use crate::{brackets, compare};
 
 use ratios::{cpu_clause, range, ratio, ratio_with_uncertainty};
+use twins::twins;
 
-/// The sentences at the head of a report.
+/// Returns the sentences at the head of a report.
 #[must_use]
 pub fn sentences(report: &Report) -> Vec<String> {
-    let has_effects = report.experiment.is_some() || !report.run.concurrent_arms.is_empty();
-    let winner_sentence = if has_effects { None } else { winner(report) };
-    let peaks = [ties(report), noise_floor_sentence(report)]
-        .map(|sentence| sentence.filter(|_| !has_effects));
-    let comparisons = [protocols(report)].into_iter().chain(peaks).chain([twins(report)]);
-    let validity_sentences =
-        [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
-    let mut sentences: Vec<String> = other_programs(report)
-        .into_iter()
-        .chain(winner_sentence)
-        .chain(effects(report))
-        .chain(duets(report))
-        .chain(comparisons.chain(validity_sentences).flatten())
-        .collect();
+    // Servers of an experiment, and servers loaded at the same time, have effects instead of ranks.
+    let has_ranking = report.experiment.is_none() && report.run.concurrent_arms.is_empty();
+    let mut sentences: Vec<String> = Vec::new();
+    sentences.extend(other_programs(report));
+    if has_ranking {
+        sentences.extend(winner(report));
+    }
+    sentences.extend(effects(report));
+    sentences.extend(duets(report));
+    sentences.extend(protocols(report));
+    if has_ranking {
+        sentences.extend(ties(report));
+        sentences.extend(noise_floor_sentence(report));
+    }
+    sentences.extend(twins(report));
+    sentences.extend(brackets::sentence(report));
+    sentences.extend(brackets::shares(report));
+    sentences.extend(validity(report));
+    sentences.extend(failures(report));
     if sentences.is_empty() {
         sentences.push("No results yet.".into());
     }
@@ -56,25 +63,26 @@ const EFFECTS: usize = 3;
 /// Describes the effects of an experiment, step by step. Significant effects come first.
 fn effects(report: &Report) -> Vec<String> {
     let Some(experiment) = &report.experiment else { return Vec::new() };
-    let effects = experiment.effects.iter();
-    let effects =
-        effects.flat_map(|effect| effect.answers.iter().map(move |answer| (effect, answer)));
+    let answers = experiment
+        .effects
+        .iter()
+        .flat_map(|effect| effect.answers.iter().map(move |answer| (effect, answer)));
     let (significant, others): (Vec<_>, Vec<_>) =
-        effects.partition(|(effect, answer)| effect.is_shown_in(answer));
-    let effects: Vec<(&Effect, &ComparisonAnswer)> =
+        answers.partition(|(effect, answer)| effect.is_shown_in(answer));
+    let ordered: Vec<(&Effect, &ComparisonAnswer)> =
         significant.into_iter().chain(others).collect();
     let text = |(effect, answer): &(&Effect, &ComparisonAnswer)| {
         format!("{}. {}", compare::answer_text(answer), effect.reason_in(answer))
     };
-    let more = match effects.len().saturating_sub(EFFECTS) {
+    let more = match ordered.len().saturating_sub(EFFECTS) {
         0 => None,
         1 => Some("One more effect is in the table of the experiment.".into()),
         left => Some(format!("{left} more effects are in the table of the experiment.")),
     };
-    effects.iter().take(EFFECTS).map(text).chain(more).collect()
+    ordered.iter().take(EFFECTS).map(text).chain(more).collect()
 }
 
-/// Sentences on the cost of servers that were loaded at the same time as the baseline.
+/// Describes the cost of servers that were loaded at the same time as the baseline.
 fn duets(report: &Report) -> Vec<String> {
     let answers = report.duets.iter().flat_map(|effect| &effect.answers);
     answers.map(|answer| format!("{}.", compare::answer_text(answer))).collect()
@@ -88,53 +96,15 @@ fn noise_floor_sentence(report: &Report) -> Option<String> {
     let baseline = &report.comparisons.first()?.baseline;
     (!differences_by_key.is_empty()).then(|| {
         format!(
-            "Smallest detectable difference from {} (power 0.8, median over steps): {}.",
+            "Smallest detectable difference from {} (detected in 80 % of runs, median over steps): \
+             {}.",
             title(report, baseline),
             differences(&differences_by_key)
         )
     })
 }
 
-/// Differences between servers and their twins.
-fn twins(report: &Report) -> Option<String> {
-    let twin_text = |twin: &Effect| {
-        let differences: Vec<String> = twin
-            .answers
-            .iter()
-            .filter(|answer| twin.is_shown_in(answer))
-            .map(|answer| {
-                format!("{}, {}: {}", answer.workload, label_in_words(answer.step), answer.sentence)
-            })
-            .collect();
-        let text = match (differences.is_empty(), &twin.answers[..]) {
-            (_, []) => return None,
-            (false, _) => format!("a difference is shown nevertheless: {}", differences.join("; ")),
-            (true, [only]) => only.sentence.clone(),
-            (true, answers) => {
-                match answers.iter().filter(|answer| twin.is_compared_in(answer)).count() {
-                    0 => {
-                        format!(
-                            "not compared at any of {} steps, for lack of valid repeats",
-                            answers.len()
-                        )
-                    }
-                    compared if compared == answers.len() => {
-                        format!("no difference is shown at any of {compared} steps")
-                    }
-                    compared => format!(
-                        "no difference is shown at {compared} of {} steps, and the others have \
-                         too few valid repeats",
-                        answers.len()
-                    ),
-                }
-            }
-        };
-        Some(format!("{} and its twin: {text}.", twin.from))
-    };
-    let texts: Vec<String> = report.twins.iter().filter_map(twin_text).collect();
-    (!texts.is_empty()).then(|| texts.join(" "))
-}
-
+/// Returns the title of a subject.
 fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {
     report.subjects.iter().find(|s| s.id == id).map_or(id, |s| s.title.as_str())
 }
@@ -149,23 +119,24 @@ fn ranked_rows(report: &Report) -> Vec<&OverviewRow> {
     if others.is_empty() { controls } else { others }
 }
 
-/// Phrase that names the workload of a sentence. It is ` over h1` if workloads are named by their
-/// different protocols, ` for json` if there are several with other names, and else empty.
+/// Returns the phrase that names a workload in a sentence: ` over h1` if workloads are named by
+/// their different protocols, ` for json` if there are several other workloads, and empty for only
+/// one.
 fn workload_phrase(report: &Report, workload: &str) -> String {
     let workloads = &report.run.workloads;
-    let have_protocol_names =
-        || workloads.iter().all(|w| w.name.starts_with(w.protocol.base_name()));
-    match workloads.first() {
-        Some(first)
-            if workloads.iter().any(|w| w.protocol != first.protocol) && have_protocol_names() =>
-        {
-            format!(" over {workload}")
-        }
-        Some(_) if workloads.len() > 1 => format!(" for {workload}"),
-        _ => String::new(),
+    if workloads.len() < 2 {
+        return String::new();
+    }
+    let have_different_protocols = workloads.iter().any(|w| w.protocol != workloads[0].protocol);
+    let have_protocol_names = workloads.iter().all(|w| w.name.starts_with(w.protocol.base_name()));
+    if have_different_protocols && have_protocol_names {
+        format!(" over {workload}")
+    } else {
+        format!(" for {workload}")
     }
 }
 
+/// Compares the best subject with the baseline. A single subject has a sentence on its peak.
 fn winner(report: &Report) -> Option<String> {
     let ranked = ranked_rows(report);
     let best = ranked.first()?;
@@ -211,16 +182,18 @@ fn nearest_comparison<'a>(report: &'a Report, c: &Comparison) -> Option<&'a Comp
         .min_by_key(|other| in_flight(other).abs_diff(in_flight(c)))
 }
 
+/// Explains why a comparison has no ratio.
 fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let (step, workload) = (step_in_words(c), workload_phrase(report, &c.workload));
     match c.throughput_bound {
         RatioBound::Unknown if !c.throughput_ratio.values.is_empty() => format!(
-            "At {step}, repeats of both {subject} and {baseline}{workload} are excluded, for \
-             reasons outside of the servers."
+            "At {step}, the ratio of {subject} to {baseline}{workload} is unknown, because repeats \
+             of both servers are excluded. The servers did not cause these exclusions."
         ),
         _ => format!(
-            "At {step}, {subject} and {baseline} have no valid repeats{workload} in common."
+            "At {step}, {subject} and {baseline} are not compared{workload}: no block (pass over \
+             all servers) has valid repeats of both."
         ),
     }
 }
@@ -257,16 +230,16 @@ fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     ))
 }
 
-/// Whether a search for a rate kept a higher rate than the best closed loop, `peak_rps`.
+/// Whether a search found a higher rate than `peak_rps`, the throughput of the best closed loop.
 fn is_exceeded_by_search(report: &Report, row: &OverviewRow, peak_rps: f64) -> bool {
-    let own = report
-        .brackets
-        .iter()
-        .filter(|bracket| (&bracket.subject, &bracket.workload) == (&row.subject, &row.workload));
-    own.filter(|bracket| bracket.searched.is_some())
-        .any(|bracket| bracket.kept_rps.is_some_and(|kept| kept > peak_rps))
+    report.brackets.iter().any(|bracket| {
+        let is_of_row = (&bracket.subject, &bracket.workload) == (&row.subject, &row.workload);
+        let is_higher = bracket.kept_rps.is_some_and(|kept_rps| kept_rps > peak_rps);
+        is_of_row && bracket.searched.is_some() && is_higher
+    })
 }
 
+/// States the peak, or the throughput, of the only subject with numbers.
 fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String> {
     let (peak, at) = row.highest_throughput()?;
     let repeats = peak.values.len();
@@ -287,7 +260,7 @@ fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String>
     let statement = match (row.peak_is_lower_bound, &row.peak_mixture) {
         (true, _) => format!("The peak of {subject} was at least"),
         (false, Some(_)) => format!("{subject} served a mean of"),
-        // The offered rate bounds the throughput, or a search reached more: not the server's peak.
+        // This is not the server's peak: the offered rate limited it, or a search reached more.
         (false, None) if row.peak_is_offered || is_exceeded => format!("{subject} served"),
         (false, None) => format!("The peak of {subject} was"),
     };
@@ -297,7 +270,7 @@ fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String>
         .map(|mixture_levels| mixture_sentence("its", mixture_levels))
         .unwrap_or_default();
     let search_text = match is_exceeded {
-        true => " The search for the highest rate (rate = \"find\") reached more.",
+        true => " The search for the highest rate (rate = \"find\") reached a higher rate.",
         false => "",
     };
     Some(format!(
@@ -307,7 +280,7 @@ fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String>
     ))
 }
 
-/// States the levels that a mean combines. `owner`: a possessive, such as `its`.
+/// States the levels of throughput that a mean combines. `owner`: a possessive, such as `its`.
 fn mixture_sentence(owner: &str, mixture: &Mixture) -> String {
     let (low, high) = (number(mixture.lowest_rps), number(mixture.highest_rps));
     let repeats = match (mixture.changed, mixture.repeats) {
@@ -316,8 +289,8 @@ fn mixture_sentence(owner: &str, mixture: &Mixture) -> String {
         (changed, repeats) => format!("In {changed} of {owner} {repeats} repeats"),
     };
     format!(
-        " {repeats} throughput changed within the measured window between levels of {low} and \
-         {high} requests per second. The mean was never sustained."
+        " {repeats}, throughput changed within the measured window between levels of {low} and \
+         {high} requests per second. The server never sustained the mean."
     )
 }
 
@@ -334,8 +307,9 @@ fn mixture_sentences(report: &Report, c: &Comparison) -> String {
     sentences.into_iter().flatten().collect()
 }
 
-/// Compares throughput over HTTP/2 with HTTP/1.1 at equal requests in flight, because otherwise
-/// concurrency would be compared. Controls are excluded, because they are not servers of interest.
+/// Compares throughput over HTTP/2 with HTTP/1.1 at equal numbers of requests in flight, because
+/// different numbers would compare concurrency. Controls are excluded, because they are not servers
+/// of interest.
 fn protocols(report: &Report) -> Option<String> {
     let is_control =
         |c: &&ProtocolComparison| report.subjects.iter().any(|s| s.id == c.subject && s.control);
@@ -344,13 +318,14 @@ fn protocols(report: &Report) -> Option<String> {
         report.protocols.iter().filter(|c| !is_control(c)).filter(is_measured).collect();
     let mut groups: Vec<Vec<&ProtocolComparison>> = Vec::new();
     for c in &comparisons {
-        match groups.iter_mut().find(|k| clause_key(k[0]) == clause_key(c)) {
+        match groups.iter_mut().find(|group| clause_key(group[0]) == clause_key(c)) {
             Some(group) => group.push(c),
             None => groups.push(vec![c]),
         }
     }
     groups.sort_by(|a, b| (a[0].in_flight, &a[0].workload).cmp(&(b[0].in_flight, &b[0].workload)));
-    let clauses: Vec<String> = groups.iter().map(|k| protocol_clause(report, k, &groups)).collect();
+    let clauses: Vec<String> =
+        groups.iter().map(|group| protocol_clause(report, group, &groups)).collect();
     let repeats = medians_of(comparisons.iter().map(|c| c.throughput_ratio.values.len()))?;
     Some(format!("Requests per second by protocol ({repeats}): {}.", clauses.join("; ")))
 }
@@ -365,12 +340,13 @@ fn medians_of(repeats: impl Iterator<Item = usize> + Clone) -> Option<String> {
     })
 }
 
-/// Key of a comparison. Comparisons of several servers with an equal key share one clause.
+/// Returns the key of a comparison. Comparisons of several servers with equal keys share a clause.
 fn clause_key(c: &ProtocolComparison) -> (&str, &str, [u32; 4], RatioBound) {
     let shape = [c.connections, c.streams, c.baseline_connections, c.baseline_pipeline];
     (&c.workload, &c.baseline, shape, c.throughput_bound)
 }
 
+/// States the ratios of throughput of a group of comparisons: `h2 served 2.00 times as many as h1`.
 fn protocol_clause(
     report: &Report,
     group: &[&ProtocolComparison],
@@ -397,33 +373,42 @@ fn protocol_clause(
         (n, [server]) => format!("{n} variants of {server}"),
         (_, servers) => format!("{} servers", servers.len()),
     };
-    let has_same_level = |k: &&Vec<&ProtocolComparison>| {
-        let key = (k[0].in_flight, &k[0].workload, &k[0].baseline);
+    let has_same_level = |other: &&Vec<&ProtocolComparison>| {
+        let key = (other[0].in_flight, &other[0].workload, &other[0].baseline);
         key == (first.in_flight, &first.workload, &first.baseline)
     };
+    // Connections are stated only if several groups have the same number of requests in flight.
     let shape = if groups.iter().filter(has_same_level).count() > 1 {
+        let shape_in_words = |connections, streams, pipeline| {
+            let (rate, schedule) = (None, None);
+            label_in_words(Shape { connections, streams, pipeline, rate, schedule, pass: 1 })
+        };
         format!(
-            " as {} × {} compared with {} × {}",
-            first.connections, first.streams, first.baseline_connections, first.baseline_pipeline
+            ", over {} for {} and over {} for {}",
+            shape_in_words(first.connections, first.streams, 1),
+            first.workload,
+            shape_in_words(first.baseline_connections, 1, first.baseline_pipeline),
+            first.baseline
         )
     } else {
         String::new()
     };
     format!(
-        "{} served {factor} times as many as {} at {} in flight{shape} ({servers_text})",
+        "{} served {factor} times as many as {} at {} requests in flight{shape} ({servers_text})",
         first.workload, first.baseline, first.in_flight
     )
 }
 
+/// States the ratios of throughput and CPU time of two subjects.
 fn comparison_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let workload = workload_phrase(report, &c.workload);
     let (factor, uncertainty) = ratio_with_uncertainty(report, c);
     let skewed = c.throughput.filter(|estimate| estimate.is_skewed);
-    let skewed = skewed.map_or(
-        "",
-        |_| " The pairs are skewed and the interval assumes symmetry, so it covers less than 95 %.",
-    );
+    let skewed = skewed.map_or("", |_| {
+        " The ratios of the repeats are skewed, but the interval assumes symmetry, so its \
+         confidence is below 95 %."
+    });
     let step = step_in_words(c);
     let cpu = cpu_clause(c);
     format!(
@@ -433,9 +418,15 @@ fn comparison_sentence(report: &Report, c: &Comparison) -> String {
     )
 }
 
-/// Title of a subject, and the number of valid repeats of its peak.
-type Ranked = (String, usize);
+/// A subject that may have a rank.
+#[derive(Debug)]
+struct Ranked {
+    title: String,
+    /// Number of valid repeats of the subject's peak.
+    repeats: usize,
+}
 
+/// Names ties, peaks that are lower bounds, and subjects without a rank. `None`: there are none.
 fn ties(report: &Report) -> Option<String> {
     let ranked = ranked_rows(report);
     let first = ranked.first()?;
@@ -452,16 +443,16 @@ fn ties(report: &Report) -> Option<String> {
     if is_order_fixed(report) {
         return (ranked.len() > 1).then(|| NOT_RANKED.into());
     }
-    let ranked_row = |row: &&OverviewRow| -> Ranked {
-        let repeats = row.highest_throughput().map_or(0, |(peak, _)| peak.values.len());
-        (title(report, &row.subject).to_string(), repeats)
+    let ranked_row = |row: &&OverviewRow| Ranked {
+        title: title(report, &row.subject).to_string(),
+        repeats: row.highest_throughput().map_or(0, |(peak, _)| peak.values.len()),
     };
     let unranked = unranked_sentence(&workload, &ranked.iter().map(ranked_row).collect::<Vec<_>>());
     let sentences: Vec<String> = [tie, bounds, unranked].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-/// Names the tied subjects whose peaks are lower bounds. `None`: there are none.
+/// Names the tied subjects whose peaks are lower bounds. `None`: no name is given.
 fn lower_bounds_sentence(names: &[String]) -> Option<String> {
     match names {
         [] => None,
@@ -475,15 +466,16 @@ fn lower_bounds_sentence(names: &[String]) -> Option<String> {
     }
 }
 
-const NOT_RANKED: &str = "Subjects are not ranked, because the order of starts was fixed. A drift \
-                          of the machine biases every difference between them.";
+const NOT_RANKED: &str = "Subjects are not ranked, because they always started in the same order. \
+                          If the machine became slower or faster during the run, every difference \
+                          between subjects is biased.";
 
 /// Whether the order of starts was fixed, so that differences may be a drift of the machine.
 fn is_order_fixed(report: &Report) -> bool {
     report.caveats.iter().any(|caveat| caveat.code == Code::FixedOrder)
 }
 
-/// Joins the results of [`tie_text`] for all tie groups to a sentence. `None`: there are none.
+/// Joins the results of [`tie_text`] for all tie groups to a sentence. `None`: there is no group.
 fn tie_sentence(
     workload: &str,
     mut groups: impl Iterator<Item = (String, String)>,
@@ -497,11 +489,11 @@ fn tie_sentence(
     Some(sentence + ".")
 }
 
-/// Returns the names in a tie group, and ` from BEST` unless all members are tied with each other.
-/// Two members that are tied with the best may differ from each other.
+/// Returns the names in a tie group, and ` from BEST`, which is empty if all members are tied with
+/// each other. Two members that are tied with the best may differ from each other.
 fn tie_text(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
-    let best = [&tie.best].into_iter().filter(|_| tie.mutual);
-    let names: Vec<String> = best.chain(&tie.with).map(|id| title(id)).collect();
+    let best = tie.mutual.then_some(&tie.best);
+    let names: Vec<String> = best.into_iter().chain(&tie.with).map(|id| title(id)).collect();
     let from = if tie.mutual { String::new() } else { format!(" from {}", title(&tie.best)) };
     (list(&names), from)
 }
@@ -509,22 +501,30 @@ fn tie_text(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
 /// Names the subjects with too few valid repeats for a rank. `None`: all have enough, or there is
 /// only one subject.
 fn unranked_sentence(workload: &str, subjects: &[Ranked]) -> Option<String> {
-    let maximum = subjects.iter().map(|p| p.1).max().filter(|_| subjects.len() > 1)?;
-    let repeats = |p: &Ranked| plural(p.1 as u64, "valid repeat");
-    if maximum < PAIRS_TO_TELL_APART {
-        let repeats = plural(maximum as u64, "valid repeat");
+    if subjects.len() < 2 {
+        return None;
+    }
+    let most_repeats = subjects.iter().map(|subject| subject.repeats).max()?;
+    let repeats = |subject: &Ranked| plural(subject.repeats as u64, "valid repeat");
+    if most_repeats < PAIRS_TO_TELL_APART {
+        let repeats = plural(most_repeats as u64, "valid repeat");
         return Some(format!(
             "With {repeats}, differences in peak throughput{workload} are not significant. The \
              order is not a ranking."
         ));
     }
-    let few: Vec<&Ranked> = subjects.iter().filter(|p| p.1 < PAIRS_TO_TELL_APART).collect();
+    let few: Vec<&Ranked> =
+        subjects.iter().filter(|subject| subject.repeats < PAIRS_TO_TELL_APART).collect();
     match few.as_slice() {
         [] => None,
-        [subject] => Some(format!("{} has {}, too few for a rank.", subject.0, repeats(subject))),
+        [subject] => {
+            Some(format!("{} has {}, too few for a rank.", subject.title, repeats(subject)))
+        }
         _ => {
-            let names: Vec<String> =
-                few.iter().map(|p| format!("{} ({})", p.0, repeats(p))).collect();
+            let names: Vec<String> = few
+                .iter()
+                .map(|subject| format!("{} ({})", subject.title, repeats(subject)))
+                .collect();
             Some(format!("{} have too few valid repeats for a rank.", list(&names)))
         }
     }
@@ -555,36 +555,27 @@ fn other_programs(report: &Report) -> Option<String> {
     };
     let others = match run.trials_invalid - programs.trials_invalid {
         0 => String::new(),
-        n => format!(" ({n} of them for other reasons)"),
+        n => format!(" ({n} of these steps for other reasons)"),
     };
     Some(format!("{used}, and {steps}{others}."))
 }
 
+/// States how many steps are valid, and which planned work was not done.
 fn validity(report: &Report) -> Option<String> {
     let run = &report.run;
     let refused = report.trials.iter().filter(|t| t.refused).count();
     let steps_run = run.trials_done.checked_sub(refused)?;
+    // The sentence on other programs has counted all invalid steps already.
     let is_explained = other_programs(report).is_some()
         && run
             .other_programs
             .as_ref()
             .is_some_and(|programs| programs.trials_invalid == run.trials_invalid);
-    // A run that ended early because its question was answered has no missing steps.
+    // A run that ended early because all comparisons were clear has no missing steps.
     let missing =
         if run.answered_after.is_some() { 0 } else { run.trials_planned - run.trials_done };
-    let run_text = match (steps_run, run.trials_invalid) {
-        _ if is_explained => None,
-        (0, _) => None,
-        (1, 0) if missing + refused == 0 => Some("The only step is valid.".into()),
-        (1, 0) => Some("The step that was run is valid.".into()),
-        (_, 0) => Some(format!("All {steps_run} steps are valid.")),
-        (1, 1) if missing + refused == 0 => {
-            Some(format!("The only step is not valid: {}.", reasons(report)))
-        }
-        (1, 1) => Some(format!("The step that was run is not valid: {}.", reasons(report))),
-        (_, 1) => Some(format!("1 of {steps_run} steps is not valid: {}.", reasons(report))),
-        (_, n) => Some(format!("{n} of {steps_run} steps are not valid: {}.", reasons(report))),
-    };
+    let is_only_step = missing + refused == 0;
+    let run_text = (!is_explained).then(|| valid_steps(report, steps_run, is_only_step)).flatten();
     let refused_text = match refused {
         0 => None,
         n => {
@@ -593,8 +584,8 @@ fn validity(report: &Report) -> Option<String> {
         }
     };
     let missing_text = match missing {
-        _ if run.trials_done == 0 => None,
         0 => None,
+        _ if run.trials_done == 0 => None,
         1 => Some("1 planned step was not run.".into()),
         n => Some(format!("{n} planned steps were not run.")),
     };
@@ -605,11 +596,15 @@ fn validity(report: &Report) -> Option<String> {
     };
     let unchecked_text = (run.trials_unchecked > 0).then(|| {
         let steps = plural(run.trials_unchecked as u64, "step");
-        format!("Contracts were not checked after {steps}.")
+        format!(
+            "{steps} must be repeated (`dyno run --resume`): a back end or the machine failed, or \
+             responses were not checked against the contract afterwards."
+        )
     });
     let stop_text = run.answered_after.map(|repeats| {
         format!(
-            "The run ended after {repeats} of {} repeats, when its question was answered.",
+            "The run ended early, after {repeats} of {} repeats, because the result of every \
+             comparison was clear.",
             run.repeats
         )
     });
@@ -621,12 +616,27 @@ fn validity(report: &Report) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
+/// States how many of the steps that were run are valid. `None`: no step was run. `is_only_step`:
+/// one step at most was planned.
+fn valid_steps(report: &Report, steps_run: usize, is_only_step: bool) -> Option<String> {
+    Some(match (steps_run, report.run.trials_invalid) {
+        (0, _) => return None,
+        (1, 0) if is_only_step => "The only step is valid.".into(),
+        (1, 0) => "The step that was run is valid.".into(),
+        (_, 0) => format!("All {steps_run} steps are valid."),
+        (1, 1) if is_only_step => format!("The only step is not valid: {}.", reasons(report)),
+        (1, 1) => format!("The step that was run is not valid: {}.", reasons(report)),
+        (_, 1) => format!("1 of {steps_run} steps is not valid: {}.", reasons(report)),
+        (_, n) => format!("{n} of {steps_run} steps are not valid: {}.", reasons(report)),
+    })
+}
+
 /// Lists the reasons for unexpectedly invalid steps, the most frequent first.
 fn reasons(report: &Report) -> String {
     // Several codes share one reason.
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for trial in report.trials.iter().filter(|t| t.is_unexpectedly_invalid()) {
-        if let Some(reason) = trial.refusal().map(other_programs::reason) {
+        if let Some(reason) = trial.invalid_reason().map(other_programs::reason) {
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, n)) => *n += 1,
                 None => reasons.push((reason, 1)),
@@ -638,6 +648,7 @@ fn reasons(report: &Report) -> String {
     list(&texts)
 }
 
+/// Names the subjects that failed or were skipped. `None`: there are none.
 fn failures(report: &Report) -> Option<String> {
     let failed: Vec<String> = report
         .subjects

@@ -15,8 +15,8 @@ pub(crate) const HEAD: [&str; 7] = [
     "Connections",
     "Objective met up to, requests/s",
     "Missed at",
-    "Over repeats",
-    "Rates",
+    "Range over repeats",
+    "Evidence",
 ];
 
 /// Formats a bracket as a row of the table.
@@ -46,12 +46,12 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
     ]
 }
 
-/// Whether the server was offered no rate: none of its starts had a load or failed.
+/// Whether no rate was offered to the server, and no start failed.
 fn is_without_starts(bracket: &Bracket) -> bool {
     bracket.rates.is_empty() && bracket.searched.is_none_or(|search| search.failed_starts == 0)
 }
 
-/// Reason why it is unknown whether rates above `above_rps` meet the objective.
+/// Returns the reason why it is unknown whether rates above `above_rps` meet the objective.
 fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
     if let Some(SearchCounts { starts, failed_starts, failing_starts, .. }) = bracket.searched
         && failed_starts + failing_starts > 0
@@ -61,13 +61,13 @@ fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
     }
     let mut above = bracket.rates.iter().filter(|rate| rate.rate_rps > above_rps);
     match above.all(|rate| rate.kept.loads == 0) {
-        true => "its loads had too few requests to decide".into(),
-        false => "its repeats disagree".into(),
+        true => "the loads had too few requests to decide".into(),
+        false => "the repeats disagree".into(),
     }
 }
 
-/// Connections, with the requests in flight on each and the pass if above 1: `64`, `8 × 16`, `64,
-/// pass 2`.
+/// Formats connections, with the requests in flight on each and the pass if they exceed 1: `64`, `8
+/// × 16`, `64, pass 2`.
 fn connections_text(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
     let per_connection = streams.max(pipeline);
     let factor = if per_connection > 1 { format!(" × {per_connection}") } else { String::new() };
@@ -75,25 +75,29 @@ fn connections_text(connections: u32, streams: u32, pipeline: u32, pass: u32) ->
     format!("{connections}{factor}{pass}")
 }
 
-/// Summarises searches: `searched: 92 loads in 3 starts, 1 of them not settled, holding for 20 s`.
+/// Summarises searches: `searched: 92 loads in 3 starts, 1 start not settled`.
 fn search_text(searched: &SearchCounts) -> String {
     let SearchCounts { starts, failed_starts, failing_starts, loads, settled, holds_s, .. } =
         searched;
-    let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
-    let unsettled = starts - settled;
-    let unsettled =
-        if unsettled > 0 { format!(", {unsettled} of them not settled") } else { String::new() };
-    let duration =
-        holds_s.map_or_else(String::new, |seconds| format!(", holding for {} s", length(seconds)));
-    let failed = match failed_starts {
-        0 => String::new(),
-        failed => format!(", {} failed", plural(*failed as u64, "more start")),
-    };
-    let failing = match failing_starts {
-        0 => String::new(),
-        failing => format!(", {failing} of them with failures at any rate"),
-    };
-    format!("searched: {loads} in {by}{unsettled}{failing}{duration}{failed}")
+    let loads = plural(*loads as u64, "load");
+    let starts_text = |n: usize| plural(n as u64, "start");
+    let mut text = format!("searched: {loads} in {}", starts_text(*starts));
+    if starts > settled {
+        text.push_str(&format!(", {} not settled", starts_text(starts - settled)));
+    }
+    if *failing_starts > 0 {
+        text.push_str(&format!(
+            ", {} with failures at low rates, too",
+            starts_text(*failing_starts)
+        ));
+    }
+    if let Some(seconds) = holds_s {
+        text.push_str(&format!(", objective met for {} s", length(*seconds)));
+    }
+    if *failed_starts > 0 {
+        text.push_str(&format!(", {} failed", plural(*failed_starts as u64, "more start")));
+    }
+    text
 }
 
 /// Columns of [`search_cells`].
@@ -122,7 +126,7 @@ pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
     let unsettled = (!result.settled && ended.is_none()).then(|| "not settled".to_string());
     let failures = result
         .failures_at_any_rate
-        .map(|_| "incorrect or missing responses at any rate".to_string());
+        .map(|_| "incorrect or missing responses at low rates, too".to_string());
     let notes: Vec<String> =
         missed.into_iter().chain(failures).chain(ended).chain(unsettled).collect();
     [
@@ -147,19 +151,7 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         report.brackets.windows(2).any(|pair| shape(&pair[0]) != shape(&pair[1]));
     let bracket_text = |bracket: &Bracket| {
         let rates = rate_range(bracket)?;
-        let searched = bracket.searched.filter(|_| bracket.missed_rps.is_some());
-        let by_generator = searched.map_or(0, |searched| searched.limited_by_generator);
-        let limit = if bracket.limited_by_generator {
-            " (limited by the generator: the server may do more)".to_string()
-        } else if by_generator > 0 {
-            let starts = bracket.searched.map_or(0, |searched| searched.starts);
-            format!(
-                " (limited by the generator in {by_generator} of {starts} searches: the server may \
-                 do more)"
-            )
-        } else {
-            String::new()
-        };
+        let notes = generator_note(bracket) + &uncertainty_note(bracket);
         let workload = if report.run.workloads.len() > 1 {
             format!(" for {}", bracket.workload)
         } else {
@@ -176,21 +168,7 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         } else {
             String::new()
         };
-        let unsettled = bracket.searched.map_or(0, |searched| searched.starts - searched.settled);
-        let unsettled = if unsettled > 0 {
-            format!(" ({} not settled)", plural(unsettled as u64, "search"))
-        } else {
-            String::new()
-        };
-        let duration = bracket
-            .searched
-            .filter(|search| bracket.kept_rps.is_some() && search.confirmed < search.starts)
-            .and_then(|search| search.holds_s)
-            .map_or_else(String::new, |s| format!(" (confirmed only for {} s)", length(s)));
-        Some(format!(
-            "{}{workload}{connections} {rates}{limit}{unsettled}{duration}",
-            bracket.subject
-        ))
+        Some(format!("{}{workload}{connections} {rates}{notes}", bracket.subject))
     };
     let is_control =
         |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
@@ -199,50 +177,85 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
     (!texts.is_empty()).then(|| format!("Rates that meet {objective}: {}.", texts.join(", ")))
 }
 
+/// States that the generator, not the server, was the limit. Empty: the generator was not.
+fn generator_note(bracket: &Bracket) -> String {
+    if bracket.limited_by_generator {
+        return " (limited by the generator, so the server may reach more)".into();
+    }
+    match bracket.searched {
+        Some(searched) if bracket.missed_rps.is_some() && searched.limited_by_generator > 0 => {
+            format!(
+                " (limited by the generator in {} of {} searches, so the server may reach more)",
+                searched.limited_by_generator, searched.starts
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+/// States that searches are not settled, or that their result is confirmed only for short loads.
+/// Empty: the result is certain, or comes from no search.
+fn uncertainty_note(bracket: &Bracket) -> String {
+    let Some(searched) = bracket.searched else { return String::new() };
+    let mut note = String::new();
+    let unsettled = searched.starts - searched.settled;
+    if unsettled > 0 {
+        note.push_str(&format!(" ({} not settled)", plural(unsettled as u64, "search")));
+    }
+    let is_unconfirmed = bracket.kept_rps.is_some() && searched.confirmed < searched.starts;
+    if is_unconfirmed && let Some(seconds) = searched.holds_s {
+        note.push_str(&format!(" (confirmed only for {} s)", length(seconds)));
+    }
+    note
+}
+
 /// Describes the rates at which a subject meets the objective. `None`: no rate was offered to the
 /// subject.
 fn rate_range(bracket: &Bracket) -> Option<String> {
+    if bracket.failures_at_any_rate {
+        return Some(
+            "none known (lower rates did not clearly have fewer incorrect or missing responses)"
+                .into(),
+        );
+    }
     Some(match (bracket.kept_rps, bracket.missed_rps) {
-        _ if bracket.failures_at_any_rate => {
-            "none known (incorrect or missing responses are not shown to be fewer at low rates)"
-                .into()
-        }
         (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
         (Some(kept), None) if bracket.searched.is_some() => {
             format!("up to {}/s (no upper bound found)", number(kept))
         }
         (Some(kept), None) if bracket.rates.last().is_some_and(|last| last.rate_rps > kept) => {
             format!(
-                "up to {}/s (undecided above: {})",
+                "up to {}/s (higher rates are undecided: {})",
                 number(kept),
                 undecided_reason(bracket, kept)
             )
         }
-        (Some(kept), None) => format!("up to {}/s and more", number(kept)),
-        (None, Some(missed)) => format!("not at {}/s", number(missed)),
+        (Some(kept), None) => format!("up to {}/s (the highest rate tried)", number(kept)),
+        (None, Some(missed)) => format!("none (missed at {}/s)", number(missed)),
         (None, None) if is_without_starts(bracket) => return None,
         (None, None) => format!("undecided ({})", undecided_reason(bracket, 0.0)),
     })
 }
 
-/// Names the capacities of which the run's rates are shares. `None`: the rates are absolute.
+/// States the capacities from which the run's rates were computed. `None`: the rates are absolute.
 pub(crate) fn shares(report: &Report) -> Option<String> {
     let first = report.run.measured_first.as_ref()?;
     Some(shares_sentence(first))
 }
 
+/// States the shares of capacities, and which run measured the capacities.
 fn shares_sentence(first: &MeasuredFirst) -> String {
     let shares: Vec<String> =
         first.shares.iter().map(|share| crate::format::percent(*share)).collect();
     let capacities = first.capacities.iter().map(|capacity| {
-        format!("{} {}/s ({})", capacity.workload, number(capacity.rps), capacity.subject)
+        format!("{}/s for {} by {}", number(capacity.rps), capacity.workload, capacity.subject)
     });
     let failures = first.failures.iter().map(|CapacityFailures { subject, failed, repeats }| {
         format!(" {subject} failed in {failed} of {repeats} repeats of that run.")
     });
     format!(
-        "Rates are {} of the slowest subject's throughput in closed loops, which run {} measured \
-         first: {}.{}",
+        "Rates are {} of the slowest subject's throughput in closed loops. Run {} measured this \
+         throughput first: {}.{}",
         shares.join(", "),
         first.run,
         capacities.collect::<Vec<_>>().join(", "),
@@ -250,21 +263,27 @@ fn shares_sentence(first: &MeasuredFirst) -> String {
     )
 }
 
-pub(crate) const NOTE: &str = "A rate meets the objective if most of its repeats do. Shown is \
-                                    the highest such rate below all rates that miss it. Over \
-                                    repeats: the 95 % interval of the rate that each repeat alone \
-                                    reached. With fewer than five repeats: each value. The end of \
-                                    each row shows how many repeats met the objective at each \
-                                    rate. A searched rate is the median over starts, each with its \
-                                    own search.";
+pub(crate) const NOTE: &str = "A rate meets the objective if most of its repeats meet the \
+                               objective. \"Objective met up to\" is the highest rate that meets \
+                               the objective, if all lower rates meet it, too. The range is the \
+                               95 % interval of the rates that the repeats reached, or the rate of \
+                               each repeat if there are fewer than five. The evidence is the \
+                               number of repeats that met the objective at each rate. If dyno \
+                               searched for the rate, each start of the server has one search. The \
+                               rate is then the median of these searches, and the evidence is the \
+                               number of loads and starts.";
 
-pub(crate) const SEARCHES_NOTE: &str = "One search per start, by open loops of the suite's \
-                                             duration over the connections of the closed loop \
-                                             before it. All requests of a rate's loads together \
-                                             decide whether the rate meets the objective. A load \
-                                             about ten times as long confirms the highest such \
-                                             rate. In parentheses: how many loads agree by \
-                                             themselves. report.json has each load.";
+pub(crate) const SEARCHES_NOTE: &str = "Each start of a server has its own search. The loads of a \
+                                        search are open loops (requests on a schedule), over as \
+                                        many connections as the closed loop before the search. \
+                                        Each load takes the suite's duration. All loads at a rate \
+                                        together decide whether the rate meets the objective. A \
+                                        load that is about ten times as long confirms the highest \
+                                        rate that meets the objective. The numbers in parentheses \
+                                        show how many single loads agree. \"Not settled\" means \
+                                        that the two rates are not as close as requested, or that \
+                                        a longer load contradicts the result. report.json has each \
+                                        load.";
 
 #[cfg(test)]
 mod tests {
@@ -281,7 +300,9 @@ mod tests {
             failures: Vec::new(),
         };
         let sentence = shares_sentence(&first);
-        assert!(sentence.ends_with("which run r-capacity measured first: w 800/s (a)."));
+        assert!(
+            sentence.ends_with("Run r-capacity measured this throughput first: 800/s for w by a.")
+        );
         first.failures = vec![CapacityFailures { subject: "b".into(), failed: 1, repeats: 3 }];
         let expected = format!("{sentence} b failed in 1 of 3 repeats of that run.");
         assert_eq!(shares_sentence(&first), expected);
@@ -317,7 +338,7 @@ mod tests {
         let range = |bracket: &Bracket| rate_range(bracket).unwrap_or_default();
         assert_eq!(range(&bracket(0, 3, None)), "undecided (3 of 3 starts failed)");
         assert_eq!(range(&bracket(1, 2, None)), "undecided (2 of 3 starts failed)");
-        assert_eq!(range(&bracket(0, 0, None)), "", "it was offered no rate");
+        assert_eq!(range(&bracket(0, 0, None)), "", "no rate was offered");
         assert_eq!(
             search_text(&bracket(2, 1, None).searched.unwrap()),
             "searched: 9 loads in 2 starts, 1 more start failed"
@@ -326,6 +347,6 @@ mod tests {
         failing.searched.as_mut().unwrap().failing_starts = 2;
         assert_eq!(range(&failing), "undecided (3 of 5 starts failed)");
         let text = search_text(&failing.searched.unwrap());
-        assert!(text.contains("4 starts, 2 of them with failures at any rate"), "{text}");
+        assert!(text.contains("4 starts, 2 starts with failures at low rates, too"), "{text}");
     }
 }

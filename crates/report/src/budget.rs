@@ -1,5 +1,5 @@
-//! Formats a plan that fits a time budget (`dyno plan --budget`), with the differences it can
-//! detect.
+//! Formats a plan that fits a time budget (`dyno plan --budget`), with the differences that the
+//! planned run can detect.
 
 use dyno_analysis::budget::{Budget, Expected, UnknownPrecision};
 use dyno_analysis::cell::Shape;
@@ -7,9 +7,10 @@ use dyno_analysis::metric::CPU;
 
 use crate::format::{list, percent};
 use crate::overview::label_in_words;
+use crate::terminal::escape_line;
 
 /// The smallest difference that is printed as a number: 0.01 %.
-const LEAST: f64 = 1e-4;
+const MIN_DIFFERENCE: f64 = 1e-4;
 
 /// Formats differences by the key of their metric: `5.2 % in throughput and 1.3 % in CPU time per
 /// request`.
@@ -17,8 +18,8 @@ const LEAST: f64 = 1e-4;
 pub fn differences(differences: &[(&str, f64)]) -> String {
     let text = |(key, difference): &(&str, f64)| {
         let metric = if *key == CPU.key { "CPU time per request" } else { "throughput" };
-        let amount = if *difference < LEAST {
-            format!("{} or less", percent(LEAST))
+        let amount = if *difference < MIN_DIFFERENCE {
+            format!("{} or less", percent(MIN_DIFFERENCE))
         } else {
             percent(*difference)
         };
@@ -44,25 +45,26 @@ pub fn text(budget: &Budget) -> String {
         unknown,
         ..
     } = budget;
-    let slices =
-        slices.map_or_else(String::new, |slices| format!("   # {slices} turns of each subject"));
+    let slices = slices.map_or_else(String::new, |slices| {
+        format!("   # split into {slices} time slices per subject")
+    });
     let before = match *before_s {
         0.0 => String::new(),
         before => {
             format!(
-                ", with about {before:.0} s for the closed loops of the slowest subject, from \
-                 which the rates are derived"
+                ", including about {before:.0} s to measure the throughput of the slowest subject, \
+                 from which the rates are computed"
             )
         }
     };
     let width = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
     let row = |row: &Expected| {
-        let variation = row
-            .within_starts
-            .map_or_else(String::new, |variation| format!(", {} within", percent(variation)));
+        let variation = row.within_starts.map_or_else(String::new, |variation| {
+            format!(", {} within a start", percent(variation))
+        });
         format!(
-            "    {:<width$}  ±{:<7} finds {} with power 0.8   \
-             (scatter: {} between starts{variation})\n",
+            "    {:<width$}  ±{:<7} detects differences of {} in 80 % of runs   (scatter: {} \
+             between starts{variation})\n",
             row.title,
             percent(row.half_width),
             percent(row.detectable),
@@ -81,20 +83,27 @@ pub fn text(budget: &Budget) -> String {
     };
     format!(
         "repeats = {repeats}, duration = \"{duration_s}s\"{slices}\n\n  takes {takes_s:.0} \
-         s{before}: in the pilot, a repeat took {windows_s:.1} s of load and {overhead_s:.1} s \
-         besides\n  pilot {pilot}, {pilot_repeats} repeats: they estimate the variance within a \
-         factor of two. Differences are not corrected for their number.\n\n{}{}",
+         s{before}\n  pilot (the earlier run): {}, {pilot_repeats} repeats. Each repeat took \
+         {windows_s:.1} s of load and {overhead_s:.1} s of other work.\n  The variance that the \
+         pilot estimates may be wrong by a factor of two. The differences are not corrected for \
+         the number of comparisons.\n\n{}{}",
+        escape_line(pilot),
         rows.chunk_by(is_same_cell).map(cell).collect::<String>(),
         unknown.iter().map(unknown_text).collect::<String>()
     )
 }
 
+/// Formats a pair of subjects whose precision is unknown.
 fn unknown_text(pair: &UnknownPrecision) -> String {
     let subjects = (&*pair.subject_a, &*pair.subject_b);
     let title = comparison_title(subjects, &pair.workload, pair.step);
-    format!("  {title}\n    unknown precision: too few valid repeats of both in the pilot\n")
+    format!(
+        "  {title}\n    unknown precision: the pilot has too few repeats in which both subjects \
+         are valid\n"
+    )
 }
 
+/// Formats the subjects, workload and step of a comparison.
 fn comparison_title((a, b): (&str, &str), workload: &str, step: Shape) -> String {
-    format!("{b} compared with {a}, {workload}, {}", label_in_words(step))
+    escape_line(&format!("{b} compared with {a}, {workload}, {}", label_in_words(step)))
 }

@@ -7,21 +7,21 @@ use dyno_analysis::calibration::{Calibration, Measurement, MeasurementPurpose};
 use crate::format::{micros, nanos, number, or_dash, percent, percentile_text, rate};
 use crate::text::Style;
 
-/// Names a measurement, and how long it takes.
+/// Formats the name and the duration of a measurement.
 #[must_use]
 pub fn measuring(m: &Measurement) -> String {
     let (load, step) = (&m.load, m.step());
     let scheduled = || {
-        format!("{} per second, spin {}", or_dash(step.arrivals.rate(), number), load.spin.name())
+        format!("{} requests/s, spin {}", or_dash(step.arrivals.rate(), number), load.spin.name())
     };
     let name = match m.shows {
         MeasurementPurpose::Ceiling => {
             let (driver, protocol) = (load.driver.name(), m.workload.protocol);
             format!("ceiling, {driver} {protocol} × {}", m.in_flight_each())
         }
-        MeasurementPurpose::Pacing => format!("pacing, {}", scheduled()),
-        MeasurementPurpose::Stamps => format!("kernel stamps, {}", scheduled()),
-        MeasurementPurpose::Refusals => "a closed port".into(),
+        MeasurementPurpose::Pacing => format!("delay of scheduled requests, {}", scheduled()),
+        MeasurementPurpose::Stamps => format!("kernel timestamps, {}", scheduled()),
+        MeasurementPurpose::Refusals => "refusals by a closed port".into(),
     };
     match load.set_duration_ns() {
         Some(ns) => format!("{name} ({})", nanos(ns)),
@@ -29,15 +29,15 @@ pub fn measuring(m: &Measurement) -> String {
     }
 }
 
-/// Formats the findings. `stored_in`: the name of the file with the ceilings, or `None` if it could
-/// not be written.
+/// Formats the findings. `stored_in`: the name of the file with the ceilings. `None`: the file
+/// could not be written.
 #[must_use]
 pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate"), c.machine);
     if c.shared_cpus {
         out.push_str(
-            "  ! Server and generator shared a CPU. All numbers are lower bounds, so no ceiling \
-             was stored.\n",
+            "  ! Server and generator shared a CPU. The ceilings (highest rates that dyno reaches) \
+             are therefore too low and were not stored.\n",
         );
     }
     out.push_str(&ceilings_table(c));
@@ -45,7 +45,7 @@ pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     out.push_str(&stamps_table(c));
     let _ = writeln!(
         out,
-        "\n  A closed port: {} of {} requests counted as connect_refused.",
+        "\n  Requests to a closed port: {} of {} were counted as connect_refused.",
         c.refused.counted, c.refused.asked
     );
     if c.refused.counted != c.refused.asked {
@@ -54,7 +54,8 @@ pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
              port or a firewall drops packets to it.\n",
         );
     }
-    if let Some(stored_in) = stored_in.filter(|_| c.valid_ceilings().next().is_some()) {
+    let has_valid_ceiling = c.valid_ceilings().next().is_some();
+    if has_valid_ceiling && let Some(stored_in) = stored_in {
         let _ = writeln!(
             out,
             "  `dyno load` compares its results with these ceilings. They are stored in \
@@ -63,8 +64,8 @@ pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     }
     if c.ceilings.iter().any(|row| row.disturbed.is_some()) {
         out.push_str(
-            "  ! Ceilings of disturbed loads were not stored; earlier stored ceilings are kept. \
-             Repeat the calibration when other programs are idle.\n",
+            "  ! Ceilings of disturbed loads were not stored. Earlier stored ceilings are \
+             unchanged. Repeat the calibration when other programs are idle.\n",
         );
     }
     out
@@ -75,10 +76,12 @@ fn disturbance_line(reason: Option<&str>) -> String {
     reason.map_or(String::new(), |reason| format!("      ! {reason}\n"))
 }
 
+/// Formats the table of ceilings.
 fn ceilings_table(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  Ceilings of one thread against the null responder, 64 connections\n\n    driver   \
-         protocol   in flight on each   requests/s   CPU per request   of its thread\n",
+        "\n  Ceilings: highest rates of one generator thread over 64 connections to dyno's own \
+         minimal server\n\n    driver   protocol   in flight on each   requests/s   CPU per \
+         request     thread busy\n",
     );
     for row in &c.ceilings {
         let _ = writeln!(
@@ -99,11 +102,12 @@ fn ceilings_table(c: &Calibration) -> String {
     out
 }
 
+/// Formats the table of delays of scheduled requests.
 fn pacing_table(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  How late requests leave on a schedule, 16 connections\n\n    requests/s   spin      \
-         send lag p50 / p99        wake lag p99   response p50 / p99       gaps' CV   CPU   of it \
-         polling\n",
+        "\n  How late dyno sends scheduled requests over 16 connections (CV: coefficient of \
+         variation)\n\n    requests/s   spin      send lag p50 / p99        wake lag p99   \
+         response p50 / p99       gaps' CV    CPU    polling\n",
     );
     for row in &c.pacing {
         let _ = writeln!(
@@ -118,18 +122,19 @@ fn pacing_table(c: &Calibration) -> String {
             percentile_text(&row.response_time_us, 0.99),
             or_dash(row.achieved_cv, |cv| format!("{cv:.2}")),
             percent(row.cpu_s_per_s),
-            percent(row.spun_s_per_s)
+            percent(row.polling_s_per_s)
         );
         out.push_str(&disturbance_line(row.disturbed.as_deref()));
     }
     out
 }
 
+/// Formats the table that compares dyno's timestamps with the kernel's.
 fn stamps_table(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  Response time by dyno's timestamps and by the kernel's receive stamps of the same \
-         responses (epoll)\n\n    requests/s   spin      p50 dyno / kernel           p99 dyno / \
-         kernel           difference p50\n",
+        "\n  Response time by dyno's timestamps, and by the kernel's receive timestamps of the \
+         same responses (epoll)\n\n    requests/s   spin      p50 dyno / kernel           p99 dyno \
+         / kernel           difference p50\n",
     );
     for row in &c.stamps {
         let _ = writeln!(

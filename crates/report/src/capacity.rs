@@ -21,7 +21,7 @@ pub fn line(trial: &CapacityTrial) -> String {
     ))
 }
 
-/// Announces a longer load: `confirming 41,000/s by a load of 20 s`.
+/// Announces a longer load: `  41,000/s  confirming by a load of 20 s`.
 #[must_use]
 pub fn confirming(rate_rps: f64, seconds: f64) -> String {
     terminal::escape_line(&format!(
@@ -31,16 +31,17 @@ pub fn confirming(rate_rps: f64, seconds: f64) -> String {
     ))
 }
 
-/// States for how long the rate is known to meet the objective. `None`: no rate was found.
+/// States how long a load met the objective at the rate. `None`: no rate was found.
 fn duration_note(result: &CapacityResult) -> Option<String> {
     let (kept, seconds) = (number(result.kept_rps?), length(result.holds_s?));
     if result.confirmed {
-        return Some(format!("  A load of {seconds} s at {kept} requests/s confirmed it."));
+        return Some(format!("  A load of {seconds} s at {kept} requests/s confirmed this rate."));
     }
     let longer: Vec<&CapacityTrial> = result.trials.iter().filter(|trial| trial.confirms).collect();
     let Some(longest) = longer.iter().map(|trial| trial.duration_s).reduce(f64::max) else {
         return Some(format!(
-            "  ! The rate is confirmed only for {seconds} s: no longer load confirmed it."
+            "  ! The rate is confirmed only for {seconds} s, because the search ran no load that \
+             was longer."
         ));
     };
     let rates: Vec<String> = longer.iter().map(|trial| number(trial.rate_rps)).collect();
@@ -57,22 +58,22 @@ fn duration_note(result: &CapacityResult) -> Option<String> {
 pub fn text(result: &CapacityResult) -> String {
     let votes_text = |rate: Option<f64>, votes: Votes, verb: &str| {
         let loads = plural(votes.loads as u64, "load");
-        Some(format!("{} of {loads} at {}/s {verb} it", votes.agree, number(rate?)))
+        Some(format!("{} of {loads} at {}/s {verb} the objective", votes.agree, number(rate?)))
     };
     let kept = votes_text(result.kept_rps, result.kept_by, "met");
     let missed = votes_text(result.missed_rps, result.missed_by, "missed");
-    let basis: Vec<String> = [kept, missed].into_iter().flatten().collect();
+    let votes = [kept, missed].into_iter().flatten().collect::<Vec<String>>().join(", ");
     let loads = format!("{} in all", plural(result.trials.len() as u64, "load"));
-    let basis = basis.join(", ");
-    let basis = if basis.is_empty() { loads } else { format!("{basis}; {loads}") };
+    let basis = if votes.is_empty() { loads } else { format!("{votes}; {loads}") };
     let mut lines = vec![outcome_line(result), format!("  {basis}")];
+    lines.extend(result.address.iter().map(|address| format!("  All loads went to {address}.")));
     lines.extend(duration_note(result));
     lines.extend(result.failures_at_any_rate.as_ref().map(failures_note));
     let only_rate_failures = only_rate_failures_note(result);
     let is_too_short =
         only_rate_failures.is_none() && result.kept_rps.is_none() && result.missed_rps.is_some();
     lines.extend(only_rate_failures);
-    if let Some(min_rps) = result.least_rps.filter(|_| is_too_short) {
+    if is_too_short && let Some(min_rps) = result.least_rps {
         lines.push(format!(
             "  ! Loads at less than {} requests/s are too short for the objective, so lower rates \
              were not tried. Make the loads longer (-d).",
@@ -81,8 +82,9 @@ pub fn text(result: &CapacityResult) -> String {
     }
     if result.limited_by_generator {
         lines.push(
-            "  ! The generator or the machine, not the server, was the limit there. The server may \
-             do more. Give the generator another CPU (--threads), or use another machine."
+            "  ! The generator or the machine, not the server, was the limit at the rate that \
+             missed the objective. The server may reach more. Give the generator another CPU \
+             (--threads), or use another machine."
                 .into(),
         );
     }
@@ -95,25 +97,25 @@ pub fn text(result: &CapacityResult) -> String {
     }
     if result.percentile_unknown > 0 {
         lines.push(format!(
-            "  ! {} of the loads had too few requests for a percentile of the objective. Make the \
-             loads longer (-d), or begin at a higher rate (-r).",
+            "  ! {} of the loads had too few requests for the percentiles in the objective. Make \
+             the loads longer (-d), or begin at a higher rate (-r).",
             count(result.percentile_unknown as u64)
         ));
     }
     if let Some(why) = &result.ended {
-        lines.push(format!("  ! Ended early: {why}"));
+        lines.push(format!("  ! The search ended early: {why}"));
     }
     if !result.settled {
         lines.push(
-            "  ! Not settled: the bounds are not as close as requested, or longer loads contradict \
-             them."
+            "  ! Not settled: the two rates are not as close as requested, or longer loads \
+             contradict the result."
                 .into(),
         );
     }
     lines.iter().map(|line| format!("{}\n", terminal::escape_line(line))).collect()
 }
 
-/// First line: the highest rate that met the objective.
+/// Formats the first line: the highest rate that met the objective.
 fn outcome_line(result: &CapacityResult) -> String {
     match (result.kept_rps, result.missed_rps) {
         (Some(kept), Some(missed)) => {
@@ -129,7 +131,7 @@ fn outcome_line(result: &CapacityResult) -> String {
         }
         (Some(kept), None) => {
             format!(
-                "  {} met up to {} requests/s, and undecided above",
+                "  {} met up to {} requests/s. Higher rates are undecided.",
                 result.objective,
                 number(kept)
             )
@@ -142,7 +144,7 @@ fn outcome_line(result: &CapacityResult) -> String {
             )
         }
         (None, None) if result.failures_at_any_rate.is_some() => {
-            format!("  {}: no rate that meets it is known", result.objective)
+            format!("  {}: no rate is known that meets this objective", result.objective)
         }
         (None, None) if result.trials.is_empty() => {
             format!("  {}: nothing was measured", result.objective)
@@ -151,8 +153,8 @@ fn outcome_line(result: &CapacityResult) -> String {
     }
 }
 
-/// Advice if requests failed at the only rate that was tried. `None`: no request failed, or other
-/// rates were tried.
+/// Returns advice if requests failed at the only rate that was tried. `None`: no request failed, or
+/// other rates were tried.
 fn only_rate_failures_note(result: &CapacityResult) -> Option<String> {
     let missed = result.missed_together.as_ref().filter(|missed| missed.by_failures)?;
     let is_only = result.trials.iter().all(|trial| trial.rate_rps == missed.rate_rps);
@@ -167,13 +169,15 @@ fn only_rate_failures_note(result: &CapacityResult) -> Option<String> {
     })
 }
 
+/// Explains that lower rates do not clearly have fewer failures.
 fn failures_note(shares: &FailureShares) -> String {
     let lower =
         format!("{} of {} requests", count(shares.failed_below), count(shares.requests_below));
     format!(
-        "  ! Incorrect or missing responses missed the objective. They are not shown to be rarer \
-         at lower rates: {lower} there, {} of {} at higher rates. No rate that meets it is known. \
-         Check one response with curl, then fix the server or the expectation.",
+        "  ! The objective was missed because of incorrect or missing responses. These failures \
+         were not clearly rarer at lower rates: {lower} there, and {} of {} at higher rates. No \
+         rate is known that meets the objective. Check one response with curl, then fix the server \
+         or the expectation.",
         count(shares.failed_above),
         count(shares.requests_above)
     )
@@ -204,7 +208,7 @@ mod tests {
         }
     }
 
-    /// A search between 1,000 and 1,020 requests/s that a longer load confirmed.
+    /// Returns a search between 1,000 and 1,020 requests/s that a longer load confirmed.
     fn settled() -> CapacityResult {
         let trials = vec![
             trial(1000.0, None),
@@ -231,6 +235,7 @@ mod tests {
             failures_at_any_rate: None,
             ended: None,
             trials,
+            address: None,
             import_changes: Vec::new(),
         }
     }
@@ -240,12 +245,16 @@ mod tests {
         let mut result = settled();
         assert_eq!(
             text(&result),
-            "  p99<5ms met up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s met it, 1 of \
-             2 loads at 1,020/s missed it; 4 loads in all\n  A load of 20 s at 1,000 requests/s \
-             confirmed it.\n"
+            "  p99<5ms met up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s met the \
+             objective, 1 of 2 loads at 1,020/s missed the objective; 4 loads in all\n  A load of \
+             20 s at 1,000 requests/s confirmed this rate.\n"
         );
+        let at_address = CapacityResult { address: Some("[::1]:80".into()), ..settled() };
+        assert!(text(&at_address).contains("\n  All loads went to [::1]:80.\n  A load of 20 s"));
         (result.confirmed, result.holds_s) = (false, Some(2.0));
-        assert!(text(&result).contains("! The rate is confirmed only for 2 s: no longer load"));
+        assert!(text(&result).contains(
+            "! The rate is confirmed only for 2 s, because the search ran no load that was longer"
+        ));
         let longer =
             CapacityTrial { confirms: true, duration_s: 20.0, ..trial(1010.0, Some("p99 99 ms")) };
         result.trials.push(longer);
@@ -257,13 +266,15 @@ mod tests {
         result.trials.pop();
         (result.settled, result.limited_by_generator) = (false, true);
         assert!(
-            text(&result).contains("was the limit there") && text(&result).contains("Not settled")
+            text(&result).contains("was the limit at the rate that missed")
+                && text(&result).contains("Not settled")
         );
         (result.ended, result.connections_taken, result.percentile_unknown) =
             (Some("it died".into()), true, 2);
         let output = text(&result);
         assert!(
-            output.contains("Ended early: it died") && output.contains("Use more connections (-c)"),
+            output.contains("The search ended early: it died")
+                && output.contains("Use more connections (-c)"),
             "{output}"
         );
         assert!(output.contains("2 of the loads"), "{output}");
@@ -272,11 +283,11 @@ mod tests {
         assert!(line(&short).ends_with("unknown: too few requests for p99"));
     }
 
-    /// Loads above it were interrupted before they decided.
+    /// Loads above the kept rate were interrupted before they decided.
     #[test]
-    fn kept_rate_below_undecided_one_is_not_met_at_every_rate() {
+    fn undecided_higher_rate_prevents_met_at_every_rate() {
         let result = CapacityResult { missed_rps: None, settled: false, ..settled() };
-        assert!(text(&result).starts_with("  p99<5ms met up to 1,000 requests/s, and undecided"));
+        assert!(text(&result).starts_with("  p99<5ms met up to 1,000 requests/s. Higher rates"));
         let trials = vec![trial(1000.0, None)];
         let output = text(&CapacityResult { trials, ..result });
         assert!(output.starts_with("  p99<5ms met at every rate, up to 1,000 requests/s"));
@@ -304,11 +315,13 @@ mod tests {
         });
         let output = text(&result);
         assert!(
-            output.starts_with("  p99<5ms: no rate that meets it is known\n  4 loads in all\n"),
+            output.starts_with(
+                "  p99<5ms: no rate is known that meets this objective\n  4 loads in all\n"
+            ),
             "{output}"
         );
         assert!(
-            output.contains("2 of 3,460 requests there, 30 of 45,000 at higher rates"),
+            output.contains("2 of 3,460 requests there, and 30 of 45,000 at higher rates"),
             "{output}"
         );
     }

@@ -33,7 +33,8 @@ pub fn render(compared: &ComparisonResult, format: ComparisonFormat) -> String {
     match format {
         ComparisonFormat::Markdown => markdown(compared),
         ComparisonFormat::Json => {
-            serde_json::to_string_pretty(compared).expect("JSON can hold every comparison") + "\n"
+            serde_json::to_string_pretty(compared).expect("every comparison can be written as JSON")
+                + "\n"
         }
         ComparisonFormat::Junit => junit(compared),
         ComparisonFormat::Html => html_page(compared),
@@ -43,6 +44,7 @@ pub fn render(compared: &ComparisonResult, format: ComparisonFormat) -> String {
 pub(crate) const COLUMNS: [&str; 8] =
     ["subject", "step", "metric", "A", "B", "B ÷ A", "95 % interval", "verdict"];
 
+/// Formats a row of the table of metrics. Its cells are in the order of [`COLUMNS`].
 pub(crate) fn cells(row: &ComparisonRow) -> Vec<String> {
     let unit = Metric::from_key(row.metric).unit;
     let number = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
@@ -58,6 +60,7 @@ pub(crate) fn cells(row: &ComparisonRow) -> Vec<String> {
     ]
 }
 
+/// Names the subjects of a row: `nginx`, or `nginx → h2o`.
 fn subject(row: &ComparisonRow) -> String {
     let control = if row.control { " (control)" } else { "" };
     match row.subject_a == row.subject_b {
@@ -82,15 +85,15 @@ pub(crate) fn answer_text(answer: &ComparisonAnswer) -> String {
     format!("{subjects}, {}, {}: {}", answer.workload, label_in_words(answer.step), answer.sentence)
 }
 
-/// Returns the problems of the run that measured both sides, and the repeats that are excluded.
+/// Returns the problems of the run that measured both sides, then the excluded repeats.
 fn warnings(compared: &ComparisonResult) -> impl Iterator<Item = String> {
     let problems = compared.run_problems.iter().map(|problem| problem.sentence.clone());
-    problems.chain(uncounted_repeats(compared))
+    problems.chain(excluded_repeats(compared))
 }
 
-/// Describes per cell the repeats that are excluded: `nginx, plaintext, 64 connections: 7 of 14
-/// repeats of B are excluded (the server failed: 7)`.
-fn uncounted_repeats(compared: &ComparisonResult) -> impl Iterator<Item = String> {
+/// Describes the excluded repeats of each cell: `nginx, plaintext, 64 connections: 7 of 14 repeats
+/// of B are excluded (the server failed: 7)`.
+fn excluded_repeats(compared: &ComparisonResult) -> impl Iterator<Item = String> {
     let in_words = |cell: &CellRepeats| {
         let control = if cell.control { " (control)" } else { "" };
         let subjects = match cell.subject_a == cell.subject_b {
@@ -107,17 +110,21 @@ fn uncounted_repeats(compared: &ComparisonResult) -> impl Iterator<Item = String
 /// Describes how ratios and intervals were computed.
 fn method_note(compared: &ComparisonResult) -> &'static str {
     if compared.at_every_look {
-        "Ratios are geometric means over pairs of repeats of one block. Intervals allow for early \
-         stopping. A ratio without an interval is a ratio of medians."
+        "Each pass over all servers (block) gives a pair of repeats, one of A and one of B. A \
+         ratio is the geometric mean of the ratios of these pairs. Intervals stay valid if the run \
+         stops early. A ratio without an interval is a ratio of medians."
     } else if compared.paired {
-        "Ratios are geometric means over pairs of repeats of one block. Intervals are Student's. A \
+        "Each pass over all servers (block) gives a pair of repeats, one of A and one of B. A \
+         ratio is the geometric mean of the ratios of these pairs. Intervals use Student's t. A \
          ratio without an interval is a ratio of medians."
     } else {
-        "Ratios are of geometric means over the repeats of each run. Intervals are Welch's. A \
-         ratio without an interval is a ratio of medians."
+        "A ratio is the geometric mean over the repeats of B, divided by the geometric mean over \
+         the repeats of A. Intervals use Welch's t. A ratio without an interval is a ratio of \
+         medians."
     }
 }
 
+/// Formats a difference other than the compared servers: `machine.kernel: 6.1 in A, 6.2 in B`.
 fn difference_text(difference: &RunDifference) -> String {
     match (&difference.a, &difference.b) {
         (Some(a), Some(b)) => format!("{}: {a} in A, {b} in B", difference.name),
@@ -125,10 +132,11 @@ fn difference_text(difference: &RunDifference) -> String {
     }
 }
 
+/// Formats the result of a gate: `p99<+5% of h2o, plaintext, 64 connections is held: …`.
 fn gate_text(compared: &ComparisonResult, gate: &GateResult) -> String {
     let row = &compared.rows[gate.row];
     format!(
-        "{} of {}, {}, {}: {}: {}",
+        "{} of {}, {}, {} is {}: {}",
         gate.gate,
         subject(row),
         row.workload,
@@ -156,7 +164,7 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
     line(&side_text("A", &compared.a));
     line(&side_text("B", &compared.b));
     for difference in &compared.differences {
-        line(&format!("! The sides differ in {}", difference_text(difference)));
+        line(&format!("! A and B also differ in {}", difference_text(difference)));
     }
     warnings(compared).for_each(|text| line(&format!("! {text}")));
     let _ = writeln!(out);
@@ -177,6 +185,7 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
     out
 }
 
+/// Formats a comparison as Markdown.
 fn markdown(compared: &ComparisonResult) -> String {
     let mut out = String::new();
     let mut item = |text: &str| {
@@ -185,7 +194,7 @@ fn markdown(compared: &ComparisonResult) -> String {
     item(&side_text("A", &compared.a));
     item(&side_text("B", &compared.b));
     for difference in &compared.differences {
-        item(&format!("The sides differ in {}", difference_text(difference)));
+        item(&format!("A and B also differ in {}", difference_text(difference)));
     }
     warnings(compared).for_each(|text| item(&text));
     compared.gates.iter().for_each(|gate| item(&gate_text(compared, gate)));
@@ -196,9 +205,12 @@ fn markdown(compared: &ComparisonResult) -> String {
     format!("{out}\n{table}\n{notes}")
 }
 
-/// Renders a test case per problem of the run, and per gate, or per row without gates. An undecided
-/// gate is an error, or skipped if it may pass, so that the file agrees with the exit status.
-/// Repeats that are excluded are in the output of the suite.
+/// Renders a JUnit file that agrees with the exit status:
+///
+/// - Each problem of the run is a test case.
+/// - Each gate is a test case. Without gates, each row of the table is one.
+/// - An undecided gate is an error, or a skipped test case with `--undecided pass`.
+/// - Excluded repeats are listed in the output of the suite.
 fn junit(compared: &ComparisonResult) -> String {
     let mut cases: Vec<String> = compared.run_problems.iter().map(run_test_case).collect();
     match compared.gates.is_empty() {
@@ -215,7 +227,7 @@ fn junit(compared: &ComparisonResult) -> String {
     };
     let errors = undecided + incomplete;
     let output: Vec<String> =
-        uncounted_repeats(compared).chain(compared.notes.iter().cloned()).collect();
+        excluded_repeats(compared).chain(compared.notes.iter().cloned()).collect();
     let output = match output.is_empty() {
         true => String::new(),
         false => format!("  <system-out>{}</system-out>\n", escape_xml_lines(&output)),
@@ -229,17 +241,20 @@ fn junit(compared: &ComparisonResult) -> String {
     )
 }
 
+/// Renders a problem of the run as a test case.
 fn run_test_case(problem: &RunProblem) -> String {
     let tag = if problem.is_invalid { "failure" } else { "error" };
     test_case("the run of both revisions", Some((tag, &problem.sentence)))
 }
 
+/// Renders a row without a gate as a test case.
 fn row_test_case(row: &ComparisonRow) -> String {
     let name =
         format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step));
     test_case(&format!("{name}: {}", row.sentence), None)
 }
 
+/// Renders a gate as a test case.
 fn gate_test_case(compared: &ComparisonResult, gate: &GateResult) -> String {
     let row = &compared.rows[gate.row];
     let name = format!(
@@ -251,7 +266,7 @@ fn gate_test_case(compared: &ComparisonResult, gate: &GateResult) -> String {
     );
     let inner = match (gate.state, compared.on_undecided) {
         (GateState::Held, _) if compared.differences.is_empty() => None,
-        // The sides differ in more than the server, so the test case has a note.
+        // A and B differ in more than the server, so the test case has a note.
         (GateState::Held, _) => Some("system-out"),
         (GateState::Missed, _) => Some("failure"),
         (GateState::Undecided, OnUndecided::Fail) => Some("error"),
@@ -260,6 +275,7 @@ fn gate_test_case(compared: &ComparisonResult, gate: &GateResult) -> String {
     test_case(&name, inner.map(|tag| (tag, &*gate.sentence)))
 }
 
+/// Renders a test case of JUnit. `inner`: its tag and text; `None`: the test case passed.
 fn test_case(name: &str, inner: Option<(&str, &str)>) -> String {
     let inner = match inner {
         Some(("system-out", text)) => format!("<system-out>{}</system-out>", escape_xml(text)),
@@ -291,6 +307,7 @@ fn escape_xml(text: &str) -> String {
     out
 }
 
+/// Renders a comparison as a page.
 fn html_page(compared: &ComparisonResult) -> String {
     let title = match (&compared.a.subject, &compared.b.subject) {
         (Some(a), Some(b)) => format!("{b} compared with {a}"),
@@ -304,7 +321,7 @@ fn html_page(compared: &ComparisonResult) -> String {
         h2 { "Summary" }
         ul { @for answer in &compared.answers { li { (answer_text(answer)) } } }
         @if !compared.differences.is_empty() {
-            h2 { "Differences of the sides" }
+            h2 { "Other differences between A and B" }
             ul { @for difference in &compared.differences { li { (difference_text(difference)) } } }
         }
         @if !compared.gates.is_empty() {
@@ -322,6 +339,7 @@ fn html_page(compared: &ComparisonResult) -> String {
     )
 }
 
+/// Renders the table of all metrics.
 fn verdict_table(compared: &ComparisonResult) -> Markup {
     let is_number = |column: usize| (3..=6).contains(&column);
     html! {

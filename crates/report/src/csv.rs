@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::terminal::escape_controls;
 
-/// Renders the table of trials.
+/// Renders the table of trials of a report.
 #[must_use]
 pub fn render(report: &Report) -> String {
     report.tables.iter().find(|t| t.name == "trials").map(table).unwrap_or_default()
@@ -20,9 +20,9 @@ pub fn table(table: &Table) -> String {
     let written = lines.write_record(&table.columns).and_then(|()| {
         table.rows.iter().try_for_each(|row| lines.write_record(row.iter().map(cell)))
     });
-    written.expect("memory takes every byte, and rows have a cell for every column");
-    let bytes = lines.into_inner().expect("memory takes every byte");
-    String::from_utf8(bytes).expect("made of strings")
+    written.expect("writes to memory succeed, and rows have a cell for every column");
+    let bytes = lines.into_inner().expect("writes to memory succeed");
+    String::from_utf8(bytes).expect("all cells are UTF-8")
 }
 
 /// Formats a cell. An unknown value is an empty cell, never a zero. Control characters are made

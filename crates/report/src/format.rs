@@ -11,12 +11,13 @@ use dyno_analysis::summary::Summary;
 use dyno_archive::Times;
 use dyno_archive::plan::{Load, Priority, Reconnect, StillWarming};
 
-/// Thousands separated by commas.
+/// Formats a number with thousands separated by commas.
 #[must_use]
 pub fn count(n: u64) -> String {
     thousands(&n.to_string())
 }
 
+/// Separates the thousands of digits by commas.
 fn thousands(digits: &str) -> String {
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -66,7 +67,7 @@ pub fn ratio(x: f64) -> String {
 /// in the viewer's JavaScript, but `{:.2}` of 1.125 is not.
 fn three_digits(x: f64) -> (u32, i32) {
     let text = format!("{x:e}");
-    let (mantissa, power) = text.split_once('e').expect("the form with an exponent has one");
+    let (mantissa, power) = text.split_once('e').expect("the exponent form has an `e`");
     let power = power.parse().expect("an exponent is a number");
     let digits: Vec<u32> = mantissa.chars().filter_map(|c| c.to_digit(10)).collect();
     let digit = |i: usize| digits.get(i).copied().unwrap_or(0);
@@ -86,6 +87,7 @@ fn decimal(digits: &str, power: i32) -> String {
     }
 }
 
+/// Formats a number and its unit. A number that is not finite has no unit.
 fn with_unit(x: f64, unit: &str) -> String {
     if x.is_finite() { format!("{} {unit}", number(x)) } else { number(x) }
 }
@@ -113,9 +115,10 @@ pub fn seconds(s: f64) -> String {
     micros(s * 1e6)
 }
 
-/// Formats a percentile of all due requests. `q` is 0 to 1. Requests without a correct response
-/// rank above every correct response. The text is a time, `> 1.20 s (5.9 % not ok)` if the
-/// percentile lies among the unanswered, or `–` if too few samples lie above it.
+/// Formats a percentile of all intended requests. `q` is 0 to 1. Requests without a correct
+/// response rank above every correct response. The text is a time, `> 1.20 s (5.9 % not ok)` if the
+/// percentile lies among requests without a correct response, or `–` if too few samples lie above
+/// it.
 #[must_use]
 pub fn percentile_text(p: &Percentiles, q: f64) -> String {
     match p.value(q) {
@@ -147,14 +150,15 @@ pub fn running_percentile_text(p: &Percentiles, times: &Times, q: f64) -> String
 }
 
 /// Note below a table: the meaning of `–`.
-pub const TOO_FEW: &str = "–: too few samples (fewer than 20 lie beyond this percentile)";
+pub const TOO_FEW: &str = "– means too few samples: fewer than 20 lie beyond this percentile";
 
 /// Note below a table: the meaning of `> …`.
-pub const UNANSWERED_NOTE: &str = "> …: the percentile lies among requests without a correct \
-                                   response (not ok), above the longest known wait";
+pub const UNANSWERED_NOTE: &str = "> means that the percentile lies among requests without a \
+                                   correct response (not ok). The time is the longest known wait \
+                                   of these requests";
 
-/// Formats the percentile as `> 1.20 s (5.9 % not ok)`: longer than the longest known wait. The
-/// time is `–` if no wait is known.
+/// Formats a percentile among unanswered requests: `> 1.20 s (5.9 % not ok)`. The time is the
+/// longest known wait, or `–` if no wait is known.
 #[must_use]
 pub fn unanswered_text(unanswered: UnansweredShare) -> String {
     unanswered_text_with(unanswered, "not ok")
@@ -196,7 +200,7 @@ impl Quantile {
         }
     }
 
-    /// Number of repeats in which the percentile lies among unanswered requests.
+    /// Returns the number of repeats in which the percentile lies among unanswered requests.
     const fn unanswered_repeats(self, s: &Summary) -> usize {
         match self {
             Quantile::P50 => s.response_unanswered.p50,
@@ -232,12 +236,13 @@ pub fn nanos(ns: u64) -> String {
     micros(ns as f64 / 1e3)
 }
 
-/// Describes the lengths of a trial's phases and intervals, and the limit of a start's warm-up.
+/// Describes the durations of a trial's phases and intervals, and the limit of a start's warm-up.
 #[must_use]
 pub fn phases(load: &Load) -> String {
     let start = load.until_steady.map_or(String::new(), |until| {
         format!(
-            "; each start is first warmed up until it is steady, for at most {}",
+            "; before its first trial, each started server is warmed up until its throughput is \
+             steady, for at most {}",
             nanos(until.limit_ns)
         )
     });
@@ -250,11 +255,12 @@ pub fn phases(load: &Load) -> String {
     let warmup = match load.still_warming {
         StillWarming::Refused => format!("{} warm-up", nanos(load.warmup_ns)),
         StillWarming::Measured if load.warmup_ns == 0 => {
-            "no warm-up (the warm-up is measured)".into()
+            "no separate warm-up (the measurement begins with the first requests)".into()
         }
         StillWarming::Measured => {
             format!(
-                "{} to open connections, no warm-up (the warm-up is measured)",
+                "{} to open connections, no separate warm-up (the measurement begins with the \
+                 first requests)",
                 nanos(load.warmup_ns)
             )
         }
@@ -265,7 +271,7 @@ pub fn phases(load: &Load) -> String {
     };
     let priority = match load.priority {
         Priority::Normal => "",
-        Priority::Realtime => "; the generator runs in real time",
+        Priority::Realtime => "; the generator has real-time priority",
     };
     format!(
         "{warmup}, {measured}, intervals of {}{start}{reconnect}{priority}",
@@ -306,7 +312,7 @@ pub(crate) fn error_share_text(shares: &Repeated) -> String {
     }
 }
 
-/// Formats the difference of a ratio from 1, with its sign: `−1.2 %`.
+/// Formats how far a ratio is from 1, with a sign: `−1.2 %`.
 #[must_use]
 pub(crate) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
@@ -326,15 +332,15 @@ pub(crate) fn length(seconds: f64) -> String {
     ((seconds * 10.0).round() / 10.0).to_string()
 }
 
-/// Length of a bar as a share (0 to 1) of the full bar.
+/// Returns the length of a bar as a share (0 to 1) of the full bar.
 pub(crate) fn bar_share(value: f64, whole: f64) -> f64 {
     (value / whole).clamp(0.0, 1.0)
 }
 
-/// Value of a bar that fills its cell: normally the highest value. A control far above all subjects
-/// would shorten their bars too much. Its bar is then truncated, a little longer than the longest
-/// bar of a subject. `others`: the highest value of a subject; `controls`: the highest value of a
-/// control.
+/// Returns the value of a bar that fills its cell: normally the highest value. A control far above
+/// all subjects would make the subjects' bars too short. The control's bar is then truncated, and
+/// the longest bar of a subject takes [`CUT_AT`] of the cell. `others`: the highest value of a
+/// subject. `controls`: the highest value of a control.
 pub(crate) fn full_bar_value(others: f64, controls: f64) -> f64 {
     if others > 0.0 && controls > FAR_ABOVE * others {
         others / CUT_AT
@@ -350,7 +356,7 @@ const FAR_ABOVE: f64 = 2.0;
 /// Length of the longest subject's bar next to a truncated one, as a share of a full bar.
 const CUT_AT: f64 = 0.8;
 
-/// A share (0 to 1) in CSS: `12.5%`.
+/// Formats a share (0 to 1) for CSS: `12.5%`.
 pub(crate) fn css_percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
@@ -393,7 +399,7 @@ mod tests {
     use super::*;
     use crate::overview::label_in_words;
 
-    /// Numbers and their texts. The viewer's `format.ts` is tested against the same file.
+    /// Numbers and their texts. The tests of the viewer's `format.ts` use the same file.
     const SHARED: &str = include_str!("../../../tests/data/numbers.json");
 
     #[test]
@@ -449,8 +455,8 @@ mod tests {
         }
     }
 
-    /// The file holds numbers as strings: JSON has no infinity, and serde_json may miss the last
-    /// bit.
+    /// The file has numbers as strings, because JSON has no infinity, and serde_json may miss the
+    /// last bit.
     fn exact_number(input: &Value) -> f64 {
         input.as_str().unwrap().parse().unwrap()
     }

@@ -6,13 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dyno_archive::{Interval, Phase, Times};
 
-/// Lines of the distribution per halving of the distance to 100 %. This is the default of the
-/// implementations of HdrHistogram.
+/// Lines of the distribution per halving of the distance to 100 %: the default of HdrHistogram's
+/// implementations.
 const TICKS_PER_HALF: u32 = 5;
 
-/// Writes a percentile distribution in milliseconds (`.hgrm`) of all due requests. `times`:
+/// Writes a percentile distribution in milliseconds (`.hgrm`) of all intended requests. `times`:
 /// response times of correct responses, ns. `missing`: number of requests without a correct
-/// response. They rank above every correct response, so the distribution ends below 100 %.
+/// response. Such requests rank above every correct response, so the distribution ends below 100 %.
 #[must_use]
 pub fn hgrm(times: &Times, missing: u64) -> String {
     let ms = |ns: f64| ns / 1e6;
@@ -23,8 +23,7 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
     for (value, n) in times.values() {
         counted += n;
         let share = counted as f64 / total as f64;
-        // One line at each tick that this value reaches. The ticks are twice as dense after each
-        // halving.
+        // One line at each tick that this value reaches.
         while quantile <= share {
             let count = counted;
             let reciprocal = if quantile < 1.0 {
@@ -40,6 +39,7 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
             if quantile >= 1.0 {
                 break;
             }
+            // Ticks finer than one request would only repeat the maximum, so 100 % follows.
             quantile = if counted == total && 1.0 / (1.0 - quantile) > total as f64 {
                 1.0
             } else {
@@ -47,7 +47,7 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
             };
         }
     }
-    // Without a correct response there is no such time, and 0 would be one.
+    // Without a correct response the value is unknown. A 0 would look like a measured time.
     let stat = |value: Option<f64>| value.map_or(f64::NAN, ms);
     let _ = writeln!(
         out,
@@ -61,12 +61,16 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
         stat(times.max().map(|ns| ns as f64))
     );
     if missing > 0 {
-        let _ = writeln!(out, "#[Unanswered = {missing:>12}, of Total count, above all values]");
+        let _ = writeln!(
+            out,
+            "#[Unanswered = {missing:>12}, part of Total count, slower than all values]"
+        );
     }
     let _ = writeln!(out, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", 32, 2048);
     out
 }
 
+/// Returns the next tick of the distribution. Ticks are twice as dense after each halving.
 fn next_quantile(quantile: f64) -> f64 {
     let halvings = (1.0 / (1.0 - quantile)).log2().floor() + 1.0;
     let ticks = f64::from(TICKS_PER_HALF) * halvings.exp2();
@@ -75,9 +79,9 @@ fn next_quantile(quantile: f64) -> f64 {
 
 /// Writes the response times of correct responses in each interval (`.hlog`, format 1.3). Starts
 /// are in seconds since the load began, maxima in milliseconds, and histograms in nanoseconds.
-/// `missing` is the number of requests without a correct response. It stands in a comment, because
-/// the format has no field for it. `began_unix_s` is the start of the load, in seconds since the
-/// epoch. Intervals of the warm-up are tagged.
+/// `missing` is the number of requests without a correct response. A comment states this number,
+/// because the format has no field for it. `began_unix_s` is the start of the load, in seconds
+/// since the epoch. Intervals of the warm-up are tagged.
 #[must_use]
 pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     let mut out = String::from(
@@ -95,7 +99,8 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
         "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
          \"Interval_Compressed_Histogram\"\n",
     );
-    // An interval without a correct response has a line, too: readers draw a line between points.
+    // An interval without a correct response has a line, too, because plotters join neighbouring
+    // lines.
     for interval in
         intervals.iter().filter(|i| i.phase != Phase::Drain || !i.times.response.is_empty())
     {

@@ -1,4 +1,4 @@
-//! Formats the intervals of a load: as CSV once it is over, and as lines of JSON while it runs.
+//! Formats the intervals of a load: as CSV at its end, and as lines of JSON while the load runs.
 
 use dyno_analysis::load::{IntervalResult, LoadConfig, interval_result};
 use dyno_analysis::tables::Table;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Name and version of the format of the stream.
 pub const STREAM_SCHEMA: &str = "dyno.stream/1";
 
-/// Formats intervals as CSV, one line each.
+/// Formats intervals as CSV, with a line per interval.
 #[must_use]
 pub fn csv(intervals: &[IntervalResult]) -> String {
     let columns = vec![
@@ -33,7 +33,7 @@ pub fn csv(intervals: &[IntervalResult]) -> String {
         "busiest_thread_utilisation",
     ];
     let row = |i: &IntervalResult| {
-        let (r, s) = (&i.response_time_us, &i.service_time_us);
+        let (response, service) = (&i.response_time_us, &i.service_time_us);
         vec![
             json!(i.phase),
             json!(i.start_s),
@@ -44,15 +44,15 @@ pub fn csv(intervals: &[IntervalResult]) -> String {
             json!(i.throughput_rps),
             json!(i.in_flight_mean),
             json!(i.connections_open),
-            json!(r.p50),
-            json!(r.p90),
-            json!(r.p99),
-            json!(r.p99_9),
-            json!(r.max),
-            json!(r.unanswered),
-            json!(r.longest_wait),
-            json!(s.p50),
-            json!(s.p99),
+            json!(response.p50),
+            json!(response.p90),
+            json!(response.p99),
+            json!(response.p99_9),
+            json!(response.max),
+            json!(response.unanswered),
+            json!(response.longest_wait),
+            json!(service.p50),
+            json!(service.p99),
             json!(i.busiest_thread_utilisation),
         ]
     };
@@ -66,8 +66,8 @@ pub fn stream_head(config: &LoadConfig) -> String {
     json!({"schema": STREAM_SCHEMA, "type": "begin", "config": config}).to_string()
 }
 
-/// Returns the line of an interval that has ended. It has the results, the outcomes that occurred,
-/// and the whole histogram of response times, so that readers can merge intervals.
+/// Returns the line of an interval that has ended: its results, the outcomes that occurred, and the
+/// whole histogram of response times, so that readers can merge intervals.
 #[must_use]
 pub fn stream_line(interval: &Interval) -> String {
     let mut line =

@@ -1,5 +1,6 @@
-//! Renders the results of `dyno-analysis` as text, Markdown, CSV, JSON and HTML. It computes no
-//! statistics, and takes the sentences of verdicts from `dyno-analysis`, so all forms agree.
+//! Renders the results of `dyno-analysis` as text, Markdown, CSV, JSON and HTML. This crate
+//! computes no statistics, and takes the sentences of verdicts from `dyno-analysis`, so all forms
+//! agree.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -46,7 +47,7 @@ impl Format {
     pub const ALL: [Format; 5] =
         [Format::Html, Format::Text, Format::Markdown, Format::Csv, Format::Json];
 
-    /// Value of `--format`, which is also the extension of the file.
+    /// Returns the value of `--format`, which is also the extension of the file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,6 +59,7 @@ impl Format {
         }
     }
 
+    /// Returns the format of this name. `None`: the name is unknown.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|f| f.name() == name)
@@ -81,5 +83,5 @@ pub fn render(report: &Report, format: Format) -> String {
 #[must_use]
 pub fn json(report: &Report) -> String {
     serde_json::to_string_pretty(&*redact::redact(report).report)
-        .expect("JSON can hold every report")
+        .expect("every report can be written as JSON")
 }

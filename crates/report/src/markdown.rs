@@ -19,8 +19,8 @@ use crate::{answer, brackets, compare, metrics, overview, redact, shell, termina
 /// Renders a report with its secrets removed.
 #[must_use]
 pub fn render(report: &Report) -> String {
-    let shared = redact::redact(report);
-    let report = &*shared.report;
+    let redacted = redact::redact(report);
+    let report = &*redacted.report;
     let mut out = String::new();
     let _ = writeln!(out, "# {}\n", escape(&report.run.suite));
     if !report.run.description.is_empty() {
@@ -63,38 +63,40 @@ pub fn render(report: &Report) -> String {
     let _ = writeln!(out, "## Machine\n\n{}", machine_table(report));
     let _ = writeln!(
         out,
-        "## Run it again\n\n{}",
+        "## Run the suite again\n\n{}",
         code_block(&shell::rerun_command(&report.run.command, report.run.seed))
     );
-    if let Some(note) = redact::withheld_note(shared.withheld) {
+    if let Some(note) = redact::withheld_note(redacted.withheld) {
         let _ = writeln!(out, "{}", escape(&note));
     }
     out
 }
 
+/// Renders the tables of rates that meet the objective, and of searches.
 fn brackets_table(report: &Report) -> String {
-    let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let table = |head: &[&str], rows: &mut dyn Iterator<Item = [String; 7]>| {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let seven_columns = |head: &[&str], rows: &mut dyn Iterator<Item = [String; 7]>| {
         let names: Vec<String> = head.iter().map(|name| (*name).to_string()).collect();
-        let rows: String = rows.map(|cells| row(&cells.map(|cell| escape(&cell)))).collect();
-        format!("{}|{}\n{rows}", row(&names), "---|".repeat(head.len()))
+        let lines: String = rows.map(|cells| line(&cells.map(|cell| escape(&cell)))).collect();
+        format!("{}|{}\n{lines}", line(&names), "---|".repeat(head.len()))
     };
-    let rates = table(&brackets::HEAD, &mut report.brackets.iter().map(brackets::cells));
+    let rates = seven_columns(&brackets::HEAD, &mut report.brackets.iter().map(brackets::cells));
     let objective = report.run.objective.as_deref().unwrap_or_default();
     let rates_section = format!("{}: {}\n\n{rates}", escape(objective), brackets::NOTE);
     if report.searches.is_empty() {
         return rates_section;
     }
-    let searches =
-        table(&brackets::SEARCH_HEAD, &mut report.searches.iter().map(brackets::search_cells));
+    let search_rows = &mut report.searches.iter().map(brackets::search_cells);
+    let searches = seven_columns(&brackets::SEARCH_HEAD, search_rows);
     format!("{rates_section}\n{}\n\n{searches}", brackets::SEARCHES_NOTE)
 }
 
 /// Note below the table of percentiles.
-const PERCENTILES_NOTE: &str = "Percentiles are over all due requests. Requests without a correct \
-                            response (not ok) rank above every correct response. `> 1.20 s (5.9 % \
-                            not ok)`: the percentile lies among them, above the longest known \
-                            wait. `–`: too few samples (fewer than 20 lie beyond the percentile).";
+const PERCENTILES_NOTE: &str = "Percentiles are over all intended requests. Requests without a \
+                                correct response (not ok) rank above every correct response. `> \
+                                1.20 s (5.9 % not ok)` means that the percentile lies among the \
+                                requests that are not ok, above the longest known wait. `–` means \
+                                too few samples: fewer than 20 lie beyond the percentile.";
 
 /// Escapes a text so that Markdown shows it unchanged on one line, without markup, HTML, links,
 /// mentions, code or tables.
@@ -127,7 +129,7 @@ fn is_list(before: &str, after: &str) -> bool {
     is_number && (after.is_empty() || after.starts_with(' '))
 }
 
-/// A code block. Its fence is longer than any run of backticks in the text.
+/// Formats a code block. Its fence is longer than any sequence of backticks in the text.
 fn code_block(text: &str) -> String {
     let text = terminal::escape_controls(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -146,10 +148,12 @@ pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> S
     line(&head) + &rule + &rows.map(|row| line(&row)).collect::<String>()
 }
 
+/// Renders the table of effects.
 fn effects_table(effects: &[Effect]) -> String {
     table(&compare::COLUMNS, effects.iter().flat_map(|effect| &effect.rows).map(compare::cells))
 }
 
+/// Renders the overview, with a row per subject and back end.
 fn overview_table(report: &Report) -> String {
     let rows = &report.overview;
     let cells = |r: &OverviewRow| {
@@ -158,7 +162,9 @@ fn overview_table(report: &Report) -> String {
             r.language.clone(),
         ];
         row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));
-        row.push(r.absent.clone().or(r.limiter_sentence.clone()).unwrap_or_else(|| "–".into()));
+        // A row without numbers has the reason for their absence in place of a limiter.
+        let absence_or_limiter = r.absent.clone().or(r.limiter_sentence.clone());
+        row.push(absence_or_limiter.unwrap_or_else(|| "–".into()));
         row
     };
     let columns = overview::COLUMNS.iter().map(|column| column.title);
@@ -178,6 +184,7 @@ fn overview_table(report: &Report) -> String {
 /// A column: its head, and a function from a row to its cell.
 type Column<T> = (&'static str, fn(&T) -> String);
 
+/// Renders a table with a row per item of `rows`.
 fn table_from_columns<T>(columns: &[Column<T>], rows: &[T]) -> String {
     let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     table(&head, rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()))
@@ -210,6 +217,7 @@ fn connections_text(s: &Summary) -> String {
     if s.pass > 1 { format!("{} ({})", s.connections, s.pass) } else { s.connections.to_string() }
 }
 
+/// Formats the value of each repeat.
 fn values_text(q: &Repeated, show: fn(f64) -> String) -> String {
     q.values.iter().map(|v| show(*v)).collect::<Vec<_>>().join(" ")
 }
@@ -234,11 +242,12 @@ const STARTUP: [Column<SubjectResult>; 8] = [
     ("Listening", |s| or_dash(s.startup_ms.listening.median, millis)),
     ("First response", |s| or_dash(s.startup_ms.first_response.median, millis)),
     ("Repeats", |s| values_text(&s.startup_ms.first_response, millis)),
-    ("CPU by then", |s| or_dash(s.startup_ms.cpu.median, millis)),
+    ("CPU until ready", |s| or_dash(s.startup_ms.cpu.median, millis)),
     ("Stop", |s| or_dash(s.stop_ms.median, millis)),
-    ("Had to be killed", |s| or_dash(overview::killed_starts(s), |n| n.to_string())),
+    ("Starts killed", |s| or_dash(overview::killed_starts(s), |n| n.to_string())),
 ];
 
+/// Renders the tables of the use and the starts of back ends.
 fn backends_tables(report: &Report) -> String {
     let rows = report.summaries.iter().flat_map(|s| {
         s.backends.iter().map(|b| {
@@ -280,14 +289,18 @@ fn backends_tables(report: &Report) -> String {
     format!("{}\n{}", table(&head, rows), table(&start_head, starts))
 }
 
+/// Renders the table of checks.
 fn checks_table(subjects: &[SubjectResult]) -> String {
     let rows = subjects.iter().flat_map(|s| {
         s.checks.iter().map(move |c| {
-            let verdict = match c {
-                _ if c.ok => "right",
-                _ if c.late => "late",
-                _ if c.waived => "wrong (waived)",
-                _ => "wrong",
+            let verdict = if c.ok {
+                "passed"
+            } else if c.late {
+                "late"
+            } else if c.waived {
+                "failed (waived)"
+            } else {
+                "failed"
             };
             vec![
                 s.title.clone(),
@@ -301,6 +314,7 @@ fn checks_table(subjects: &[SubjectResult]) -> String {
     table(&["Subject", "Check", "Verdict", "Passed", "Detail"], rows)
 }
 
+/// Renders the table of the machine.
 fn machine_table(report: &Report) -> String {
     let facts = &report.run.facts;
     let text = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known".into());
@@ -316,7 +330,10 @@ fn machine_table(report: &Report) -> String {
         ("dyno", facts.dyno_version.clone()),
         ("Seed", report.run.seed.to_string()),
     ];
-    table(&["What", "Value"], rows.into_iter().map(|(name, value)| vec![name.to_string(), value]))
+    table(
+        &["Property", "Value"],
+        rows.into_iter().map(|(name, value)| vec![name.to_string(), value]),
+    )
 }
 
 #[cfg(test)]

@@ -33,14 +33,14 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Name in links, after `#`.
+    /// Returns the name of the section in links, after `#`.
     pub(crate) fn name(&self) -> String {
         let name = self.title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-'));
         name.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
     }
 
-    /// Converts the text to HTML. Links to sections in `shown` are kept. All other links become
-    /// plain text.
+    /// Converts the text to HTML. Links to `shown_sections` are kept. All other links become plain
+    /// text.
     pub(crate) fn html(&self, shown_sections: &[Section]) -> String {
         let names: Vec<String> = shown_sections.iter().map(Section::name).collect();
         let mut is_link = false;
@@ -67,13 +67,14 @@ impl Section {
     }
 }
 
-/// Id of a section in the page of a report.
+/// Returns the id of a section in the page of a report.
 pub(crate) fn anchor(name: &str) -> String {
     format!("method-{name}")
 }
 
-/// Returns the section that explains a caveat. `None`: the list of caveats links to none.
+/// Returns the section that explains a caveat. `None`: the list of caveats has no link for it.
 pub(crate) fn caveat_section(code: Code) -> Option<Section> {
+    // An item of the list: "- `code`: text ([more](page.md#section))".
     let item = items().find_map(|item| item.strip_prefix(&format!("`{}`: ", code.name())))?;
     let (_, link) = item.rsplit_once("([more](")?;
     let (_, name) = link.trim_end().strip_suffix("))")?.split_once('#')?;

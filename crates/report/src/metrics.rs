@@ -1,5 +1,5 @@
-//! Arranges all metrics of all subjects for comparison: a sheet per workload, with the medians at
-//! its reference step.
+//! Arranges all metrics of all subjects in tables: a sheet per workload, with the medians at the
+//! workload's reference step.
 
 use dyno_analysis::Report;
 use dyno_analysis::cell::CellKey;
@@ -22,9 +22,12 @@ pub(crate) struct Sheet {
 }
 
 /// Note above the sheets.
-pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step. Errors: over \
-                               all repeats, with the maximum if it differs. –: not measured, or \
-                               too few samples for a percentile.";
+pub(crate) const NOTE: &str = "Each number is the median over the valid repeats of the reference \
+                               step (the step nearest to 64 requests in flight). Errors are an \
+                               exception: the number is the median share of failed requests over \
+                               all repeats, valid or not, and \"(up to …)\" is the highest share \
+                               of a repeat. \"–\" means not measured, or too few samples for a \
+                               percentile.";
 
 /// A metric with its median per subject, in the order of [`Sheet::subjects`].
 pub(crate) struct MetricRow {
@@ -32,6 +35,7 @@ pub(crate) struct MetricRow {
     pub(crate) cells: Vec<String>,
 }
 
+/// Formats the median of a metric at a step, or says why there is none.
 fn median_text(metric: &Metric, step: Option<&MetricSummary>) -> String {
     match step {
         Some(step) if metric.key == ERROR_SHARE.key => error_share_text(&step.repeats),
@@ -42,11 +46,12 @@ fn median_text(metric: &Metric, step: Option<&MetricSummary>) -> String {
     }
 }
 
-/// Returns a sheet for each workload with numbers.
+/// Returns a sheet for each workload that has numbers.
 pub(crate) fn sheets(report: &Report) -> Vec<Sheet> {
     report.run.workloads.iter().filter_map(|workload| sheet(report, &workload.name)).collect()
 }
 
+/// Returns the sheet of a workload. `None`: it has no numbers.
 fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
     let is_of_workload = |row: &&OverviewRow| row.workload == workload;
     let measured: Vec<(&OverviewRow, &Summary)> = report

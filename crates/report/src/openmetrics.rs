@@ -1,5 +1,5 @@
-//! Formats the totals of a running load as OpenMetrics text (version 1.0.0), which Prometheus and
-//! others read.
+//! Formats the totals of a running load as OpenMetrics text (version 1.0.0), the format that
+//! Prometheus reads.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,12 @@ use dyno_archive::{Interval, Outcome, Outcomes, Phase};
 
 use crate::redact;
 
+/// Media type of the page.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
-/// Totals since the load began, warm-up included unless a field says otherwise.
+/// Totals since the load began. Fields include the warm-up, except where noted.
 #[derive(Debug)]
 pub struct LoadTotals {
     url: String,
@@ -24,10 +25,10 @@ pub struct LoadTotals {
     bytes_received: u64,
     /// Response times of correct responses, without the warm-up.
     response: Recording,
-    /// Due requests without a correct response, without the warm-up.
+    /// Intended requests without a correct response, without the warm-up.
     unanswered: u64,
-    /// Open connections in the last interval before the drain. The next two fields are of the same
-    /// interval. `None`: no interval has ended, or the value is unknown.
+    /// Open connections in the last interval before the drain. The next two fields are from the
+    /// same interval. `None`: no interval has ended, or the value is unknown.
     connections_open: Option<f64>,
     throughput_rps: Option<f64>,
     busiest_thread: Option<f64>,
@@ -51,22 +52,22 @@ impl LoadTotals {
         }
     }
 
+    /// Adds an interval that has ended.
     pub fn add(&mut self, interval: &Interval) {
         self.outcomes.add(&interval.outcomes);
         self.outcomes.add(&interval.carried);
         self.dropped += interval.dropped;
         self.bytes_sent += interval.bytes_sent;
         self.bytes_received += interval.bytes_received;
+        let result = dyno_analysis::load::interval_result(interval);
         if interval.phase != Phase::Warmup {
             self.response.add(&interval.times.response);
-            self.unanswered +=
-                dyno_analysis::load::interval_result(interval).response_time_us.unanswered;
+            self.unanswered += result.response_time_us.unanswered;
         }
         if interval.phase != Phase::Drain {
-            let now = dyno_analysis::load::interval_result(interval);
-            self.connections_open = Some(now.connections_open as f64);
-            self.throughput_rps = Some(now.throughput_rps);
-            self.busiest_thread = now.busiest_thread_utilisation;
+            self.connections_open = Some(result.connections_open as f64);
+            self.throughput_rps = Some(result.throughput_rps);
+            self.busiest_thread = result.busiest_thread_utilisation;
         }
     }
 
@@ -76,8 +77,8 @@ impl LoadTotals {
         let mut out = String::new();
         let url = &self.url;
         out.push_str(
-            "# TYPE dyno_exchanges counter\n# HELP dyno_exchanges Exchanges that ended, by \
-             outcome.\n",
+            "# TYPE dyno_exchanges counter\n# HELP dyno_exchanges Exchanges (requests with their \
+             responses) that ended, by outcome.\n",
         );
         for outcome in Outcome::ALL {
             let n = self.outcomes.get(*outcome);
@@ -97,12 +98,12 @@ impl LoadTotals {
         counter(
             "dyno_dropped",
             "",
-            "Arrivals dropped because too many were waiting.",
+            "Requests that dyno did not send, because too many were waiting.",
             self.dropped,
         );
         counter("dyno_sent_bytes", "bytes", "Bytes sent.", self.bytes_sent);
         counter("dyno_received_bytes", "bytes", "Bytes received.", self.bytes_received);
-        // A gauge is left out until its first interval has ended, and while it is unknown.
+        // A gauge is omitted until its first interval has ended, and while its value is unknown.
         let mut gauge = |name: &str, help: &str, value: Option<f64>| {
             let _ = writeln!(out, "# TYPE {name} gauge\n# HELP {name} {help}");
             if let Some(value) = value {
@@ -125,21 +126,22 @@ impl LoadTotals {
         out
     }
 
+    /// Writes the summary of response times.
     fn write_response_time(&self, out: &mut String) {
         let name = "dyno_response_time_seconds";
         let times = self.response.to_times();
-        let due = Percentiles { unanswered: self.unanswered, ..Percentiles::new(&times) };
+        let intended = Percentiles { unanswered: self.unanswered, ..Percentiles::new(&times) };
         let _ = writeln!(
             out,
             "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} Response time from the \
              intended start to the last byte, since the window opened. Sum and count are of \
-             correct responses. Quantiles rank all due requests, and are +Inf where the request \
-             got no correct response."
+             correct responses. Quantiles rank all intended requests. A quantile is +Inf if it \
+             lies among requests without a correct response."
         );
-        for q in QUANTILES.into_iter().filter(|q| due.has_samples_above(*q)) {
-            let seconds = match quantile_of_due(&due, &times, q) {
+        for q in QUANTILES.into_iter().filter(|q| intended.has_samples_above(*q)) {
+            let seconds = match quantile_of_due(&intended, &times, q) {
                 Some(us) => (us / 1e6).to_string(),
-                None if due.is_unanswered(q) => "+Inf".into(),
+                None if intended.is_unanswered(q) => "+Inf".into(),
                 None => continue,
             };
             let _ = writeln!(out, "{name}{{url=\"{}\",quantile=\"{q}\"}} {seconds}", self.url);

@@ -10,9 +10,9 @@ use crate::format::{
     Quantile, bytes, count, micros, millis, number, or_dash, percent, plural, step_percentile_text,
 };
 
-/// Label of the reference step, after `sign`: ` at 64` (connections), or ` at 100 in flight` with
-/// streams or pipelines. Empty if the rows have different reference steps, because their workloads
-/// differ.
+/// Returns the label of the reference step, after `sign`: ` at 64` (connections), or ` at 100 in
+/// flight` with streams or pipelines. Empty if the rows have different reference steps, because
+/// their workloads differ.
 pub(crate) fn reference_text(rows: &[OverviewRow], sign: &str) -> String {
     let rate = reference_rate_text(rows);
     match shared_reference(rows) {
@@ -24,19 +24,21 @@ pub(crate) fn reference_text(rows: &[OverviewRow], sign: &str) -> String {
 
 /// Formats ` at 10,000/s` if all rows with numbers have one offered rate. Empty in closed loops.
 fn reference_rate_text(rows: &[OverviewRow]) -> String {
-    let mut rates =
-        rows.iter().filter(|r| r.highest_throughput().is_some()).map(|r| r.reference_at.rate);
-    let first = rates.next().flatten();
-    first
-        .filter(|_| rates.all(|rate| rate == first))
-        .map_or_else(String::new, |rate| format!(" at {}/s", number(rate)))
+    let measured = rows.iter().filter(|r| r.highest_throughput().is_some());
+    let rates: Vec<Option<f64>> = measured.map(|r| r.reference_at.rate).collect();
+    match rates.first() {
+        Some(Some(rate)) if rates.iter().all(|other| *other == Some(*rate)) => {
+            format!(" at {}/s", number(*rate))
+        }
+        _ => String::new(),
+    }
 }
 
 /// Describes the reference step within a sentence. See [`reference_text`].
 pub(crate) fn reference_in_words(rows: &[OverviewRow]) -> String {
     match shared_reference(rows) {
         Some(at) => format!("at {}{}", at.in_words(), reference_rate_text(rows)),
-        None => "at the step of each workload that is nearest to 64 in flight".into(),
+        None => "at the step of each workload that is nearest to 64 requests in flight".into(),
     }
 }
 
@@ -49,6 +51,7 @@ pub(crate) enum Reference {
 }
 
 impl Reference {
+    /// Returns the load at the reference step of a row.
     pub(crate) fn from_row(row: &OverviewRow) -> Reference {
         if row.reference_in_flight == u64::from(row.reference_connections) {
             Reference::Connections(row.reference_in_flight)
@@ -57,7 +60,7 @@ impl Reference {
         }
     }
 
-    /// `64 connections` or `100 in flight`.
+    /// Returns `64 connections` or `100 in flight`.
     pub(crate) fn in_words(self) -> String {
         match self {
             Reference::Connections(n) => plural(n, "connection"),
@@ -72,8 +75,8 @@ impl Reference {
     }
 }
 
-/// Returns the reference that all rows with numbers share: connections if all agree, else requests
-/// in flight. `None`: the rows differ.
+/// Returns the reference load that all rows with numbers share: connections if all rows agree, or
+/// else requests in flight. `None`: the rows differ.
 fn shared_reference(rows: &[OverviewRow]) -> Option<Reference> {
     common_reference(
         &rows
@@ -84,6 +87,7 @@ fn shared_reference(rows: &[OverviewRow]) -> Option<Reference> {
     )
 }
 
+/// Returns the load that all references share. `None`: they differ, or there is none.
 fn common_reference(references: &[Reference]) -> Option<Reference> {
     let first = *references.first()?;
     if references.iter().any(|r| r.in_flight() != first.in_flight()) {
@@ -134,7 +138,7 @@ const fn column(
 }
 
 /// Returns the cells of a back end in the overview: its name, and a cell for each of [`COLUMNS`].
-/// Most are empty.
+/// Most cells are empty.
 pub(crate) fn backend_cells(b: &BackendRow) -> Vec<String> {
     let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
     let mut row = vec![format!("+ {}", b.name)];
@@ -155,7 +159,8 @@ pub(crate) fn peak_text(r: &OverviewRow) -> String {
     or_invalid(known, invalid, number)
 }
 
-/// Returns a known figure, else a marked figure from repeats that are not valid, else `–`.
+/// Returns the known value. Without a known value it returns a marked value from repeats that are
+/// not valid, or `–` if there is none.
 fn or_invalid(known: Option<String>, invalid: Option<f64>, show: fn(f64) -> String) -> String {
     or_dash(known.or_else(|| Some(mark_invalid(&show(invalid?)))), |text| text)
 }
@@ -174,10 +179,12 @@ pub(crate) fn cpu_text(r: &OverviewRow) -> String {
 /// Explains the mark ✗. `None`: no row has one.
 pub(crate) fn invalid_note(rows: &[OverviewRow]) -> Option<&'static str> {
     let has_invalid = rows.iter().any(|r| r.invalid.is_some());
-    has_invalid.then_some("✗: a median of repeats that are not valid. No verdict uses it.")
+    has_invalid
+        .then_some("✗ marks a median of repeats that are not valid. No verdict uses this median.")
 }
 
-/// Sign before a peak that is a lower bound or a mean of several levels. Empty for other peaks.
+/// Returns the sign before a peak that is a lower bound or a mean of several levels. Empty for
+/// other peaks.
 pub(crate) const fn peak_mark(r: &OverviewRow) -> &'static str {
     match (r.peak_is_lower_bound, r.peak_mixture.is_some()) {
         (true, true) => "≥ ~ ",
@@ -189,20 +196,21 @@ pub(crate) const fn peak_mark(r: &OverviewRow) -> &'static str {
 
 /// Explains the sign `~`. `None`: no row has one.
 pub(crate) fn mixture_note(rows: &[OverviewRow]) -> Option<&'static str> {
-    const NOTE: &str = "~: throughput changed its level within the measured windows, so the server \
-                        never sustained this mean.";
+    const NOTE: &str = "~ marks a mean of several levels: throughput changed within the measured \
+                        windows, so the server never sustained the mean.";
     rows.iter()
         .any(|row| row.highest_throughput().is_some() && row.peak_mixture.is_some())
         .then_some(NOTE)
 }
 
-/// Number of starts of a subject that had to be killed. `None`: no start was stopped.
+/// Returns the number of starts of a subject that had to be killed. `None`: no start was stopped.
 pub(crate) fn killed_starts(s: &SubjectResult) -> Option<usize> {
-    Some(s.stop_killed).filter(|_| !s.stop_ms.values.is_empty())
+    let has_stopped = !s.stop_ms.values.is_empty();
+    has_stopped.then_some(s.stop_killed)
 }
 
-/// Formats the passed and all checks of a subject: `3/4`, with a mark if its file waives some. `–`:
-/// it has no checks.
+/// Formats the passed checks and all checks of a subject: `3/4`, with a mark if its file waives
+/// some. `–`: the subject has no checks.
 pub(crate) fn passed_checks_text(r: &OverviewRow) -> String {
     or_dash(Some(r.checks).filter(|n| *n > 0), |n| match r.checks_waived {
         0 => format!("{}/{n}", r.checks_passed),
@@ -210,8 +218,8 @@ pub(crate) fn passed_checks_text(r: &OverviewRow) -> String {
     })
 }
 
-/// Formats the place of a subject: `1`, or `1–3` if tests leave several places open. `–`: it has
-/// none.
+/// Formats the place of a subject: `1`, or `1–3` if tests do not decide between these places. `–`:
+/// the subject has no place.
 pub(crate) fn place_text(r: &OverviewRow) -> String {
     or_dash(r.places, |p| {
         if p.best == p.worst { p.best.to_string() } else { format!("{}–{}", p.best, p.worst) }
@@ -236,7 +244,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("reference", "Reference", |_, r| {
         let is_measured =
             r.response_p50_us.or(r.cpu_us_per_request).is_some() || r.invalid.is_some();
-        or_dash(Some(r.reference_at).filter(|_| is_measured), label)
+        or_dash(is_measured.then_some(r.reference_at), label)
     }),
     column("p50", "p50", |report, r| reference_percentile_text(report, r, Quantile::P50)),
     column("p99", "p99", |report, r| reference_percentile_text(report, r, Quantile::P99)),
@@ -248,14 +256,15 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 ];
 
 /// Note below the overview on the step that each figure belongs to.
-const STEPS_NOTE: &str = "Range: of the repeats, or, with five or more, the 95 % interval of their \
-                             median. Peak, range, place and limit: of the step under \"at\" \
-                             (connections), which has the best median throughput. Steps with three \
-                             valid repeats or more are preferred. ≥: a lower bound, because \
-                             repeats that are excluded may hide a higher peak. p50, p99 and CPU: \
-                             of the step under \"reference\", the last pass of the workload's step \
-                             nearest to 64 in flight. Memory: the maximum of all steps. Errors: \
-                             the sum of all steps.";
+const STEPS_NOTE: &str = "Peak, range, place and limit belong to the step under \"at\" \
+                          (connections), which has the best median throughput. Steps with three \
+                          valid repeats or more are preferred. The range is the lowest and the \
+                          highest repeat, or the 95 % interval of the median with five repeats or \
+                          more. ≥ marks a lower bound, because excluded repeats may hide a higher \
+                          peak. p50, p99 and CPU belong to the step under \"reference\": the \
+                          workload's step nearest to 64 requests in flight (its last pass, if the \
+                          steps were run several times). Memory is the maximum of all steps. \
+                          Errors are the sum of all steps.";
 
 /// Returns the notes below the overview.
 pub(crate) fn notes(rows: &[OverviewRow]) -> String {
@@ -264,7 +273,7 @@ pub(crate) fn notes(rows: &[OverviewRow]) -> String {
 }
 
 /// Formats a step: `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`. Factors
-/// of 1, a missing rate and a first pass are left out.
+/// of 1, a missing rate and a first pass are omitted.
 pub(crate) fn label(at: Shape) -> String {
     let factor = |n: u32, unit: &str| if n > 1 { format!(" × {n} {unit}") } else { String::new() };
     let rate = at.rate_text(number);
@@ -311,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn label_leaves_out_factors_of_one() {
+    fn label_omits_factors_of_one() {
         let at = |connections, streams, pipeline, rate| Shape {
             connections,
             streams,

@@ -30,10 +30,10 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
     let mut out = format!("  {}  {machine}\n\n", style.bold("dyno calibrate --probes"));
     let _ = writeln!(
         out,
-        "  Cost of probes for the null responder at 64 connections: medians of pairs of slices \
-         with and without them,"
+        "  Cost of probes for dyno's own minimal server at 64 connections: the median difference \
+         between time slices with"
     );
-    let _ = writeln!(out, "  with their 95 % intervals\n");
+    let _ = writeln!(out, "  and without probes, with the 95 % interval of the median\n");
     let _ = writeln!(out, "    {:<20} {:>32} {:>32}", "probes", "requests/s", "CPU per request");
     for price in prices {
         let _ = match &price.failure {
@@ -48,9 +48,9 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
         };
     }
     out.push_str(
-        "\n  The null responder makes little else than system calls, so other servers pay less. \
-         With `price = true` under `[observe]`,\n  the first block of a suite measures the cost \
-         for its own subjects.\n",
+        "\n  This minimal server spends most of its time in system calls, so probes cost other \
+         servers less.\n  Set `price = true` under `[observe]` of a suite to measure the cost for \
+         the servers of the suite.\n",
     );
     out
 }

@@ -1,17 +1,19 @@
-//! Removes secrets from reports, because reports are shared, and a suite may send somebody's token.
+//! Removes secrets from reports, because reports are shared, and a suite may send a person's token.
 //!
-//! A value is secret if the name of its header, query parameter, field or setting says so. Settings
-//! with names that may be secret are withheld as well, as in the environment of an archive.
-//! Passwords in URLs are secret. Logs, checks, comments and bodies are searched for such names.
+//! A value is secret if its name says so: the name of a header, query parameter, field or setting.
+//! Settings with ambiguous names are withheld, too, as in the environment of an archive. Passwords
+//! in URLs are secret. Logs, checks, comments and bodies are searched for such names.
 //!
-//! Each secret is then erased everywhere else, whole and in parts. From foreign text, such as logs,
-//! it is erased even if it is an ordinary word. From requests and dyno's own sentences it is erased
-//! only if it cannot be an ordinary word. The archive keeps all secrets, because the run could not
-//! be repeated without them.
+//! Each secret is then erased everywhere else, whole and in parts. In foreign text, such as logs, a
+//! secret is erased even if it is an ordinary word. In requests and dyno's own sentences a secret
+//! is erased only if it cannot be an ordinary word. The archive keeps all secrets, because the run
+//! could not be repeated without them.
 
 mod bodies;
 mod commands;
 mod erase;
+mod members;
+mod name;
 mod report_texts;
 mod scan;
 mod suite;
@@ -19,6 +21,7 @@ mod value;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::fmt;
 
 use dyno_analysis::Report;
 use dyno_analysis::compare::ComparisonResult;
@@ -57,29 +60,80 @@ pub fn redact(report: &Report) -> RedactedReport<'_> {
     RedactedReport { report, withheld: Withheld(secrets.count) }
 }
 
-/// Returns a plan as JSON without secrets, and their number.
-///
-/// # Errors
-/// If the plan cannot be written as JSON.
-pub fn plan(plan: &Plan) -> serde_json::Result<(serde_json::Value, Withheld)> {
-    let mut secrets = Secrets::default();
-    let mut redacted = plan.clone();
-    let requests = redacted.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
-    requests.for_each(|request| secrets.request(request));
-    for conditions in redacted.arms.iter_mut().map(|arm| &mut arm.conditions) {
-        let settings = conditions.env.iter_mut().chain(&mut conditions.request);
-        settings.for_each(|(name, value)| *value = secrets.setting(name, value));
+/// A plan without secrets, and its secrets, to erase them from texts about the plan.
+pub struct RedactedPlan {
+    secrets: Secrets,
+    /// The plan, with its requests, settings and source withheld.
+    plan: Plan,
+    /// The same plan as JSON, with its secret fields withheld. [`RedactedPlan::into_json`] erases
+    /// the other occurrences of these secrets.
+    json: serde_json::Value,
+}
+
+impl fmt::Debug for RedactedPlan {
+    /// Without the plan and its secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedactedPlan").field("withheld", &self.withheld()).finish_non_exhaustive()
     }
-    redacted.suite.source = secrets.source(&redacted.suite.source);
-    let mut json = serde_json::to_value(&redacted)?;
-    for member in ["subjects", "arms", "backends"] {
-        secrets.json_fields("", &mut json[member]);
+}
+
+impl RedactedPlan {
+    /// Removes the secrets from a plan.
+    ///
+    /// # Errors
+    /// The plan cannot be written as JSON.
+    pub fn new(plan: &Plan) -> serde_json::Result<RedactedPlan> {
+        let mut secrets = Secrets::default();
+        let mut plan = plan.clone();
+        let requests = plan.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
+        requests.for_each(|request| secrets.request(request));
+        for conditions in plan.arms.iter_mut().map(|arm| &mut arm.conditions) {
+            let settings = conditions.env.iter_mut().chain(&mut conditions.request);
+            settings.for_each(|(name, value)| *value = secrets.setting(name, value));
+        }
+        plan.suite.source = secrets.source(&plan.suite.source);
+        let mut json = serde_json::to_value(&plan)?;
+        for member in ["subjects", "arms", "backends"] {
+            secrets.json_fields("", &mut json[member]);
+        }
+        Ok(RedactedPlan { secrets, plan, json })
     }
-    secrets.erase_from_json(&mut json);
-    // The source is foreign text, so even values that could be ordinary words are erased.
-    let source = secrets.erase_from_foreign(&redacted.suite.source);
-    json["suite"]["source"] = secrets.erase(&source).into();
-    Ok((json, Withheld(secrets.count)))
+
+    /// Returns the plan to describe. Names and descriptions may still have secrets: pass the
+    /// description to [`RedactedPlan::text`].
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Erases the secrets of the plan from a text about it, and secrets that can be recognised from
+    /// the text alone.
+    #[must_use]
+    pub fn text(&self, text: &str) -> String {
+        self.secrets.erase(&self::text(text))
+    }
+
+    /// Erases the secrets of the plan from a JSON value about it.
+    pub fn erase_from_json(&self, value: &mut serde_json::Value) {
+        self.secrets.erase_from_json(value);
+    }
+
+    /// Returns the plan as JSON without secrets.
+    #[must_use]
+    pub fn into_json(self) -> serde_json::Value {
+        let mut json = self.json;
+        self.secrets.erase_from_json(&mut json);
+        // The source is foreign text, so even values that could be ordinary words are erased.
+        let source = self.secrets.erase_from_foreign(&self.plan.suite.source);
+        json["suite"]["source"] = self.secrets.erase(&source).into();
+        json
+    }
+
+    /// Returns the number of distinct secrets of the plan.
+    #[must_use]
+    pub fn withheld(&self) -> Withheld {
+        Withheld(self.secrets.count)
+    }
 }
 
 /// Removes the secrets of two runs from their comparison. `reports`: the reports of the runs.
@@ -105,8 +159,8 @@ pub fn comparison(compared: &ComparisonResult, reports: [&Report; 2]) -> Compari
     redacted
 }
 
-/// Removes the secrets that can be recognised in a text alone. It is for output outside of reports,
-/// such as progress in a CI log or the result of a load.
+/// Removes the secrets that can be recognised from the text alone. Output outside of reports needs
+/// this function, such as progress in a CI log or the result of a load.
 #[must_use]
 pub fn text(text: &str) -> String {
     Secrets::default().log(text)
@@ -116,7 +170,7 @@ impl Secrets {
     /// Collects and withholds every secret that is recognised by its name or its form.
     fn collect(&mut self, report: &mut Report) {
         let run = &mut report.run;
-        // Its headers are withheld under any name. The requests have the same headers.
+        // Headers in the command are withheld under any name. The requests have the same headers.
         run.command = self.command(&run.command);
         let requests = run.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
         requests.for_each(|request| self.request(request));
@@ -141,6 +195,7 @@ impl Secrets {
         }
     }
 
+    /// Withholds the secrets of a request and of its expected response.
     fn request(&mut self, request: &mut Request) {
         request.headers.iter_mut().for_each(|(name, value)| self.header(name, value));
         request.path = self.text(&request.path);
@@ -180,7 +235,7 @@ impl Secrets {
     }
 }
 
-/// Returns the note of a report on withheld values. `None`: there are none.
+/// Returns the note of a report on withheld values. `None`: no value was withheld.
 #[must_use]
 pub fn withheld_note(withheld: Withheld) -> Option<String> {
     let subject = match withheld {
@@ -189,8 +244,8 @@ pub fn withheld_note(withheld: Withheld) -> Option<String> {
         Withheld(n) => format!("{n} values that look like secrets are"),
     };
     Some(format!(
-        "{subject} left out of this report and replaced by {MARK}. To run the suite again, put \
-         your values there. The run's own folder (run.json) has them."
+        "{subject} removed from this report and replaced by {MARK}. To run the suite again, enter \
+         your values instead. The file run.json in the run's folder has the original values."
     ))
 }
 
@@ -200,9 +255,9 @@ struct Secrets {
     /// Number of distinct secrets.
     count: usize,
     values: Vec<String>,
-    /// Parts of values that servers may log alone, such as TOKEN of `Bearer TOKEN`.
+    /// Parts of values that servers may log without the rest, such as TOKEN of `Bearer TOKEN`.
     parts: Vec<String>,
-    /// Values whose names suggest a secret without certainty.
+    /// Values whose names may be, but need not be, names of secrets.
     ambiguous: BTreeSet<String>,
     /// Names of request values (`{request.NAME}`) that occur in a withheld value.
     request_values: BTreeSet<String>,
@@ -247,12 +302,13 @@ impl Secrets {
         self.request_values.extend(names.map(|(name, _)| name.to_string()));
     }
 
-    /// Whether a value was withheld before, alone or within another value.
+    /// Whether a value was withheld before, by itself or as a part of another value.
     fn is_known(&self, value: &str) -> bool {
         let mut known_values = self.values.iter().chain(&self.parts);
         known_values.any(|known| known == value) || self.ambiguous.contains(value)
     }
 
+    /// Records a secret and its parts, and returns [`MARK`]. An empty value is not a secret.
     fn withhold(&mut self, value: &str) -> String {
         if value.is_empty() || value == MARK {
             return value.into();
@@ -262,12 +318,11 @@ impl Secrets {
             self.values.push(value.into());
         }
         // The word after a scheme, such as `Basic`, is a secret even if it looks like a word.
-        let word = value
-            .trim()
-            .split_once(' ')
-            .filter(|_| is_credential(value))
-            .map(|(_, word)| word.trim());
-        let is_part = |part: &&str| is_distinctive(part) || word == Some(*part);
+        let after_scheme = match value.trim().split_once(' ') {
+            Some((_, word)) if is_credential(value) => Some(word.trim()),
+            _ => None,
+        };
+        let is_part = |part: &&str| is_distinctive(part) || after_scheme == Some(*part);
         let parts = value.split([' ', ';', ',', '=', '"']).filter(is_part);
         self.parts.extend(parts.map(String::from));
         // Servers may log the decoded value.

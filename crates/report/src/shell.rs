@@ -4,12 +4,12 @@
 #[must_use]
 pub fn command(words: &[String]) -> String {
     let words = words.iter().map(String::as_str);
-    // Arguments of processes cannot hold a NUL. A NUL in an edited archive is kept.
+    // Arguments of a process contain no NUL. An edited archive may contain one, which is kept.
     shlex::Quoter::new().allow_nul(true).join(words).unwrap_or_default()
 }
 
-/// Returns the command that repeats a run. If the original command has no seed, the drawn one is
-/// added.
+/// Returns the command that repeats a run. If the original command has no seed, the random seed of
+/// the run is added.
 #[must_use]
 pub(crate) fn rerun_command(words: &[String], seed: u64) -> String {
     let has_option = |option: &str| {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rerun_command_without_seed_gets_drawn_seed() {
+    fn rerun_command_without_seed_gets_seed_of_run() {
         let rerun = |line: &str| rerun_command(&shlex::split(line).unwrap(), 7);
         assert_eq!(rerun("dyno run a.toml"), "dyno run a.toml --seed 7");
         for line in [

@@ -1,9 +1,9 @@
 //! Makes foreign text safe for a terminal: responses of servers, output of compilers and programs,
 //! and names in archives.
 //!
-//! A terminal interprets control sequences in its input. They can clear the screen, set the title,
-//! or write to the clipboard (OSC 52). Every text from outside of dyno therefore passes through
-//! [`escape_controls`] before it is printed. dyno adds its own colours afterwards.
+//! A terminal interprets control sequences in its input. The sequences can clear the screen, set
+//! the title, or write to the clipboard (OSC 52). Every text from outside of dyno therefore passes
+//! through [`escape_controls`] before it is printed. dyno adds its own colours afterwards.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,10 +34,10 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Like [`escape_controls`], but keeps colours. It is for dyno's own text that may quote foreign
-/// text, such as a path.
+/// Works like [`escape_controls`], but keeps colours. Use this function for dyno's own text that
+/// may quote foreign text, such as a path.
 #[must_use]
-pub fn escape_foreign(text: &str) -> Cow<'_, str> {
+pub fn escape_keeping_colours(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
     }
@@ -58,7 +58,8 @@ pub fn escape_foreign(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Like [`escape_controls`], on one line: line feeds and tabs become spaces.
+/// Works like [`escape_controls`], and puts the text on one line: line feeds and tabs become
+/// spaces.
 #[must_use]
 pub fn escape_line(text: &str) -> String {
     escape_controls(text).replace(['\n', '\t'], " ")
@@ -71,6 +72,7 @@ pub fn display(value: impl fmt::Display) -> String {
     escape_controls(&value.to_string()).into_owned()
 }
 
+/// Whether a character controls a terminal, is invisible, or changes the direction of text.
 fn is_harmful(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -87,6 +89,7 @@ fn is_harmful(c: char) -> bool {
     }
 }
 
+/// Returns the visible form of a control character.
 fn picture(c: char) -> String {
     match u32::from(c) {
         // U+2400 to U+241F are the pictures of U+0000 to U+001F.
@@ -96,8 +99,8 @@ fn picture(c: char) -> String {
     }
 }
 
-/// The length in bytes of an SGR sequence at the beginning of a text: `ESC [`, digits, `;` and `:`,
-/// then `m`.
+/// Returns the length in bytes of an SGR sequence at the beginning of a text: `ESC [`, digits, `;`
+/// and `:`, then `m`.
 fn colour_sequence(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\x1b[")?;
     let end = parameters.find(|c: char| !(c.is_ascii_digit() || c == ';' || c == ':'))?;
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn escape_foreign_keeps_colours_only() {
+    fn escape_keeping_colours_keeps_colours_only() {
         for (text, escaped) in [
             ("\x1b[1;31merror\x1b[0m: x", "\x1b[1;31merror\x1b[0m: x"),
             ("\x1b]0;pwn\x07 \x1b[2J\x1b[1mb", "␛]0;pwn␇ ␛[2J\x1b[1mb"),
@@ -137,13 +140,13 @@ mod tests {
             ("\u{9b}31m\r\n\x1b", "\\u{9b}31m\n␛"),
             ("runs/ü \t→", "runs/ü \t→"),
         ] {
-            assert_eq!(escape_foreign(text), escaped, "{text:?}");
+            assert_eq!(escape_keeping_colours(text), escaped, "{text:?}");
         }
     }
 
     #[test]
     fn escape_controls_never_joins_new_sequence() {
-        // Dropping one sequence must not join the text around it into another one.
+        // The removal of a sequence must not join the text around it to a new sequence.
         let text = "\x1b\x1b[0m[2J\x1b[\x1b[1m31m";
         assert_eq!(escape_controls(text), "␛[2J␛[31m");
         assert!(!escape_controls(text).chars().any(is_harmful));

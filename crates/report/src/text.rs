@@ -31,6 +31,7 @@ pub enum Style {
 }
 
 impl Style {
+    /// Colours a text by an SGR code.
     fn paint(self, code: &str, text: &str) -> String {
         match self {
             Style::Plain => text.to_string(),
@@ -47,6 +48,7 @@ impl Style {
         self.paint("2", text)
     }
 
+    /// Colours a text by a severity.
     fn paint_severity(self, severity: Severity, text: &str) -> String {
         match severity {
             Severity::Info => self.dim(text),
@@ -59,10 +61,11 @@ impl Style {
 /// Maximum number of requests of a mix in the text.
 const REQUESTS_SHOWN: usize = 20;
 
-/// Maximum number of requests of a page in the text. It is low, because the page as a whole counts.
+/// Maximum number of requests of a page in the text. The maximum is low, because readers look at
+/// the page as a whole.
 const RESOURCES_SHOWN: usize = 3;
 
-/// Number of lines of a subject's log in the text.
+/// Maximum number of lines of a subject's log in the text.
 const LOG_LINES: usize = 5;
 
 /// Formats the result that `dyno load` prints at its end.
@@ -117,11 +120,11 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     format!("{}{}", title(result, style), out.trim_end_matches('\n')) + "\n"
 }
 
-/// First line (URL and shape of the load) and an empty line.
+/// Formats the first line (URL and shape of the load) and an empty line.
 fn title(result: &LoadResult, style: Style) -> String {
     let shape = shape(&result.config, Some((result.duration_s, result.client.threads)));
     let mut url = terminal::escape_line(&result.config.url);
-    // A URL with an address needs no second one.
+    // A URL that contains the address does not need it again.
     let address =
         result.address.as_ref().filter(|address| !result.config.url.contains(address.as_str()));
     if let Some(address) = address {
@@ -147,21 +150,26 @@ fn write_caveats(result: &LoadResult, style: Style, out: &mut String) {
     }
 }
 
-/// Number of requests that ended without a correct response.
+/// Returns the number of requests that ended without a correct response.
 fn failed_count(result: &LoadResult) -> u64 {
     let started = result.exchanges.started;
     started - result.outcomes.get(Outcome::Ok).min(started) - result.exchanges.in_flight_at_end
 }
 
+/// Formats the throughput, and the numbers of correct and failed requests.
 fn rate_line(result: &LoadResult) -> String {
     let rate = format!("{} requests/s", rate(result.throughput_rps));
     let ok = count(result.outcomes.get(Outcome::Ok));
     format!("{rate:<28}{ok} ok      {} failed", count(failed_count(result)))
 }
 
+/// Formats the gaps between requests, and the delays of the generator.
 fn gaps_line(gaps: &GapsResult, result: &LoadResult) -> String {
+    // Gaps between requests of different threads are not recorded.
+    let of_thread = if result.client.threads > 1 { " per thread" } else { "" };
     format!(
-        "coefficient of variation {}, intended {}      wake lag p99 {}      loop lag p99 {}",
+        "coefficient of variation{of_thread} {}, intended {}      wake lag p99 {}      loop lag \
+         p99 {}",
         or_dash(gaps.achieved_cv, |cv| format!("{cv:.2}")),
         or_dash(gaps.intended_cv, |cv| format!("{cv:.2}")),
         or_dash(result.client.wake_lag_us.p99, micros),
@@ -169,6 +177,7 @@ fn gaps_line(gaps: &GapsResult, result: &LoadResult) -> String {
     )
 }
 
+/// States whether the numbers may be used.
 fn verdict(result: &LoadResult, style: Style) -> String {
     let warnings = result.caveats.iter().filter(|c| c.severity == Severity::Warning).count();
     match (result.valid, warnings) {
@@ -179,8 +188,8 @@ fn verdict(result: &LoadResult, style: Style) -> String {
     }
 }
 
-/// Describes the configured load in one line. `actual`: its seconds and threads, known once the
-/// load is over.
+/// Describes the configured load in one line. `actual`: seconds and threads of the load, which are
+/// known at its end.
 #[must_use]
 pub fn shape(c: &LoadConfig, actual: Option<(f64, usize)>) -> String {
     let model = match (c.rate, c.arrival) {
@@ -200,27 +209,31 @@ pub fn shape(c: &LoadConfig, actual: Option<(f64, usize)>) -> String {
     };
     let driver = c.driver.title();
     let tls = if c.protocol.is_tls() { " over TLS" } else { "" };
-    let (length, threads) = match actual {
-        Some((length, threads)) => (format!(" · {}", seconds(length)), threads),
+    let (duration, threads) = match actual {
+        Some((duration_s, threads)) => (format!(" · {}", seconds(duration_s)), threads),
         None => (String::new(), c.threads as usize),
     };
     let streams = if c.streams > 1 { format!(" × {} streams", c.streams) } else { String::new() };
     let noun = if c.page_connections.is_some() { "visitor" } else { "connection" };
     format!(
-        "{}{tls} · {}{streams}{pipeline}{mix} · {model}{length} · {driver} × {threads}",
+        "{}{tls} · {}{streams}{pipeline}{mix} · {model}{duration} · {driver} × {threads}",
         c.protocol.base_name(),
         plural(u64::from(c.connections), noun)
     )
 }
 
-/// Percentiles in the text, with their names.
+/// Percentiles of response times in the text, with their names.
 const RESPONSE_SHOWN: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+
+/// Percentiles of service times in the text, with their names.
 const SERVICE_SHOWN: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
+
+/// Percentiles of page times in the text, with their names.
 const PAGES_SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 
-/// Formats percentiles in one line. The first one among unanswered requests also stands for all
-/// above it. `show` formats a percentile.
+/// Formats percentiles in one line. The first percentile among unanswered requests also represents
+/// all higher percentiles. `show` formats a percentile.
 fn percentiles_line(
     p: &Percentiles,
     quantiles: &[(&str, f64)],
@@ -238,46 +251,50 @@ fn percentiles_line(
     texts.chain(unanswered).collect::<Vec<_>>().join("   ")
 }
 
-/// Note below the percentiles: the number of unanswered requests, or the meaning of `–`. `None`:
-/// neither occurs.
+/// Returns the note below the percentiles: the number of unanswered requests, or the meaning of
+/// `–`. `None`: neither occurs.
 fn percentile_note(result: &LoadResult) -> Option<String> {
     let p = &result.response_time_us;
-    let is_missing = |q: f64| p.value(q) == PercentileValue::TooFew;
+    let has_too_few = |q: f64| p.value(q) == PercentileValue::TooFew;
     if p.unanswered > 0 {
         return Some(format!(
-            "percentiles: {} of {} due requests got no correct response and count as the slowest",
+            "percentiles: {} of {} intended requests got no correct response and rank as the \
+             slowest",
             count(p.unanswered),
             count(p.due())
         ));
     }
-    (p.due() > 0 && RESPONSE_SHOWN.iter().any(|(_, q)| is_missing(*q))).then(|| TOO_FEW.into())
+    (p.due() > 0 && RESPONSE_SHOWN.iter().any(|(_, q)| has_too_few(*q))).then(|| TOO_FEW.into())
 }
 
+/// Formats bytes, segments and retransmits.
 fn wire_line(result: &LoadResult) -> String {
     format!(
-        "{} in per response   {} segments per response   {} retransmits",
+        "{} received per response   {} segments per response   {} retransmits",
         or_dash(result.bytes.per_response(result.bytes.received), bytes),
         or_dash(result.tcp.data_segments_per_response, |s| format!("{s:.2}")),
         or_dash(result.tcp.retransmits, count)
     )
 }
 
+/// Formats the CPU time and memory of the generator.
 fn client_line(result: &LoadResult) -> String {
     let c = &result.client;
-    let polling = match c.spun_share {
+    let polling = match c.polling_share() {
         Some(share) if share > 0.0 => {
-            format!(", {} of it polling for exact timing", percent(share))
+            format!(", {} of the CPU time polling for exact timing", percent(share))
         }
         _ => String::new(),
     };
     format!(
-        "{} CPU per request   {} of one thread{polling}   {}",
+        "{} CPU per request   busiest thread {} busy{polling}   {}",
         or_dash(c.cpu_us_per_exchange, micros),
         percent(c.busiest_thread_utilisation),
         or_dash(c.rss_peak_bytes, |b| bytes(b as f64))
     )
 }
 
+/// Formats the TLS version, cipher suite and handshakes.
 fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
     let or_dash_text = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".into());
     format!(
@@ -291,9 +308,10 @@ fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
     )
 }
 
+/// Formats pages per second, page times and pages that are not complete.
 fn pages_line(p: &PageSummary) -> String {
     format!(
-        "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} each, over {}",
+        "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} per page, {} per visitor",
         number(p.per_second),
         percentiles_line(&p.time_us, &PAGES_SHOWN, page_percentile_text),
         count(p.completed),
@@ -304,7 +322,7 @@ fn pages_line(p: &PageSummary) -> String {
     )
 }
 
-/// Streams, frames per response, stalls and errors of HTTP/2.
+/// Formats streams, frames per response, stalls and errors of HTTP/2.
 fn http2_line(h: &Http2Result) -> String {
     // Without an HTTP/2 connection the number of allowed streams is unknown.
     let granted = match (h.connections, h.streams.granted) {
@@ -332,12 +350,14 @@ fn http2_line(h: &Http2Result) -> String {
     )
 }
 
+/// Formats the number of frames of a kind per response.
 fn frame_share((kind, n): (&String, &f64)) -> String {
     format!("{n:.2} {kind}")
 }
 
+/// Formats the results of a request of a mix.
 fn request_line(request: &RequestResult) -> String {
-    let bad: Vec<String> = request
+    let not_ok: Vec<String> = request
         .outcomes
         .not_ok()
         .map(|(outcome, n)| format!("   {} {}", count(n), outcome.name()))
@@ -348,10 +368,11 @@ fn request_line(request: &RequestResult) -> String {
         rate(request.throughput_rps),
         percentile_text(&request.response_time_us, 0.5),
         percentile_text(&request.response_time_us, 0.99),
-        bad.concat()
+        not_ok.concat()
     )
 }
 
+/// Formats the outcomes of failed requests, and their causes.
 fn errors_line(result: &LoadResult) -> String {
     let outcomes: Vec<String> = result
         .outcomes
@@ -369,33 +390,36 @@ fn errors_line(result: &LoadResult) -> String {
     }
 }
 
-/// Counts and waits of requests that expected 100 (Continue).
+/// Formats counts and waits of requests that expected 100 (Continue).
 fn continue_line(c: &ContinuesResult) -> String {
     let mut line = format!(
-        "{} of {} bodies sent after 100   wait p50 {}   p99 {}",
+        "{} of {} bodies sent after 100 (Continue)   wait p50 {}   p99 {}",
         count(c.continued),
         count(c.asked),
         percentile_text(&c.wait_us, 0.5),
         percentile_text(&c.wait_us, 0.99)
     );
     if c.waited_in_vain > 0 {
-        line.push_str(&format!("   {} sent after 1 s without 100", count(c.waited_in_vain)));
+        line.push_str(&format!(
+            "   {} sent after 1 s without 100 (Continue)",
+            count(c.waited_in_vain)
+        ));
     }
     if c.answered_instead > 0 {
         let answered = count(c.answered_instead);
         line.push_str(&format!(
-            "   {answered} not sent: final response first ({} × 417)",
+            "   {answered} not sent, because the final response came first ({} × status 417)",
             count(c.refused)
         ));
     }
     line
 }
 
-/// Describes how far timed-out responses had come, with a phrase per class that occurred.
+/// Describes how much of timed-out responses had arrived, with a phrase per class that occurred.
 fn timeout_kinds(timeouts: &Timeouts) -> Vec<String> {
     let example = match (timeouts.example_bytes, timeouts.example_length) {
-        (Some(came), Some(length)) => format!(" (such as {came} of {length} bytes)"),
-        (Some(came), None) => format!(" (such as {came} bytes)"),
+        (Some(came), Some(length)) => format!(" (for example after {came} of {length} bytes)"),
+        (Some(came), None) => format!(" (for example after {came} bytes)"),
         (None, _) => String::new(),
     };
     let (with_length, without_length) = match timeouts.example_length {
@@ -414,8 +438,8 @@ fn timeout_kinds(timeouts: &Timeouts) -> Vec<String> {
     occurred.map(|(n, phase, example)| format!("{} timed out {phase}{example}", count(n))).collect()
 }
 
-/// Breaks a long line at spaces. Later lines begin with `indent`. Control characters are made
-/// visible.
+/// Breaks a long line at spaces. All lines except the first begin with `indent`. Control characters
+/// are made visible.
 #[must_use]
 pub fn wrap(text: &str, width: usize, indent: &str) -> String {
     let text = escape_controls(text);
@@ -437,7 +461,7 @@ pub fn wrap(text: &str, width: usize, indent: &str) -> String {
     out
 }
 
-/// One line about a trial that has ended. `shape` names its workload and step.
+/// Formats one line about a trial that has ended. `shape`: its workload and step.
 #[must_use]
 pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     let head = terminal::escape_line(&format!(
@@ -454,12 +478,12 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     );
     let limit = overview::limiter_text(trial.limiter.resource, trial.limiter.confidence);
     // The contract is checked after the last step, so no earlier step has this check yet.
-    let is_doubt = |c: &&Caveat| c.severity > Severity::Info && c.code != Code::Unchecked;
-    let worst = trial.caveats.iter().find(is_doubt);
-    let doubt = worst.map_or(String::new(), |c| {
+    let is_reported = |c: &&Caveat| c.severity > Severity::Info && c.code != Code::Unchecked;
+    let first_caveat = trial.caveats.iter().find(is_reported);
+    let mark = first_caveat.map_or(String::new(), |c| {
         format!("  {}", style.paint_severity(c.severity, c.code.name()))
     });
-    format!("{head}  {rate}  {times}  {}{doubt}", style.dim(&format!("limit: {limit}")))
+    format!("{head}  {rate}  {times}  {}{mark}", style.dim(&format!("limit: {limit}")))
 }
 
 /// Formats a report: the summary sentences, the overview, the caveats of the run, and failures.
@@ -511,6 +535,7 @@ fn failure_lines(subject: &SubjectResult, failure: &SubjectFailure, style: Style
     out
 }
 
+/// Formats a caveat with the mark of its severity.
 fn caveat_line(caveat: &Caveat, style: Style) -> String {
     let mark = if caveat.severity == Severity::Info {
         style.dim("·")
@@ -520,6 +545,7 @@ fn caveat_line(caveat: &Caveat, style: Style) -> String {
     format!("{mark} {}", wrap(&caveat.message, 108, "  "))
 }
 
+/// Formats the table of subjects, and its note.
 fn overview_table(report: &Report, style: Style) -> String {
     let rows = &report.overview;
     let columns = overview::COLUMNS.iter().map(|column| column.short);
@@ -547,16 +573,17 @@ fn overview_table(report: &Report, style: Style) -> String {
 /// Explains the signs `>` and `–` in the percentile columns, if they occur.
 fn overview_notes(report: &Report) -> Vec<&'static str> {
     let measured = report.overview.iter().filter(|r| r.highest_throughput().is_some());
-    let waits: Vec<String> =
+    let percentiles: Vec<String> =
         measured.flat_map(|r| overview::reference_percentile_texts(report, r)).collect();
-    let has_unanswered = waits.iter().any(|w| w.contains("not ok"));
-    let has_too_few = waits.iter().any(|w| w == "–");
+    let has_unanswered = percentiles.iter().any(|text| text.contains("not ok"));
+    let has_too_few = percentiles.iter().any(|text| text == "–");
     [(has_unanswered, UNANSWERED_NOTE), (has_too_few, TOO_FEW)]
         .into_iter()
         .filter_map(|(occurs, note)| occurs.then_some(note))
         .collect()
 }
 
+/// Returns the cells of a row of the overview.
 fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     let limiter = r.limiter.zip(r.limiter_confidence);
     let limiter =
@@ -614,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_line_leaves_out_final_check() {
+    fn trial_line_omits_final_check() {
         let mut trial = trial_of_golden_run();
         let caveat = |code, severity| Caveat {
             code,
@@ -628,6 +655,20 @@ mod tests {
         trial.caveats.push(caveat(Code::Steal, Severity::Warning));
         let line = trial_line(&trial, "w", Style::Plain);
         assert!(line.ends_with("steal"), "{line}");
+    }
+
+    #[test]
+    fn client_line_reports_polling_as_share_of_cpu_time() {
+        let mut load = trial_of_golden_run().load;
+        let c = &mut load.client;
+        // Two threads polled for 1.8 s of their 2 s of CPU time, within a window of 1 s.
+        (c.cpu_user_s, c.cpu_sys_s) = (1.5, 0.5);
+        (c.cpu_polling_s, c.polling_cpus) = (1.8, Some(1.8));
+        let line = client_line(&load);
+        let expected = format!(", {} of the CPU time polling for exact timing", percent(0.9));
+        assert!(line.contains(&expected), "{line}");
+        load.client.cpu_polling_s = 0.0;
+        assert!(!client_line(&load).contains("polling"));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub fn text(v: &Validation, style: Style) -> String {
     out.push_str(&steps_section("Incorrect verdicts", &v.wrong, style));
     out.push_str(&invalid_section(v, style));
     if !v.not_run.is_empty() {
-        let _ = writeln!(out, "\n  {}", style.bold("Not run"));
+        let _ = writeln!(out, "\n  {}", style.bold("Behaviours that were not run"));
     }
     for skipped in &v.not_run {
         let _ = writeln!(
@@ -32,6 +32,7 @@ pub fn text(v: &Validation, style: Style) -> String {
     out
 }
 
+/// Formats the confusion matrix: steps per true cause, verdict and confidence.
 fn matrix(v: &Validation) -> String {
     let mut out = format!(
         "\n    {:<16} {:<16} {:>6} {:>8} {:>6}\n",
@@ -63,10 +64,12 @@ fn matrix(v: &Validation) -> String {
     out
 }
 
+/// Formats the totals.
 fn totals(v: &Validation) -> String {
     format!(
-        "\n  {} judged. {} of the verdicts are correct, {} of the correct ones with high \
-         confidence.\n  Incorrect with high confidence: {}. Invalid, not judged: {}.\n",
+        "\n  {} evaluated. {} of the verdicts are correct. {} of the correct verdicts have high \
+         confidence.\n  Incorrect verdicts with high confidence: {}. Steps not evaluated, because \
+         they are not valid: {}.\n",
         plural(v.judged as u64, "step"),
         or_dash(v.correct_share, percent),
         or_dash(v.correct_high_share, percent),
@@ -75,6 +78,7 @@ fn totals(v: &Validation) -> String {
     )
 }
 
+/// Formats a list of steps with their verdicts. Empty without steps.
 fn steps_section(title: &str, steps: &[KnownStep], style: Style) -> String {
     let mut out = String::new();
     if !steps.is_empty() {
@@ -85,7 +89,7 @@ fn steps_section(title: &str, steps: &[KnownStep], style: Style) -> String {
             step.correct_verdicts.iter().map(|correct| correct.name()).collect();
         let _ = writeln!(
             out,
-            "    {} at {} ({}): {} with {} confidence, correct: {}\n      {}",
+            "    {} at {} ({}): {} with {} confidence (correct: {})\n      {}",
             step.behaviour,
             step.load,
             step.user.name(),
@@ -106,10 +110,11 @@ const fn confidence_text(confidence: Confidence) -> &'static str {
     }
 }
 
+/// Formats the list of invalid steps. Empty without such steps.
 fn invalid_section(v: &Validation, style: Style) -> String {
     let mut out = String::new();
     if !v.invalid_steps.is_empty() {
-        let _ = writeln!(out, "\n  {}", style.bold("Invalid steps, not judged"));
+        let _ = writeln!(out, "\n  {}", style.bold("Invalid steps, not evaluated"));
     }
     for step in &v.invalid_steps {
         let codes: Vec<&str> = step.invalid.iter().map(|code| code.name()).collect();
@@ -166,31 +171,23 @@ mod tests {
         let text = text(&Validation::new("a machine".into(), steps, vec![not_run]), Style::Plain);
         let expected = "  dyno calibrate --verdicts  a machine
 
-    true cause       verdict            \
-                        high   likely  guess
-    lock             lock                  1        ·      \
-                        1
+    true cause       verdict            high   likely  guess
+    lock             lock                  1        ·      1
                      workers               1        ·      ·
 
-  3 steps \
-                        judged. 66.7 % of the verdicts are correct, 50.0 % of the correct ones \
-                        with high confidence.
-  Incorrect with high confidence: 1. Invalid, not \
-                        judged: 1.
+  3 steps evaluated. 66.7 % of the verdicts are correct. 50.0 % of the correct verdicts have \
+                        high confidence.
+  Incorrect verdicts with high confidence: 1. Steps not evaluated, because they are not valid: 1.
 
   Incorrect verdicts
-    lock-sleep at 4 connections (ordinary \
-                        user): workers with high confidence, correct: lock
+    lock-sleep at 4 connections (ordinary user): workers with high confidence (correct: lock)
       A sentence.
 
-  \
-                        Invalid steps, not judged
-    lock-sleep at 4 connections (ordinary user): \
-                        generator_busy; verdict unknown
+  Invalid steps, not evaluated
+    lock-sleep at 4 connections (ordinary user): generator_busy; verdict unknown
 
-  Not run
-    go-sleep (root): go: not \
-                        found
+  Behaviours that were not run
+    go-sleep (root): go: not found
 ";
         assert_eq!(text, expected);
     }

@@ -1,4 +1,4 @@
-//! Formats the readings of `dyno watch`: lines, OpenMetrics text, a summary and an HTML page.
+//! Formats the readings of `dyno watch` as lines, OpenMetrics text, a summary and an HTML page.
 
 use std::fmt::Write as _;
 
@@ -26,20 +26,21 @@ pub fn line(record: &WatchRecord) -> String {
         record
             .throttled_share
             .filter(|s| *s > 0.0)
-            .map(|s| format!("throttled in {} of periods", percent(s))),
+            .map(|s| format!("throttled in {} of the CPU quota's periods", percent(s))),
     );
     parts.push(or_dash(record.memory_held_bytes, |n| bytes(n as f64)));
     parts.push(format!("{} threads", count(record.threads as u64)));
     parts.extend(record.context_switches_per_s.map(|n| format!("{}/s switches", number(n))));
     parts.extend(record.syscalls.as_ref().map(|syscalls| {
         let calls = calls_text(record, CALLS_IN_LINE);
-        format!("calls/s: {}{calls}{}", rate_sign(syscalls), error_text(syscalls))
+        format!("calls/s: {calls}{}", error_text(syscalls))
     }));
     format!("{:>7}  {}", seconds(record.end_s), parts.join("   "))
 }
 
-/// Sign before rates that are lower bounds, because counting slows the server, or rough estimates.
-fn rate_sign(syscalls: &Syscalls) -> &'static str {
+/// Returns the sign before the rate of all calls if it is a lower bound (counting slows the server)
+/// or a rough estimate.
+fn total_sign(syscalls: &Syscalls) -> &'static str {
     match (syscalls.is_lower_bound, syscalls.is_rough()) {
         (true, _) => "≥ ",
         (false, true) => "~ ",
@@ -47,10 +48,22 @@ fn rate_sign(syscalls: &Syscalls) -> &'static str {
     }
 }
 
-/// Describes the error of rough estimates; empty: they are not rough.
+/// Returns the sign before the rates of single calls and of bytes. If calls between slices are
+/// estimated, a rare call in a slice makes its rate too high, even if the total is a lower bound.
+fn single_sign(syscalls: &Syscalls) -> &'static str {
+    match (syscalls.per_s_standard_error == Some(0.0), syscalls.is_lower_bound) {
+        (true, true) => "≥ ",
+        (true, false) => "",
+        (false, _) => "~ ",
+    }
+}
+
+/// Describes the error of rough estimates. The text is empty for other rates.
 fn error_text(syscalls: &Syscalls) -> String {
+    if !syscalls.is_rough() {
+        return String::new();
+    }
     match syscalls.error_share() {
-        _ if !syscalls.is_rough() => String::new(),
         Some(share) => format!(" (standard error {})", percent(share)),
         None => " (error unknown: too few slices)".into(),
     }
@@ -58,19 +71,20 @@ fn error_text(syscalls: &Syscalls) -> String {
 
 /// Formats the most frequent system calls, at most `max` of them.
 fn calls_text(record: &WatchRecord, max: usize) -> String {
+    let sign = record.syscalls.as_ref().map_or("", single_sign);
     let named: Vec<String> = calls_by_rate(record)
         .into_iter()
         .take(max)
-        .map(|(name, rate)| format!("{name} {}", number(rate)))
+        .map(|(name, rate)| format!("{name} {sign}{}", number(rate)))
         .collect();
     if named.is_empty() { "none".into() } else { named.join(", ") }
 }
 
-/// Returns system calls with their rates, the most frequent first.
+/// Returns the system calls with their rates, the most frequent call first.
 fn calls_by_rate(record: &WatchRecord) -> Vec<(&str, f64)> {
     let calls = record.syscalls.iter().flat_map(|calls| &calls.by_name_per_s);
     let mut calls: Vec<(&str, f64)> = calls.map(|(name, rate)| (name.as_str(), *rate)).collect();
-    calls.sort_by(|a, b| b.1.total_cmp(&a.1));
+    calls.sort_by(|(_, rate_a), (_, rate_b)| rate_b.total_cmp(rate_a));
     calls
 }
 
@@ -85,7 +99,7 @@ pub fn summary(title: &str, record: &WatchRecord, style: Style) -> String {
         let states = states_text(used.states_s.as_ref());
         let _ = writeln!(
             out,
-            "  {:<18} {} alive, {} of CPU{states}",
+            "  {:<18} {} alive, {} of CPU time{states}",
             role.replace('_', " "),
             used.threads,
             seconds(used.cpu_s)
@@ -111,7 +125,7 @@ fn facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
         (
             "throttled",
             or_dash(record.throttled_share, |s| {
-                format!("in {} of its quota's periods", percent(s))
+                format!("in {} of the CPU quota's periods", percent(s))
             }),
         ),
         ("memory", or_dash(record.memory_held_bytes, |n| bytes(n as f64))),
@@ -119,25 +133,26 @@ fn facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
         ("switches/s", or_dash(record.context_switches_per_s, number)),
         ("page faults/s", or_dash(record.page_faults_per_s, number)),
         ("wake-ups/s", or_dash(record.wakeups_per_s, number)),
-        ("stolen", or_dash(record.steal_share, percent)),
+        ("CPU steal", or_dash(record.steal_share, percent)),
     ];
     if let Some(syscalls) = &record.syscalls {
         facts.push((
             "system calls/s",
             format!(
                 "{}{}{}: {}",
-                rate_sign(syscalls),
+                total_sign(syscalls),
                 number(syscalls.per_s),
                 error_text(syscalls),
                 calls_text(record, 8)
             ),
         ));
+        let sign = single_sign(syscalls);
         let transfers = format!(
             "{} read, {} written",
-            or_dash(syscalls.bytes_read_per_s, bytes),
-            or_dash(syscalls.bytes_written_per_s, bytes)
+            or_dash(syscalls.bytes_read_per_s, |n| format!("{sign}{}", bytes(n))),
+            or_dash(syscalls.bytes_written_per_s, |n| format!("{sign}{}", bytes(n)))
         );
-        facts.push(("per second", transfers));
+        facts.push(("bytes/s", transfers));
     }
     facts.extend(network_facts(record));
     facts
@@ -159,7 +174,7 @@ fn network_facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
         ));
         facts.push((
             "TCP_NODELAY",
-            or_dash(sockets.nodelay, |share| format!("on {} of them", percent(share))),
+            or_dash(sockets.nodelay, |share| format!("on {} of the connections", percent(share))),
         ));
     }
     if let Some(network) = &record.network {
@@ -172,6 +187,7 @@ fn network_facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// Formats the times of threads by state. Empty if they are unknown.
 fn states_text(states_s: Option<&std::collections::BTreeMap<&'static str, f64>>) -> String {
     let text = |(state, s): (&&str, &f64)| (*s > 0.0).then(|| format!("{state} {}", seconds(*s)));
     let texts: Vec<String> = states_s.into_iter().flatten().filter_map(text).collect();
@@ -199,12 +215,12 @@ pub fn openmetrics(record: &WatchRecord) -> String {
     );
     gauge(
         "run_delay_ratio",
-        "Time that threads waited for a CPU, per second.",
+        "Seconds per second that threads waited for a CPU.",
         record.run_delay_s_per_s,
     );
     gauge(
         "throttled_ratio",
-        "Share of the CPU quota's periods in which it was throttled.",
+        "Share of the CPU quota's periods in which the server was throttled.",
         record.throttled_share,
     );
     gauge(
@@ -214,11 +230,15 @@ pub fn openmetrics(record: &WatchRecord) -> String {
     );
     gauge("processes", "Processes.", Some(f64::from(record.processes)));
     gauge("threads", "Threads.", Some(record.threads as f64));
-    gauge("context_switches_per_second", "Context switches.", record.context_switches_per_s);
-    gauge("page_faults_per_second", "Page faults.", record.page_faults_per_s);
+    gauge(
+        "context_switches_per_second",
+        "Context switches per second.",
+        record.context_switches_per_s,
+    );
+    gauge("page_faults_per_second", "Page faults per second.", record.page_faults_per_s);
     gauge(
         "connections",
-        "Established TCP connections of its listeners.",
+        "Established TCP connections to the server's listeners.",
         record.sockets.as_ref().map(|s| s.connections as f64),
     );
     gauge(
@@ -245,8 +265,9 @@ fn write_labelled(out: &mut String, record: &WatchRecord) {
             let _ = writeln!(
                 out,
                 "# TYPE dyno_watch_syscalls_standard_error gauge\n# HELP \
-                 dyno_watch_syscalls_standard_error Standard error of all system calls per second, \
-                 because they are counted in slices.\ndyno_watch_syscalls_standard_error {error}"
+                 dyno_watch_syscalls_standard_error Standard error of the rate of all system \
+                 calls. The rate is an estimate, because calls are counted only in some time \
+                 slices.\ndyno_watch_syscalls_standard_error {error}"
             );
         }
     }
@@ -264,7 +285,7 @@ fn write_labelled(out: &mut String, record: &WatchRecord) {
 pub fn page(title: &str, record: &WatchRecord, readings: &[WatchRecord]) -> String {
     let main = html! {
         header { p.brand { "dyno watch" } h1 { (title) } }
-        (facts_table("Whole time", &facts(record)))
+        (facts_table("Totals", &facts(record)))
         (roles_table(record))
         (calls_table(record))
         (readings_table(readings))
@@ -272,6 +293,7 @@ pub fn page(title: &str, record: &WatchRecord, readings: &[WatchRecord]) -> Stri
     document(&format!("{title} · dyno watch"), &main, Viewer { css: VIEWER_CSS, js: "", data: "" })
 }
 
+/// Renders a table of labels and values.
 fn facts_table(heading: &str, facts: &[(&'static str, String)]) -> Markup {
     html! {
         h2 { (heading) }
@@ -279,6 +301,7 @@ fn facts_table(heading: &str, facts: &[(&'static str, String)]) -> Markup {
     }
 }
 
+/// Renders the table of threads by role.
 fn roles_table(record: &WatchRecord) -> Markup {
     html! {
         h2 { "Threads by role" }
@@ -301,19 +324,20 @@ fn roles_table(record: &WatchRecord) -> Markup {
     }
 }
 
+/// Renders the table of system calls.
 fn calls_table(record: &WatchRecord) -> Markup {
     html! {
         h2 { "System calls" }
         @if let Some(syscalls) = &record.syscalls {
             p {
-                "In all " (rate_sign(syscalls)) (number(syscalls.per_s)) " per second"
+                "Total: " (total_sign(syscalls)) (number(syscalls.per_s)) " per second"
                 (error_text(syscalls)) "."
             }
             div.scroll { table {
                 thead { tr { th { "Name" } th.n { "Per second" } } }
                 tbody {
                     @for (name, rate) in calls_by_rate(record) {
-                        tr { td { (name) } td.n { (number(rate)) } }
+                        tr { td { (name) } td.n { (single_sign(syscalls)) (number(rate)) } }
                     }
                 }
             } }
@@ -321,6 +345,7 @@ fn calls_table(record: &WatchRecord) -> Markup {
     }
 }
 
+/// Renders the table of all readings.
 fn readings_table(readings: &[WatchRecord]) -> Markup {
     html! {
         h2 { "All readings" }
@@ -342,7 +367,7 @@ fn readings_table(readings: &[WatchRecord]) -> Markup {
                     td.n { (or_dash(record.context_switches_per_s, number)) }
                     td.n {
                         (or_dash(record.syscalls.as_ref(), |calls| {
-                            format!("{}{}", rate_sign(calls), number(calls.per_s))
+                            format!("{}{}", total_sign(calls), number(calls.per_s))
                         }))
                     }
                     td.n { (or_dash(record.sockets.as_ref(), |s| count(s.connections))) }
@@ -395,10 +420,24 @@ mod tests {
             line(&record)
         };
         let rough = line_with(Some(98.0), false);
-        assert!(rough.contains("calls/s: ~ writev 100, "), "{rough}");
-        assert!(rough.ends_with("futex_wait 5.00 (standard error 50.0 %)"), "{rough}");
+        assert!(rough.contains("calls/s: writev ~ 100, "), "{rough}");
+        assert!(rough.ends_with("futex_wait ~ 5.00 (standard error 50.0 %)"), "{rough}");
         assert!(line_with(None, false).ends_with("(error unknown: too few slices)"));
-        assert!(line_with(Some(10.0), true).contains("calls/s: ≥ writev"));
+        assert!(line_with(Some(0.0), true).contains("calls/s: writev ≥ 100, read ≥ 90.0"));
+    }
+
+    /// Calls between slices are estimated, so a rare call in a slice has a rate that is too high.
+    #[test]
+    fn single_calls_of_slices_are_no_lower_bounds() {
+        let mut record = watch_record();
+        let syscalls = record.syscalls.as_mut().unwrap();
+        (syscalls.per_s_standard_error, syscalls.is_lower_bound) = (Some(1.0), true);
+        syscalls.bytes_read_per_s = Some(7e6);
+        let summary = summary("x", &record, Style::Plain);
+        assert!(summary.contains("≥ 196: writev ~ 100, read ~ 90.0"), "{summary}");
+        assert!(summary.contains("~ 7.00 MB read, – written"), "{summary}");
+        let page = page("x", &record, &[]);
+        assert!(page.contains("Total: ≥ 196") && page.contains("~ 90.0"), "{page}");
     }
 
     #[test]

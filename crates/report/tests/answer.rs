@@ -18,8 +18,8 @@ use dyno_archive::plan::{Arrivals, LoadModel};
 use dyno_archive::{Protocol, RunDir};
 use dyno_report::answer::sentences;
 
-/// Three repeats of a fast server and of a slow one in one workload. The slow one is the baseline.
-/// A third server, `absent`, was skipped.
+/// Three repeats of a fast and a slow server in one workload. The slow server is the baseline. A
+/// third server, `absent`, was skipped.
 static HELLO: LazyLock<Report> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     report(&RunDir::open(folder).unwrap().read().unwrap())
@@ -62,7 +62,7 @@ fn first_sentence_compares_best_with_baseline() {
     }
     let none = first_sentence(&[]);
     assert!(
-        none.starts_with("At 16 connections, Fast <1> and Slow have no valid repeats in common."),
+        none.starts_with("At 16 connections, Fast <1> and Slow are not compared: no block"),
         "{none}"
     );
     let cheaper = sentences_after(|r| {
@@ -106,10 +106,11 @@ fn first_sentence_has_interval_corrected_for_all_pairs() {
          (95 % interval), with 0.500 (0.450–0.560) times the CPU per request."
     );
     let skewed = first_sentence(true, true);
-    assert!(skewed.contains("(95 % interval that allows for early stopping)"), "{skewed}");
+    assert!(skewed.contains("(95 % interval that stays valid if the run stops early)"), "{skewed}");
     assert!(
         skewed.ends_with(
-            "The pairs are skewed and the interval assumes symmetry, so it covers less than 95 %."
+            "The ratios of the repeats are skewed, but the interval assumes symmetry, so its \
+             confidence is below 95 %."
         ),
         "{skewed}"
     );
@@ -131,7 +132,7 @@ fn ratio_with_invalid_repeats_is_bound() {
     assert!(at_most.contains("(upper end of the range of 3 repeats, too few"), "{at_most}");
     let unknown = first_sentence(RatioBound::Unknown);
     assert!(
-        unknown.starts_with("At 16 connections, repeats of both Fast <1> and Slow are excluded"),
+        unknown.starts_with("At 16 connections, the ratio of Fast <1> to Slow is unknown, because"),
         "{unknown}"
     );
 }
@@ -177,11 +178,11 @@ fn mean_of_levels_is_not_called_maximum() {
     assert_eq!(
         sentence_with(mixture(1, 1)),
         "Fast <1> served a mean of 878 requests per second (one repeat, so no interval), at 16 \
-         connections. In its only repeat throughput changed within the measured window between \
-         levels of 376 and 1,630 requests per second. The mean was never sustained."
+         connections. In its only repeat, throughput changed within the measured window between \
+         levels of 376 and 1,630 requests per second. The server never sustained the mean."
     );
-    assert!(sentence_with(mixture(4, 5)).contains("In 4 of its 5 repeats throughput changed"));
-    assert!(sentence_with(mixture(5, 5)).contains("In each of its 5 repeats throughput changed"));
+    assert!(sentence_with(mixture(4, 5)).contains("In 4 of its 5 repeats, throughput changed"));
+    assert!(sentence_with(mixture(5, 5)).contains("In each of its 5 repeats, throughput changed"));
 }
 
 /// The levels are named only if they occurred at the step of the ratio.
@@ -210,8 +211,8 @@ fn ratio_of_mean_of_levels_names_levels() {
     };
     let levels = |owner: &str| {
         format!(
-            " In each of {owner} 3 repeats throughput changed within the measured window between \
-             levels of 100 and 300 requests per second. The mean was never sustained."
+            " In each of {owner} 3 repeats, throughput changed within the measured window between \
+             levels of 100 and 300 requests per second. The server never sustained the mean."
         )
     };
     let ratio = first_sentence(&[]);
@@ -380,25 +381,26 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
     let fast = |ratios: &[f64]| h2_comparison("fast", "h2", (10, 10), WIDE, ratios);
     assert_eq!(
         protocols_sentence(&[fast(&[2.0; 3])]),
-        "(medians of 3 repeats): h2 served 2.00 times as many as h1 at 100 in flight (Fast <1>)."
+        "(medians of 3 repeats): h2 served 2.00 times as many as h1 at 100 requests in flight \
+         (Fast <1>)."
     );
     let again = ProtocolComparison { pass: 2, ..fast(&[3.0; 3]) };
     assert_eq!(
         protocols_sentence(&[fast(&[2.0; 3]), again]),
-        "(medians of 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight (Fast \
-         <1>)."
+        "(medians of 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 requests in \
+         flight (Fast <1>)."
     );
     let slow = h2_comparison("slow", "h2", (10, 10), WIDE, &[3.0; 2]);
     assert_eq!(
         protocols_sentence(&[fast(&[2.0; 3]), slow.clone()]),
-        "(medians of 2 to 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight \
-         (2 servers)."
+        "(medians of 2 to 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 requests \
+         in flight (2 servers)."
     );
     let variants = ["slow/a", "slow/b"].map(|id| h2_comparison(id, "h2", (10, 10), WIDE, &[3.0]));
     assert_eq!(
         protocols_sentence(&variants),
-        "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 100 in flight (2 \
-         variants of slow)."
+        "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 100 requests in \
+         flight (2 variants of slow)."
     );
     assert_eq!(protocols_sentence(&[fast(&[])]), "", "without a ratio");
     let throughput_bound = RatioBound::AtLeast;
@@ -411,7 +413,8 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
     assert!(
         control
             .iter()
-            .any(|s| s.contains("h2 served 3.00 times as many as h1 at 100 in flight (Slow)")),
+            .any(|s| s
+                .contains("h2 served 3.00 times as many as h1 at 100 requests in flight (Slow)")),
         "{control:?}"
     );
 }
@@ -421,9 +424,10 @@ fn shapes_are_named_if_level_has_several() {
     let comparison = |shape, base, ratio| h2_comparison("fast", "h2", shape, base, &[ratio]);
     assert_eq!(
         protocols_sentence(&[comparison((10, 10), WIDE, 2.0), comparison((10, 10), DEEP, 3.0)]),
-        "(one repeat, so no interval): h2 served 2.00 times as many as h1 at 100 in flight as 10 × \
-         10 compared with 100 × 1 (Fast <1>); h2 served 3.00 times as many as h1 at 100 in flight \
-         as 10 × 10 compared with 25 × 4 (Fast <1>)."
+        "(one repeat, so no interval): h2 served 2.00 times as many as h1 at 100 requests in \
+         flight, over 10 connections × 10 streams for h2 and over 100 connections for h1 (Fast \
+         <1>); h2 served 3.00 times as many as h1 at 100 requests in flight, over 10 connections × \
+         10 streams for h2 and over 25 connections × 4 pipelined for h1 (Fast <1>)."
     );
     // Sorted by requests in flight, then by the name of the workload.
     let other = h2_comparison("fast", "a-h2", (10, 10), WIDE, &[4.0]);
@@ -433,16 +437,17 @@ fn shapes_are_named_if_level_has_several() {
             comparison((5, 10), (50, 1), 3.0),
             other
         ]),
-        "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 50 in flight (Fast \
-         <1>); a-h2 served 4.00 times as many as h1 at 100 in flight (Fast <1>); h2 served 2.00 \
-         times as many as h1 at 100 in flight (Fast <1>)."
+        "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 50 requests in flight \
+         (Fast <1>); a-h2 served 4.00 times as many as h1 at 100 requests in flight (Fast <1>); h2 \
+         served 2.00 times as many as h1 at 100 requests in flight (Fast <1>)."
     );
     let other_baseline =
         ProtocolComparison { baseline: "h1-too".into(), ..comparison((10, 10), WIDE, 3.0) };
     assert_eq!(
         protocols_sentence(&[comparison((10, 10), WIDE, 2.0), other_baseline]),
-        "(one repeat, so no interval): h2 served 2.00 times as many as h1 at 100 in flight (Fast \
-         <1>); h2 served 3.00 times as many as h1-too at 100 in flight (Fast <1>)."
+        "(one repeat, so no interval): h2 served 2.00 times as many as h1 at 100 requests in \
+         flight (Fast <1>); h2 served 3.00 times as many as h1-too at 100 requests in flight (Fast \
+         <1>)."
     );
 }
 
@@ -492,7 +497,7 @@ fn other_programs_come_first_if_most_steps_are_invalid() {
     assert!(all[1..].iter().all(|sentence| !sentence.contains("not valid")), "{all:?}");
     let some = disturbed(10, 11);
     assert!(
-        some[0].ends_with("11 of 12 steps are not valid (1 of them for other reasons)."),
+        some[0].ends_with("11 of 12 steps are not valid (1 of these steps for other reasons)."),
         "{some:?}"
     );
     assert!(some[1..].iter().any(|sentence| sentence.contains("not valid: ")), "{some:?}");
@@ -673,20 +678,19 @@ fn twin_sentence_counts_compared_steps() {
         }
         let all = steps.len();
         let texts = sentences(&report);
-        (texts.into_iter().find(|text| text.contains(" and its twin: ")).unwrap(), all)
+        let is_twin_sentence = |text: &String| text.contains(" and its twin (the same server): ");
+        (texts.into_iter().find(is_twin_sentence).unwrap(), all)
     };
     let (none, all) = twin_sentence(0);
     assert!(
-        none.ends_with(&format!("not compared at any of {all} steps, for lack of valid repeats.")),
+        none.ends_with(&format!(
+            "not compared at any of {all} steps, because too few repeats are valid."
+        )),
         "{none}"
     );
     let (some, _) = twin_sentence(1);
-    assert!(
-        some.ends_with(&format!(
-            "no difference is shown at 1 of {all} steps, and the others have too few valid repeats."
-        )),
-        "{some}"
-    );
+    let partial = format!("at 1 of {all} steps. The other steps have too few valid repeats.");
+    assert!(some.ends_with(&format!("no difference is shown {partial}")), "{some}");
     let (every, _) = twin_sentence(all);
     assert!(every.ends_with(&format!("no difference is shown at any of {all} steps.")), "{every}");
 }

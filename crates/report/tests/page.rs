@@ -9,8 +9,8 @@ use dyno_analysis::report::report;
 use dyno_archive::RunDir;
 use dyno_report::html;
 
-/// Three repeats at 4 and at 16 connections of a fast server and of a slow one, in one workload.
-/// The slow one is the baseline. A third server, `absent`, was skipped.
+/// Three repeats at 4 and at 16 connections of a fast and a slow server, in one workload. The slow
+/// server is the baseline. A third server, `absent`, was skipped.
 static HELLO: LazyLock<Report> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     report(&RunDir::open(folder).unwrap().read().unwrap())
@@ -237,11 +237,11 @@ fn columns_without_content_are_left_out() {
 #[test]
 fn lifetimes_with_data_have_chart() {
     let with = page(|_| {});
-    assert!(with.contains("data-chart=\"lifetimes\"") && !with.contains("billion such requests"));
+    assert!(with.contains("data-chart=\"lifetimes\"") && !with.contains("requests, whole life"));
     let priced = page(|r| {
         r.run.cost = Some(dyno_archive::plan::Cost { per_vcpu_hour: 0.04, ..Default::default() });
     });
-    assert!(priced.contains("CPU cost of a billion such requests"));
+    assert!(priced.contains("CPU cost of a billion requests, whole life"));
     let without = page(|r| r.subjects.iter_mut().for_each(|s| s.lifetimes = Default::default()));
     assert!(
         !without.contains("data-chart=\"lifetimes\"")

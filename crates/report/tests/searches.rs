@@ -20,7 +20,13 @@ fn sentences_after(change: impl Fn(&mut Report)) -> String {
 fn interrupted_searches_and_checks_are_named() {
     let text = sentences_after(|r| (r.run.searches_missing, r.run.trials_unchecked) = (1, 2));
     assert!(text.contains("1 planned search for a rate was not completed."), "{text}");
-    assert!(text.contains("Contracts were not checked after 2 steps."), "{text}");
+    assert!(
+        text.contains(
+            "2 steps must be repeated (`dyno run --resume`): a back end or the machine failed, or \
+             responses were not checked against the contract afterwards."
+        ),
+        "{text}"
+    );
 }
 
 /// The closed loop of the only subject served 5,070/s.
@@ -61,7 +67,7 @@ fn closed_loop_below_found_rate_is_no_maximum() {
     let above = text(6000.0);
     assert!(above.contains("served 5,070 requests per second"), "{above}");
     assert!(
-        above.contains("The search for the highest rate (rate = \"find\") reached more."),
+        above.contains("The search for the highest rate (rate = \"find\") reached a higher rate."),
         "{above}"
     );
 }

@@ -1,5 +1,5 @@
-//! Parses the requests of a connection and appends the responses to a buffer, without its socket.
-//! Tests can therefore pass bytes in any pieces.
+//! Parses the requests of a connection and appends the responses to a buffer. This module does not
+//! use the socket, so tests can pass bytes in pieces of any length.
 
 use std::hint::black_box;
 
@@ -65,20 +65,22 @@ impl ResponsePart {
     }
 }
 
-/// Response with status 200 to every request, instead of the responses of the contract.
+/// Content of a response with status 200 to every request. It replaces the responses of the
+/// contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// `Content-Type`, one line.
+    /// Value of `Content-Type`, one line.
     pub media: String,
     /// Body, at most [`limits::CONTENT_BYTES`](crate::limits::CONTENT_BYTES).
     pub body: Vec<u8>,
 }
 
-/// Encoded responses, by route.
+/// All responses, encoded before the first request, so that a response costs only a copy.
 pub(crate) struct PreparedResponses {
-    /// HTTP/1.1, by route; then whole or head only; then on a connection that stays open or closes.
+    /// Responses over HTTP/1.1. First index: [`Route`]. Second: [`ResponsePart`]. Third: 1 if the
+    /// connection closes after the response.
     h1: [[[Vec<u8>; 2]; 2]; 3],
-    /// HTTP/2, by route; then whole or head only.
+    /// Responses over HTTP/2. First index: [`Route`]. Second: [`ResponsePart`].
     h2: [[EncodedResponse; 2]; 3],
     /// Rounds of work per response.
     rounds: u32,
@@ -88,14 +90,14 @@ impl PreparedResponses {
     /// Encodes the responses. `content`: response to every request, instead of the responses of the
     /// contract. `work`: rounds of work per response.
     pub(crate) fn new(writes: Writes, content: Option<&Content>, work: u32) -> PreparedResponses {
-        let cut = if writes == Writes::Batch { FrameLayout::Two } else { FrameLayout::Three };
-        let parts = |route: Route| match content {
+        let layout = if writes == Writes::Batch { FrameLayout::Two } else { FrameLayout::Three };
+        let content_of = |route: Route| match content {
             Some(Content { media, body }) => ((200, "OK"), media.as_str(), body.as_slice()),
             None => (route.status(), route.content_type(), route.body()),
         };
         PreparedResponses {
             h1: Route::ALL.map(|route| {
-                let ((status, reason), media, whole) = parts(route);
+                let ((status, reason), media, whole) = content_of(route);
                 [whole, b""].map(|body| {
                     [false, true].map(|close| {
                         encode::response(status, reason, media, whole.len(), close, body)
@@ -103,21 +105,21 @@ impl PreparedResponses {
                 })
             }),
             h2: Route::ALL.map(|route| {
-                let ((status, _), media, whole) = parts(route);
+                let ((status, _), media, whole) = content_of(route);
                 let (status, length) = (status.to_string(), whole.len().to_string());
                 let fields = [
                     (":status", &status[..]),
                     ("content-type", media),
                     ("content-length", &length),
                 ];
-                [whole, b""].map(|body| EncodedResponse::new(&fields, body, cut))
+                [whole, b""].map(|body| EncodedResponse::new(&fields, body, layout))
             }),
             rounds: work,
         }
     }
 
-    /// Spends the CPU time of one response. Each round depends on the one before and takes about a
-    /// nanosecond.
+    /// Uses the CPU time of one response. Each round takes about a nanosecond. It depends on the
+    /// previous round, so the CPU cannot run rounds in parallel.
     fn do_work(&self) {
         let mut x = 1u64;
         for _ in 0..self.rounds {
@@ -126,13 +128,16 @@ impl PreparedResponses {
         }
     }
 
+    /// Does the work of a response, and returns the response over HTTP/1.1.
     fn h1(&self, head: &request::RequestHead<'_>) -> &[u8] {
         self.do_work();
+        let route = Route::from_path(head.target);
         let part = ResponsePart::from_method(head.method);
-        &self.h1[Route::from_path(head.target) as usize][part as usize]
-            [usize::from(!head.persists())]
+        let closes = !head.persists();
+        &self.h1[route as usize][part as usize][usize::from(closes)]
     }
 
+    /// Does the work of a response, and returns the response over HTTP/2.
     fn h2(&self, request: RequestedResponse) -> &EncodedResponse {
         self.do_work();
         &self.h2[request.route as usize][request.part as usize]
@@ -149,14 +154,15 @@ struct RequestedResponse {
 /// Server side of an HTTP/2 connection.
 pub(crate) struct H2Server {
     server: Server,
-    /// Response to the last request, which the next request mostly repeats.
+    /// Response to the last request. It is reused if the next request has the same headers, as most
+    /// requests have.
     last: RequestedResponse,
     /// Requests whose bodies are being received, by stream.
     receiving: Vec<(u32, RequestedResponse)>,
 }
 
 /// Parses bytes of a connection, and appends the responses to `out`. Returns whether the connection
-/// stays open.
+/// stays open after these responses.
 #[inline]
 pub(crate) fn receive(
     protocol: &mut ServerProtocol<H2Server>,
@@ -174,6 +180,7 @@ pub(crate) fn receive(
     }
 }
 
+/// Responds to the requests of an HTTP/1.1 connection, like [`receive`].
 fn receive_h1(
     reader: &mut request::RequestReader,
     mut bytes: &[u8],
@@ -244,12 +251,14 @@ impl H2Server {
         }
     }
 
+    /// Removes a request whose body has ended, or which was reset.
     fn take_request(&mut self, stream: u32) -> Option<RequestedResponse> {
         let index = self.receiving.iter().position(|(s, _)| *s == stream)?;
         Some(self.receiving.swap_remove(index).1)
     }
 }
 
+/// Returns the response that the fields of the last request select.
 fn requested_response(server: &Server) -> RequestedResponse {
     let value =
         |name: &[u8]| server.fields().iter().find(|(n, _)| *n == name).map_or(&b""[..], |(_, v)| v);
@@ -265,8 +274,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the output of a new connection for bytes that arrive in pieces of a length, and
-    /// whether it stays open.
+    /// Returns the output of a new connection for bytes that arrive in pieces of this length, and
+    /// whether the connection stays open.
     fn respond(bytes: &[u8], piece_bytes: usize) -> (Vec<u8>, bool) {
         let responses = PreparedResponses::new(Writes::Batch, None, 0);
         let mut protocol = ServerProtocol::default();
@@ -277,11 +286,12 @@ mod tests {
         (out, stays_open)
     }
 
+    /// Splits output into frames: kind, flags, stream and payload.
     fn frames(mut out: &[u8]) -> Vec<(Kind, u8, u32, &[u8])> {
         let mut frames = Vec::new();
-        while let Some((header, rest)) = out.split_first_chunk() {
+        while let Some((header, remainder)) = out.split_first_chunk() {
             let header = FrameHeader::parse(header);
-            let (payload, after) = rest.split_at(header.length as usize);
+            let (payload, after) = remainder.split_at(header.length as usize);
             frames.push((header.kind, header.flags, header.stream, payload));
             out = after;
         }
@@ -307,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_content_answers_every_path() {
+    fn every_path_gets_custom_content() {
         let content = Content { media: "application/json".into(), body: b"{}".to_vec() };
         let responses = PreparedResponses::new(Writes::Batch, Some(&content), 100);
         for path in ["/plaintext", "/city/v1/get?id=7"] {

@@ -1,9 +1,10 @@
-//! The null responder: a minimal correct server for the hello contract, with one thread over epoll.
-//! Its throughput under dyno is the ceiling of the machine and the generator.
+//! Implements the null responder: a minimal correct server for the hello contract, with one thread
+//! and epoll. Its throughput is the ceiling of the machine and the generator, because a server can
+//! hardly do less work per request.
 //!
-//! One port serves HTTP/1.1 and, on connections that begin with its preface, HTTP/2. `connection`
-//! turns requests into responses, `pieces` splits those into writes, and this module handles the
-//! sockets.
+//! One port serves HTTP/1.1, and HTTP/2 on connections that begin with the HTTP/2 preface.
+//! `connection` turns requests into responses, `pieces` splits responses into writes, and this
+//! module handles the sockets.
 #![forbid(unsafe_code)]
 
 mod connection;
@@ -29,12 +30,12 @@ const LISTENER: u64 = u64::MAX;
 /// How HTTP/2 responses are handed to the kernel. HTTP/1.1 always uses `Batch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writes {
-    /// One write for all responses to the requests of one read. A response consists of HEADERS and
-    /// DATA.
+    /// One write for all responses to the requests of one read. A response has two frames: HEADERS
+    /// and DATA.
     #[default]
     Batch,
-    /// One write per response, which consists of three frames: HEADERS, DATA, and an empty DATA at
-    /// the end.
+    /// One write per response. A response has three frames: HEADERS, DATA, and an empty DATA at the
+    /// end.
     Response,
     /// One write per frame. The frames are the same as with `Response`, so that only the writes
     /// differ.
@@ -50,11 +51,12 @@ impl Writes {
 struct Conn {
     stream: TcpStream,
     protocol: ServerProtocol<H2Server>,
+    /// Responses to the requests of the last read.
     out: Vec<u8>,
 }
 
-/// Reserves a port of 127.0.0.1 without listening on it, until the process ends. The kernel refuses
-/// every connection, and no other process can listen there.
+/// Reserves a port of 127.0.0.1 until the process ends, without listening on the port. The kernel
+/// therefore refuses every connection, and no other process can listen on the port.
 pub fn reserve_port(port: u16) -> io::Result<()> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
@@ -67,12 +69,13 @@ pub fn reserve_port(port: u16) -> io::Result<()> {
 /// instead of the responses of the hello contract. `work`: rounds of a loop per response, about a
 /// nanosecond each.
 ///
-/// The port is in use, `content` is too long, or its type is not one line.
+/// Fails if the port is in use, or if `content` is too long or its type is not one line.
 pub fn serve(port: u16, writes: Writes, content: Option<&Content>, work: u32) -> io::Result<()> {
     content.map_or(Ok(()), check)?;
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port)))?;
     listener.set_nonblocking(true)?;
-    // A second `listen` makes the queue of new connections longer than the standard library does.
+    // The standard library listens with a short queue of new connections. A second `listen` makes
+    // the queue longer.
     rustix::net::listen(&listener, limits::BACKLOG)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
@@ -103,7 +106,7 @@ fn check(content: &Content) -> io::Result<()> {
     let invalid = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     if content.body.len() > limits::CONTENT_BYTES {
         return invalid(format!(
-            "the response has {} bytes, and at most {} are allowed",
+            "the response has {} bytes, but at most {} bytes are allowed",
             content.body.len(),
             limits::CONTENT_BYTES
         ));
@@ -111,7 +114,10 @@ fn check(content: &Content) -> io::Result<()> {
     if content.media.is_empty()
         || content.media.chars().any(|c| c.is_ascii_control() || !c.is_ascii())
     {
-        return invalid(format!("{:?}: must be a Content-Type", content.media));
+        return invalid(format!(
+            "{:?}: must be a Content-Type in ASCII on one line",
+            content.media
+        ));
     }
     Ok(())
 }
@@ -134,15 +140,15 @@ fn accept(
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            // The peer has closed, or no descriptor is left: the other connections must still be
-            // served.
+            // The peer has closed the connection, or no descriptor is left. The responder ignores
+            // this error, because the other connections must still be served.
             Err(_) => return Ok(()),
         };
         stream.set_nonblocking(true)?;
-        // Bytes leave with each write, so only the writes determine the number of segments per
-        // response.
+        // Without Nagle's algorithm, the bytes of each write leave immediately. Only the writes
+        // determine the number of segments per response.
         stream.set_nodelay(true)?;
-        // Slots are indexed by descriptor: its number is unique among open connections.
+        // The index of a slot is the descriptor, whose number is unique among open connections.
         let index = stream.as_raw_fd() as usize;
         if conns.len() <= index {
             conns.resize_with(index + 1, || None);

@@ -1,15 +1,15 @@
-//! All limits of the responder, with what happens when each is reached.
+//! Defines all limits of the responder, and describes what happens at each limit.
 
-/// Maximum number of new connections that wait to be accepted. The clients of further ones retry
-/// their SYN.
+/// Maximum number of new connections that wait to be accepted. Clients of further connections send
+/// their SYN again.
 pub const BACKLOG: i32 = 4096;
 
-/// Size of the read buffer. Further bytes are read in the next turn.
+/// Size of the read buffer. Further bytes are read after the next `epoll_wait`.
 pub const READ_BYTES: usize = 64 * 1024;
 
-/// Maximum number of events taken from one `epoll_wait`. Further events wait for the next turn.
+/// Maximum number of events of one `epoll_wait`. Further events are returned by the next one.
 pub const EVENTS: usize = 1024;
 
-/// Longest body of custom content, because HTTP/2 responses do not wait for flow-control windows. A
-/// longer one is rejected at startup.
+/// Maximum length of the body of custom content. HTTP/2 responses do not wait for flow-control
+/// windows, so they must be short. A longer body is rejected at startup.
 pub const CONTENT_BYTES: usize = 1024;

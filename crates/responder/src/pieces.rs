@@ -1,23 +1,23 @@
-//! Splits HTTP/2 output into pieces that get one write each.
+//! Splits HTTP/2 output into pieces, each of which is sent by one write.
 
 use dyno_wire::h2::frame::{FrameHeader, HEADER_BYTES, Kind, flag};
 
 use crate::Writes;
 
-/// Returns the pieces of `out` that get one write each. `out` consists of complete frames.
+/// Returns the pieces of `out`, each for one write. `out` consists of complete frames.
 pub(crate) fn pieces(out: &[u8], writes: Writes) -> impl Iterator<Item = &[u8]> {
-    let mut rest = out;
+    let mut remainder = out;
     std::iter::from_fn(move || {
-        if rest.is_empty() {
+        if remainder.is_empty() {
             return None;
         }
-        let (piece, after) = rest.split_at(first_piece_bytes(rest, writes));
-        rest = after;
+        let (piece, after) = remainder.split_at(first_piece_bytes(remainder, writes));
+        remainder = after;
         Some(piece)
     })
 }
 
-/// Returns the length of the first piece.
+/// Returns the length of the first piece of `out`, in bytes.
 fn first_piece_bytes(out: &[u8], writes: Writes) -> usize {
     let mut end = 0;
     while let Some(header) = out[end..].first_chunk().map(FrameHeader::parse) {

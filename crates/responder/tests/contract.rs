@@ -25,6 +25,7 @@ mod ports;
 
 const SECOND: u64 = 1_000_000_000;
 
+/// Starts a responder in a thread, and returns its address.
 fn serve(writes: Writes) -> SocketAddr {
     let addr = SocketAddr::from(([127, 0, 0, 1], ports::free_port()));
     let server = std::thread::spawn(move || dyno_responder::serve(addr.port(), writes, None, 0));
@@ -49,7 +50,7 @@ fn fields(method: &str, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
         .to_vec()
 }
 
-/// Sends all requests on one connection, as many at a time as it has room for. Returns the
+/// Sends all requests on one connection, as many at a time as the connection allows. Returns the
 /// responses.
 fn send_requests(
     addr: SocketAddr,
@@ -98,11 +99,12 @@ fn send_requests(
     responses
 }
 
+/// Parses received bytes, and adds their contents to the responses.
 fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, responses: &mut [Response]) {
     while !bytes.is_empty() {
         let (stream, end) = match client.next(&mut bytes, io).unwrap() {
             ClientEvent::Head { stream, status, end } => {
-                let (index, fields) = client.data_and_fields(stream);
+                let (index, fields) = client.value_and_fields(stream);
                 let response = &mut responses[*index];
                 response.status = status;
                 let length = fields.iter().find(|(name, _)| *name == b"content-length");
@@ -111,7 +113,7 @@ fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, responses
                 (stream, end)
             }
             ClientEvent::Body { stream, data, end } => {
-                responses[*client.data(stream).unwrap()].body.extend_from_slice(data);
+                responses[*client.value(stream).unwrap()].body.extend_from_slice(data);
                 (stream, end)
             }
             ClientEvent::Settings | ClientEvent::Window => {
@@ -122,7 +124,7 @@ fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, responses
             other => panic!("{other:?}"),
         };
         if end {
-            responses[*client.data(stream).unwrap()].is_complete = true;
+            responses[*client.value(stream).unwrap()].is_complete = true;
             client.finish(stream, io);
         }
     }
@@ -143,7 +145,7 @@ fn both_protocols_serve_hello_contract() {
             &[get("/plaintext"), get("/json"), get("/x"), head],
         );
         let received: Vec<_> =
-            responses.iter().map(|a| (a.status, a.length.as_deref(), &a.body[..])).collect();
+            responses.iter().map(|r| (r.status, r.length.as_deref(), &r.body[..])).collect();
         assert_eq!(
             received,
             [
@@ -200,7 +202,7 @@ fn request_bodies_larger_than_windows_are_read() {
         ("POST", "/nowhere", vec![b'y'; 200_000]),
     ];
     let responses = send_requests(serve(Writes::Batch), ClientSettings::default(), &requests);
-    let received: Vec<_> = responses.iter().map(|a| (a.status, a.body.len())).collect();
+    let received: Vec<_> = responses.iter().map(|r| (r.status, r.body.len())).collect();
     assert_eq!(received, [(200, 13), (200, 27), (404, 9)]);
 }
 

@@ -19,9 +19,9 @@ use crate::suite::{SuiteBackend, SuiteFile, SuiteSubject};
 
 /// Names of the back ends that a subject uses.
 pub(crate) struct Needs {
-    /// Names in its own file.
+    /// Names in the subject's file.
     from_file: BTreeSet<String>,
-    /// Names in the environment of its entry in the suite.
+    /// Names in the environment of the subject's entry in the suite.
     from_suite: BTreeSet<String>,
 }
 
@@ -37,8 +37,9 @@ pub(crate) struct SuiteBackends {
     entries: Vec<SuiteBackend>,
     /// Definitions, with the additions of the suite.
     pub(crate) definitions: Vec<Definition>,
-    /// Indexed by arm: indexes of its back ends, in the order in which they are started. `Err`: a
-    /// back end that its subject's file names does not exist.
+    /// Indices of the back ends of each arm (a subject under one configuration), in the order in
+    /// which they are started. Indexed by arm. `Err`: a back end that the file of the arm's subject
+    /// names does not exist.
     pub(crate) by_arm: Vec<Result<Vec<usize>, String>>,
 }
 
@@ -50,9 +51,9 @@ enum UnavailableBackend {
     NotFound(String),
 }
 
-/// Finds the back ends that subjects name, and the back ends that those need. A back end of the
-/// suite that no subject names is for all subjects. `other_needs`: the needs of the suite's
-/// subjects that do not take part in this run.
+/// Finds the back ends that subjects name, and the back ends that these back ends need. A back end
+/// of the suite that no subject names is used by all subjects. `other_needs`: the needs of the
+/// suite's subjects that do not take part in this run.
 pub(crate) fn choose(
     suite: &SuiteFile,
     folders: &Folders,
@@ -61,39 +62,41 @@ pub(crate) fn choose(
 ) -> Result<SuiteBackends, FileError> {
     let mut search = Search { suite, folders, found: Vec::new() };
     for needs in other_needs {
-        // Their mistakes are not reported, because these subjects are not started.
-        let _ = search.closure(needs);
+        // Mistakes are ignored here, because these subjects are not started.
+        let _ = search.find_needed(needs);
     }
-    let mut closures: Vec<_> =
-        needs.iter().map(|needs| search.closure(needs)).collect::<Result<_, FileError>>()?;
+    let mut needed_by_arm: Vec<_> =
+        needs.iter().map(|needs| search.find_needed(needs)).collect::<Result<_, FileError>>()?;
     for entry in &suite.backends {
         if search.found.iter().any(|(found, _)| found.name == entry.name) {
             continue;
         }
-        let mut closure = BTreeSet::new();
-        search.visit(&entry.name, &[], &mut closure).map_err(|reason| search.mistake(reason))?;
-        closures
-            .iter_mut()
-            .flatten()
-            .for_each(|arm_closure| arm_closure.extend(closure.iter().cloned()));
+        let mut added = BTreeSet::new();
+        search.visit(&entry.name, &[], &mut added).map_err(|reason| search.mistake(reason))?;
+        for needed in needed_by_arm.iter_mut().flatten() {
+            needed.extend(added.iter().cloned());
+        }
     }
     search.found.retain(|(entry, _)| {
-        closures.iter().flatten().any(|closure| closure.contains(&entry.name))
+        needed_by_arm.iter().flatten().any(|needed| needed.contains(&entry.name))
     });
-    let indexes = |closure: &BTreeSet<String>| {
-        let needed =
-            search.found.iter().enumerate().filter(|(_, (entry, _))| closure.contains(&entry.name));
-        needed.map(|(index, _)| index).collect()
+    let indices = |needed: &BTreeSet<String>| {
+        let found = search.found.iter().enumerate();
+        found
+            .filter(|(_, (entry, _))| needed.contains(&entry.name))
+            .map(|(index, _)| index)
+            .collect()
     };
-    let by_arm = closures
+    let by_arm = needed_by_arm
         .iter()
-        .map(|closure| closure.as_ref().map(indexes).map_err(Clone::clone))
+        .map(|needed| needed.as_ref().map(indices).map_err(Clone::clone))
         .collect();
     let (entries, definitions) = search.found.into_iter().unzip();
     Ok(SuiteBackends { entries, definitions, by_arm })
 }
 
-/// A search for the back ends of subjects. Each back end comes after those that it needs itself.
+/// A search for the back ends of subjects. In `found`, each back end is after the back ends that it
+/// needs.
 struct Search<'a> {
     suite: &'a SuiteFile,
     folders: &'a Folders,
@@ -101,19 +104,23 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds all back ends of a subject. `Ok(Err)`: a back end does not exist, which excludes only
-    /// this subject. `Err`: the suite itself names a missing back end, or a file has a mistake.
-    fn closure(&mut self, needs: &Needs) -> Result<Result<BTreeSet<String>, String>, FileError> {
-        let mut closure = BTreeSet::new();
+    /// Returns the names of all back ends of a subject. `Ok(Err)`: a back end does not exist, which
+    /// excludes only this subject. `Err`: the suite itself names a missing back end, or a file has
+    /// a mistake.
+    fn find_needed(
+        &mut self,
+        needs: &Needs,
+    ) -> Result<Result<BTreeSet<String>, String>, FileError> {
+        let mut needed = BTreeSet::new();
         for name in &needs.from_suite {
-            self.visit(name, &[], &mut closure).map_err(|reason| self.mistake(reason))?;
+            self.visit(name, &[], &mut needed).map_err(|reason| self.mistake(reason))?;
         }
-        let before = self.found.len();
-        match needs.from_file.iter().try_for_each(|name| self.visit(name, &[], &mut closure)) {
-            Ok(()) => Ok(Ok(closure)),
+        let found_before = self.found.len();
+        match needs.from_file.iter().try_for_each(|name| self.visit(name, &[], &mut needed)) {
+            Ok(()) => Ok(Ok(needed)),
             Err(UnavailableBackend::Invalid(error)) => Err(error),
             Err(UnavailableBackend::NotFound(message)) => {
-                self.found.truncate(before);
+                self.found.truncate(found_before);
                 Ok(Err(one_line(&message)))
             }
         }
@@ -126,14 +133,14 @@ impl Search<'_> {
         }
     }
 
-    /// Finds a back end, and the back ends that it needs. `dependents`: the back ends that need it,
-    /// each needed by the preceding one. `closure`: receives the names of all back ends that are
-    /// found.
+    /// Finds a back end, and the back ends that it needs. `dependents`: the chain of back ends that
+    /// leads to this back end. Each back end of the chain needs the next one. `needed`: receives
+    /// the names of all back ends that are found.
     fn visit(
         &mut self,
         name: &str,
         dependents: &[&str],
-        closure: &mut BTreeSet<String>,
+        needed: &mut BTreeSet<String>,
     ) -> Result<(), UnavailableBackend> {
         if dependents.contains(&name) {
             let circle = dependents.join(" needs ");
@@ -142,14 +149,14 @@ impl Search<'_> {
             return Err(UnavailableBackend::Invalid(self.suite_error(&message)));
         }
         let entry_index = self.suite.backends.iter().position(|entry| entry.name == name);
-        let entry = entry_index.map_or_else(
-            || SuiteBackend {
+        let entry = match entry_index {
+            Some(index) => self.suite.backends[index].clone(),
+            None => SuiteBackend {
                 name: name.into(),
                 definition_name: name.into(),
                 ..SuiteBackend::default()
             },
-            |index| self.suite.backends[index].clone(),
-        );
+        };
         let definition = self.find(&entry, entry_index)?;
         let mut needs = definition.needs();
         needs.extend(
@@ -157,15 +164,16 @@ impl Search<'_> {
         );
         let dependents = [dependents, &[name]].concat();
         for need in &needs {
-            self.visit(need, &dependents, closure)?;
+            self.visit(need, &dependents, needed)?;
         }
-        closure.insert(name.into());
+        needed.insert(name.into());
         if !self.found.iter().any(|(found, _)| found.name == name) {
             self.found.push((entry, definition));
         }
         Ok(())
     }
 
+    /// Reads a back end's definition, with the additions of its entry in the suite.
     fn find(
         &self,
         entry: &SuiteBackend,
@@ -221,8 +229,8 @@ impl SuiteBackends {
         self.definitions.iter().map(|definition| &definition.limits)
     }
 
-    /// Returns the back ends as a plan has them: on the subjects' CPUs, unless they have CPUs of
-    /// their own. `allowed`: CPUs that dyno may use.
+    /// Returns the back ends for a plan. A back end without a `cpuset` runs on the subjects' CPUs.
+    /// `allowed`: CPUs that dyno may use.
     pub(crate) fn to_plan(
         &self,
         placement: &Placement,
@@ -258,16 +266,21 @@ pub(crate) fn skip_subjects(
     backends: &[Backend],
 ) {
     let reason = |needed: &Vec<usize>| {
-        let mut needed = needed.iter().map(|index| &backends[*index]);
-        let (backend, message) = needed.find_map(|b| Some((b, b.skipped.as_ref()?)))?;
-        Some(format!("its back end {}: {message}", backend.name))
+        needed.iter().find_map(|index| {
+            let backend = &backends[*index];
+            let message = backend.skipped.as_ref()?;
+            Some(format!("its back end {}: {message}", backend.name))
+        })
     };
-    // If one arm of a subject lacks a back end, its other arms are excluded, too: they would have
-    // no arm to be compared with.
+    // If one arm of a subject lacks a back end, the other arms of the subject are excluded as well,
+    // because they would have no arm to be compared with.
     for (subject, needed) in arm_subjects.iter().zip(by_arm) {
         let skipped = &mut subjects[*subject].skipped;
         if skipped.is_none() {
-            *skipped = needed.as_ref().map_or_else(|not_found| Some(not_found.clone()), reason);
+            *skipped = match needed {
+                Ok(needed) => reason(needed),
+                Err(not_found) => Some(not_found.clone()),
+            };
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a load for as long as a measurement of the server takes, such as a profile or the cost of
+//! Runs a load while another measurement of the server is made, such as a profile or the cost of
 //! probes.
 
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use dyno_observer::kernel_probes::CallCounter;
 use crate::limits::{RESPONSE_CHECK_INTERVAL, RESPONSE_CHECKS};
 use crate::load::{self, LoadSpec, LoadStopReason, ResponseCounts, Watch};
 
-/// Returns whether the measurement is to end: the user interrupted it, or the load is over.
+/// Returns whether the measurement has to end, because the user interrupted it or the load is over.
 pub(crate) type IsEnded<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// Loads a server without a set end. Calls `measure` once the server responds and the load's
-/// warm-up is over. The load ends when `measure` returns.
+/// Loads a server until a measurement is complete. `measure` is called after the load's warm-up,
+/// when the server responds. The load ends when `measure` returns.
 ///
 /// # Errors
-/// The load cannot begin, there are no responses, the server fails, or `measure` fails; as a
-/// sentence.
+/// A sentence: the load cannot begin, there are no responses, the server fails, or `measure` fails.
 pub(crate) fn run_while_loaded<T: Send>(
     spec: &LoadSpec,
     interrupts: &Interrupts,
     measure: impl FnOnce(&ResponseCounts, &IsEnded<'_>) -> Result<T, String> + Send,
 ) -> Result<T, String> {
+    // A load without a duration and without a number of requests ends only when it is stopped.
     let load = dyno_archive::plan::Load { duration_ns: 0, requests: None, ..spec.load.clone() };
     let spec = LoadSpec { load, ..spec.clone() };
     let response_counts = ResponseCounts::new(spec.threads());
@@ -70,7 +70,7 @@ pub(crate) fn count_calls(
     counter.run(&|load| Some(response_counts[load].total()), &mut is_stopped_after)
 }
 
-/// Waits until the server responds. A load without responses has no results.
+/// Waits until the server responds, because a measurement without responses has no results.
 fn wait_for_responses(
     response_counts: &ResponseCounts,
     is_ended: &IsEnded<'_>,
@@ -81,7 +81,7 @@ fn wait_for_responses(
         }
         thread::sleep(RESPONSE_CHECK_INTERVAL);
     }
-    Err("no response within 10 s".into())
+    Err("the server sent no response within 10 s".into())
 }
 
 /// Waits for this length, or until the end of the measurement.

@@ -1,5 +1,6 @@
-//! Runs a calibration: loads of the null responder that measure the generator's own capacity and
-//! lateness on this machine. Reports compare results with these limits of the generator.
+//! Runs a calibration: loads of the null responder (a minimal built-in server) that measure the
+//! generator's capacity and lateness on this machine. Reports compare results with these limits of
+//! the generator.
 
 mod archive;
 
@@ -35,16 +36,21 @@ pub use archive::plan;
 
 const S: u64 = 1_000_000_000;
 
-/// Seed of every measurement. Nothing here is random, but a record names its seed.
+/// Seed of every measurement. No measurement is random, but a record must have a seed.
 const SEED: u64 = 1;
 
 /// Number of requests to a closed port.
 const REFUSED_REQUESTS: u64 = 100;
 
-/// Protocols without a ceiling, and why.
+/// Protocols without a measured ceiling (highest throughput of the generator), each with the
+/// reason.
 pub const NOT_MEASURED: [(&str, &str); 2] = [
-    ("h1 over TLS", "the null responder speaks no TLS"),
-    ("h2", "the null responder speaks no TLS"),
+    ("h1 over TLS", "the null responder (dyno's built-in server) does not support TLS"),
+    (
+        "h2",
+        "`h2` is HTTP/2 over TLS, and the null responder (dyno's built-in server) does not support \
+         TLS",
+    ),
 ];
 
 /// An event of a calibration, for the screen.
@@ -58,10 +64,10 @@ pub enum CalibrationEvent<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
     /// The user interrupted the calibration. `archive_error`: reason why the archive lacks earlier
-    /// measurements; `None`: the archive has them, or no archive was requested.
-    #[error("interrupted: no ceilings were saved")]
+    /// measurements. `None`: the archive has the earlier measurements, or no archive was requested.
+    #[error("calibration: interrupted, so the limits of the load generator were not saved")]
     Interrupted { archive_error: Option<ArchiveError> },
-    #[error("null responder: cannot be started")]
+    #[error("null responder (dyno's built-in server): cannot be started")]
     NotStarted(#[source] io::Error),
     /// Any other failure on this machine.
     #[error("{0}")]
@@ -69,8 +75,8 @@ pub enum CalibrationError {
 }
 
 impl From<String> for CalibrationError {
-    fn from(words: String) -> CalibrationError {
-        CalibrationError::Machine(words)
+    fn from(message: String) -> CalibrationError {
+        CalibrationError::Machine(message)
     }
 }
 
@@ -87,11 +93,13 @@ pub fn placement(allowed: &[u32]) -> Placement {
 #[must_use]
 pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
     let best = best_driver().0;
-    let usable = || {
+    // On a machine without io_uring, epoll is the only driver.
+    let usable_drivers = || {
         DriverKind::ALL
             .into_iter()
             .filter(move |driver| *driver == DriverKind::Epoll || *driver == best)
     };
+    // Protocol, pipeline depth, and streams per connection.
     let shapes = [
         (Protocol::H1, 1, 1),
         (Protocol::H1, 16, 1),
@@ -99,7 +107,7 @@ pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
         (Protocol::H2c, 1, 10),
     ];
     let ceilings =
-        usable().flat_map(|driver| shapes.map(|shape| ceiling(driver, shape, duration_ns)));
+        usable_drivers().flat_map(|driver| shapes.map(|shape| ceiling(driver, shape, duration_ns)));
     let schedules = |shows, driver, spins: &'static [Spin]| {
         let at_rate = move |rate| {
             spins
@@ -116,6 +124,7 @@ pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
     ceilings.chain(pacing).chain(stamps).chain([refusals(best)]).collect()
 }
 
+/// Returns the measurement of the highest throughput with these settings.
 fn ceiling(
     driver: DriverKind,
     (protocol, pipeline, streams): (Protocol, u32, u32),
@@ -123,20 +132,21 @@ fn ceiling(
 ) -> Measurement {
     let step = Step { connections: 64, streams, pipeline, arrivals: Arrivals::Closed, pass: 1 };
     let load = Load { driver, spin: Spin::Never, ..calibration_load(step, duration_ns) };
-    let plain = plaintext();
+    let workload = plaintext();
     let name = if protocol.is_h1() {
-        plain.name.clone()
+        workload.name.clone()
     } else {
-        format!("{} over {protocol}", plain.name)
+        format!("{} over {protocol}", workload.name)
     };
     Measurement {
         shows: MeasurementPurpose::Ceiling,
-        workload: Workload { name, protocol, ..plain },
+        workload: Workload { name, protocol, ..workload },
         load,
         seed: SEED,
     }
 }
 
+/// Returns the measurement of an open loop at a rate, which shows how exactly requests are sent.
 fn scheduled_measurement(
     shows: MeasurementPurpose,
     driver: DriverKind,
@@ -155,6 +165,7 @@ fn scheduled_measurement(
     Measurement { shows, workload: plaintext(), load, seed: SEED }
 }
 
+/// Returns the measurement of requests to a closed port.
 fn refusals(driver: DriverKind) -> Measurement {
     let step =
         Step { connections: 4, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
@@ -168,6 +179,7 @@ fn refusals(driver: DriverKind) -> Measurement {
     Measurement { shows: MeasurementPurpose::Refusals, workload: plaintext(), load, seed: SEED }
 }
 
+/// Returns a load with one step and the settings that all measurements share.
 fn calibration_load(step: Step, duration_ns: u64) -> Load {
     Load {
         warmup_ns: S / 2,
@@ -184,17 +196,17 @@ fn calibration_load(step: Step, duration_ns: u64) -> Load {
 #[derive(Debug)]
 pub struct Calibrated {
     pub measured: Vec<MeasuredLoad>,
-    /// Why the archive lacks measurements; `None`: the archive has all of them, or no archive was
-    /// requested.
+    /// Why the archive lacks measurements. `None`: the archive has all measurements, or no archive
+    /// was requested.
     pub archive_error: Option<ArchiveError>,
 }
 
-/// Starts the null responder, and makes the measurements one after the other. Each is written to
-/// `archive`, whose header has their [`plan`]. An archive that cannot be written does not end the
-/// calibration.
+/// Starts the null responder, and makes the measurements one after the other. Each measurement is
+/// written to `archive`. The header of the archive has the [`plan`] of the measurements. An archive
+/// that cannot be written does not end the calibration.
 ///
 /// # Errors
-/// The null responder does not start, a load cannot begin, or the user interrupted it.
+/// The null responder does not start, a load cannot begin, or the user interrupted the calibration.
 pub fn run(
     placement: &Placement,
     measurements: Vec<Measurement>,
@@ -222,7 +234,8 @@ pub fn run(
         }
         if server.has_ended() {
             return Err(
-                "null responder: ended during the calibration\nhint: run `dyno calibrate` again"
+                "null responder (dyno's built-in server): ended during the calibration\nhint: run \
+                 `dyno calibrate` again"
                     .to_string()
                     .into(),
             );
@@ -238,7 +251,7 @@ pub fn run(
     Ok(Calibrated { measured, archive_error: archive.and_then(CalibrationArchive::end) })
 }
 
-/// Returns the sets of probes whose cost is reported: those enabled by default, and each alone.
+/// Returns the sets of probes whose cost is reported: the default probes, and single probes.
 #[must_use]
 pub fn priced_probes() -> Vec<BTreeSet<Probe>> {
     let alone = [Probe::Syscalls, Probe::States, Probe::EverySyscall, Probe::Modes];
@@ -249,7 +262,7 @@ pub fn priced_probes() -> Vec<BTreeSet<Probe>> {
 /// result has the reason instead.
 ///
 /// # Errors
-/// The null responder does not start, a load cannot begin, or the user interrupted it.
+/// The null responder does not start, a load cannot begin, or the user interrupted the measurement.
 pub fn price(
     placement: &Placement,
     probes: &BTreeSet<Probe>,
@@ -264,7 +277,9 @@ pub fn price(
     let addr = free_port()?;
     let server = start_null(addr, &placement.subject)?;
     let Some(attached_probes) = loaded.attach(probes, server.pid())? else {
-        return Err("none of the probes can be attached to a server".to_string().into());
+        return Err("probes: cannot be attached to the null responder (dyno's built-in server)"
+            .to_string()
+            .into());
     };
     let step =
         Step { connections: 64, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
@@ -308,15 +323,15 @@ fn spec(
     })
 }
 
-/// Checks that a measurement has responses. Only a measurement of refusals needs none.
+/// Checks that a measurement has responses. Only a measurement of refused connections has none.
 fn check_responses(measurement: &Measurement, record: &LoadRecord) -> Result<(), String> {
     let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
     let ok: u64 = measured.map(|interval| interval.outcomes.get(Outcome::Ok)).sum();
     if ok > 0 || measurement.shows == MeasurementPurpose::Refusals {
         return Ok(());
     }
-    Err("no response from a control within its measured window\nhint: use a longer `--duration`, \
-         or a quieter machine"
+    Err("null responder (dyno's built-in server): no correct response in the measured time\nhint: \
+         use a longer `--duration`, or stop other programs"
         .into())
 }
 
@@ -336,7 +351,7 @@ fn start_null(addr: SocketAddr, cpus: &[u32]) -> Result<OwnProcess, CalibrationE
         }
         thread::sleep(CONNECT_PAUSE);
     }
-    Err(format!("null responder: does not listen at {addr}").into())
+    Err(format!("null responder (dyno's built-in server): does not listen at {addr}").into())
 }
 
 #[cfg(test)]

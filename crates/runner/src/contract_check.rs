@@ -1,5 +1,6 @@
-//! Checks a contract against a server. Simple checks use single exchanges. Checks with concurrent
-//! requests or an HTTP/2 upgrade also use the load generator's client.
+//! Runs a check of a contract at a listener. Simple checks use single exchanges. Checks with
+//! concurrent requests or an HTTP/2 upgrade also use the load generator's client, because the
+//! simple client supports neither.
 
 use std::time::Instant;
 
@@ -13,21 +14,27 @@ use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_workload::compile;
 
+use crate::drops::DropWatch;
 use crate::load::{self, StopWhen};
 use crate::load_at;
 
 /// Runs one check at a listener.
 #[must_use]
 pub fn run(check: &Check, client: &ProbeClient, server_load: ServerLoad) -> CheckResult {
-    exchange::run_with(check, client, server_load, |limit| attempt(check, client, limit))
+    // Under load, a check without a response breaks no promise, so its cause is not needed.
+    let drops = (server_load == ServerLoad::Idle).then(DropWatch::begin);
+    let attempt = |limit| attempt(check, client, limit);
+    exchange::run_with(check, client, server_load, attempt, || drops?.cause_text())
 }
 
+/// Tries a check once, with the load generator if single exchanges are not enough.
 fn attempt(check: &Check, client: &ProbeClient, limit: TimeLimit) -> Result<String, Problem> {
     let got = exchange::try_run(check, client, limit)?;
     let protocol = client.listener().protocol;
     // Single exchanges do not upgrade, and are never concurrent.
-    let needs_load = protocol == Protocol::H2cUpgrade || (protocol.is_h2() && check.streams > 1);
-    if !needs_load {
+    let needs_generator =
+        protocol == Protocol::H2cUpgrade || (protocol.is_h2() && check.streams > 1);
+    if !needs_generator {
         return Ok(got);
     }
     match check.requests.len() {
@@ -36,8 +43,8 @@ fn attempt(check: &Check, client: &ProbeClient, limit: TimeLimit) -> Result<Stri
     }
 }
 
-/// Sends the requests of a check. All responses must arrive before `deadline`, which only stops
-/// slow checks: it is not a measurement.
+/// Sends the requests of a check. All responses must arrive before `deadline`. Callers allow twice
+/// [`CHECK`], because connecting and the response may each take that long.
 fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Result<String, Problem> {
     let workload = Workload {
         name: check.name.clone(),
@@ -55,7 +62,7 @@ fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Resul
     let load = Load { requests: Some(check.times.into()), ..base.load.clone() };
     run_load(&load::LoadSpec { step, load, ..base }, deadline)?;
     Ok(match check.times {
-        1 => "as expected".into(),
+        1 => "the expected response".into(),
         n => format!("{n} requests on one connection, each with the expected response"),
     })
 }
@@ -67,19 +74,16 @@ fn send_in_order(check: &Check, listener: &Listener, limit: TimeLimit) -> Result
     for _ in 0..check.times {
         for request in &check.requests {
             limit.check_elapsed(began)?;
-            let deadline = match limit {
+            let limit_began = match limit {
                 TimeLimit::Check => began,
                 TimeLimit::Response => Instant::now(),
-            } + 2 * CHECK;
-            send_requests(
-                &Check { requests: vec![request.clone()], times: 1, ..check.clone() },
-                listener,
-                deadline,
-            )?;
+            };
+            let single = Check { requests: vec![request.clone()], times: 1, ..check.clone() };
+            send_requests(&single, listener, limit_began + 2 * CHECK)?;
         }
     }
     let n = u64::from(check.times) * check.requests.len() as u64;
-    Ok(format!("{n} requests in order, each upgraded and with the expected response"))
+    Ok(format!("{n} requests in order, each with an upgrade to HTTP/2 and the expected response"))
 }
 
 /// Sends the requests of `spec` on one connection. Every response must be as expected, and arrive
@@ -96,7 +100,8 @@ fn run_load(spec: &load::LoadSpec, deadline: Instant) -> Result<(), Problem> {
             kinds.iter().flat_map(|kind| kind.keys()).map(String::as_str).collect();
         let reason =
             if details.is_empty() { String::new() } else { format!(": {}", details.join("; ")) };
-        let message = format!("{n} of {expected} ended as {}{reason}", outcome.name());
+        let message =
+            format!("{n} of {expected} requests ended with the result {}{reason}", outcome.name());
         return Err(match outcome {
             Outcome::AddressExhausted => Problem::NotSent(message),
             _ if is_late(outcome) => Problem::Late(message),
@@ -107,44 +112,47 @@ fn run_load(spec: &load::LoadSpec, deadline: Instant) -> Result<(), Problem> {
         });
     }
     if correct != expected {
-        let words = format!("{correct} of {expected} requests had a response in time");
-        return Err(if correct > 0 { Problem::Slow(words) } else { Problem::Late(words) });
+        let message =
+            format!("only {correct} of {expected} requests got a correct response in time");
+        return Err(if correct > 0 { Problem::Slow(message) } else { Problem::Late(message) });
     }
     if record.connections.opened != 1 {
         let n = record.connections.opened;
         return Err(Problem::Wrong(format!(
-            "{n} connections were needed, because the server closed them"
+            "the server closed connections, so {n} connections were needed instead of 1"
         )));
     }
     check_protocol_use(spec, &record)
 }
 
-/// Returns the worst outcome that is not `Ok`: an incorrect response is worse than a late one.
+/// Returns the worst outcome that is not `Ok`, with its number. A late response is the least bad
+/// outcome.
 fn worst(outcomes: impl Iterator<Item = (Outcome, u64)>) -> Option<(Outcome, u64)> {
     let failures: Vec<(Outcome, u64)> =
         outcomes.filter(|(o, n)| *o != Outcome::Ok && *n > 0).collect();
     failures.iter().find(|(o, _)| !is_late(*o)).or(failures.first()).copied()
 }
 
-/// Returns whether an exchange timed out, or an earlier one on its connection did.
+/// Returns whether an exchange timed out, or an earlier exchange on its connection timed out.
 fn is_late(outcome: Outcome) -> bool {
     outcome.is_timeout() || matches!(outcome, Outcome::ConnectTimeout | Outcome::Cancelled)
 }
 
-/// Checks that the server spoke HTTP/2 where asked to, and took as many requests at a time as the
-/// check needs.
+/// Checks that the server used HTTP/2 where the protocol requires it, and processed as many
+/// requests at a time as the check needs.
 fn check_protocol_use(spec: &load::LoadSpec, record: &LoadRecord) -> Result<(), Problem> {
     let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else {
         return Ok(());
     };
     if http2.fallen_back + http2.upgrades_declined > 0 {
-        return Err(Problem::Wrong("the server continued in HTTP/1.1".into()));
+        return Err(Problem::Wrong("the server used HTTP/1.1 instead of HTTP/2".into()));
     }
     let streams = u64::from(spec.step.streams);
     if http2.max_open_streams < streams && streams > 1 {
         let max_streams = http2.max_open_streams;
         return Err(Problem::Wrong(format!(
-            "only {max_streams} of {streams} requests could be in flight at a time"
+            "only {max_streams} requests were in flight at the same time, but the check needs \
+             {streams}"
         )));
     }
     Ok(())

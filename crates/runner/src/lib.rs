@@ -1,8 +1,8 @@
 //! Runs a suite and records its results: suite → plan → builds → launches → trials.
 //!
-//! [`suite`] reads a suite file, [`plan`] resolves it until nothing is implicit, [`run`] executes
-//! the plan. Every failure of a subject becomes a record; only a failure that makes the run
-//! impossible is an error.
+//! [`suite`] reads a suite file, [`plan`] fills in every default, and [`run`] executes the plan. A
+//! failure of a subject (a server under test) is recorded as a result. Only a failure that makes
+//! the run impossible is an error. docs/terminology.md defines the terms.
 #![forbid(unsafe_code)]
 
 mod backends;

@@ -6,84 +6,102 @@ use std::time::Duration;
 /// Time-out of one request to a subject after a step. A slower subject has failed.
 pub const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Number of source addresses of a loopback load whose connections are closed by dyno. The kernel
-/// keeps the port of each for a minute (TIME_WAIT) and uses it again on loopback after one to two
-/// seconds (`tcp_tw_reuse`, 2 by default). Meanwhile it searches half of its range, 14,000 ports,
-/// for a free one, which takes longer than the other work for a connection. From one address a load
-/// opens at most 14,000 connections per second. With this many addresses the CPU is the limit.
+/// Number of source addresses of a loopback load whose connections are closed by dyno.
+///
+/// After dyno closes a connection, its port is in TIME_WAIT for a minute. On loopback the kernel
+/// may reuse the port after one to two seconds (`tcp_tw_reuse` = 2). Until then the kernel searches
+/// half of the port range (14,000 ports) for a free port for each connection, which takes longer
+/// than the other work for a connection. From one address a load opens at most 14,000 connections
+/// per second. With this many addresses the CPU is the limit.
 pub const LOOPBACK_SOURCES: u8 = 32;
 
 /// Bytes of request bodies that may be in flight at once: the longest body times the requests in
-/// flight. Connections keep the bodies that they send, in up to two and a half times that memory. A
-/// load with more is refused.
+/// flight. Connections store the bodies that they send, in up to two and a half times that memory.
+/// A load that needs more is refused.
 pub const MAX_BODY_BYTES: u64 = 1 << 30;
+
+/// Longest suite file, bytes. A longer one is refused.
+pub const SUITE_BYTES: u64 = 16 << 20;
+
+/// Largest total length, bytes, of three kinds of inputs, each counted separately: the request
+/// bodies of a load, the files that the command line names, and the different files that requests
+/// name. A longer file is refused before it is read, and more bodies are refused before the load.
+pub const MAX_INPUT_BYTES: u64 = 1 << 30;
 
 /// Open files that a load needs in addition to one per connection. With fewer the load is refused
 /// before it begins.
 pub const RESERVED_FILES: u64 = 64;
 
-/// Time from the announcement of a common instant to that instant, nanoseconds. A worker that
-/// learns of an early end too late ends its window a little later than the others.
+/// Time from the decision that a load begins, or ends early, to the instant at which all its
+/// workers begin or end, nanoseconds. A worker that reads the decision after this instant ends its
+/// window a little later than the other workers.
 pub const BEGIN_NOTICE_NS: u64 = 2_000_000;
 
 /// Interval at which a load's control thread checks whether to stop. The thread sleeps for this
 /// long at most, so a check is late by at most this interval.
 pub const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The same interval before the load begins. It is half of [`BEGIN_NOTICE_NS`], so that the control
-/// thread wakes before the load begins.
+/// Interval of the same check before the load begins. The interval is half of [`BEGIN_NOTICE_NS`],
+/// so that the control thread wakes before the load begins.
 pub const BEGIN_CHECK_INTERVAL: Duration = Duration::from_nanos(BEGIN_NOTICE_NS / 2);
 
-/// Intervals of a running load that are recorded separately. With more, neighbours are joined in
-/// pairs, so that a load of any length needs constant memory. Streamed intervals are not joined.
+/// Maximum number of intervals of a load that are recorded separately. With more intervals,
+/// neighbours are joined in pairs, so that a load of any length needs constant memory. Intervals in
+/// a live stream are not joined.
 pub const MAX_INTERVALS: usize = 1024;
 
-/// Samples of the subject that are recorded of a running load. With more samples, every second one
-/// is dropped.
+/// Maximum number of recorded samples of a load. With more samples, every second sample is dropped.
 pub const MAX_SAMPLES: usize = 1024;
 
-/// Default limit of the warm-up of a start, unless the suite sets `warmup_limit`. Reaching it is a
-/// caveat of each step of the start.
+/// Default limit of the warm-up of a start, unless the suite sets `warmup_limit`. Each step of a
+/// start that reaches the limit has a caveat.
 pub const WARMUP_LIMIT_NS: u64 = 60_000_000_000;
 
-/// The shortest `warmup_limit`: within less, steadiness cannot be judged.
+/// The shortest `warmup_limit`. A shorter warm-up is too short to detect a steady state.
 pub const MIN_WARMUP_LIMIT_NS: u64 = 1_000_000_000;
 
 /// Warm-up of each step once its start is steady, because connections and caches are still new.
 pub const STEP_WARMUP_NS: u64 = 200_000_000;
 
-/// Warm-up of each load of a search for a rate. A queue that grows becomes visible within it.
+/// Warm-up of each load of a search for a rate. A queue that grows becomes visible within this
+/// time.
 pub const SEARCH_WARMUP_NS: u64 = 500_000_000;
 
-/// Intervals of each load of a search. They are enough to detect a server that falls behind, and
-/// few, because the archive holds all loads of a search.
+/// Intervals of each load of a search. Three intervals are enough to detect a server that falls
+/// behind. There are few, because the archive has all loads of a search.
 pub const SEARCH_INTERVALS: u64 = 3;
 
 /// Default accuracy of a search: the gap between its final two rates, as a share of the lower.
-/// Starts differ by as much.
+/// Different starts of a server differ by about as much.
 pub const SEARCH_WIDTH: f64 = 0.05;
 
 /// Estimated number of loads of a search, for the time display: about thirty, and longer ones that
 /// confirm the result.
 pub const SEARCH_LOADS: u64 = 45;
 
-/// Bounds of the first slices of a start's warm-up. They are shorter with more workloads; below the
-/// lower bound they would only be noise.
-pub const SLICE_NS: u64 = 125_000_000;
-pub const MIN_SLICE_NS: u64 = 62_500_000;
+/// The longest first slice of a start's warm-up. First slices are shorter with more workloads.
+pub const FIRST_SLICE_MAX_NS: u64 = 125_000_000;
 
-/// Total length of the first slices that are judged, unless the lower bound makes it longer.
-pub const SLICES_NS: u64 = 1_000_000_000;
+/// The shortest first slice of a start's warm-up. Results of shorter slices would only be noise.
+pub const FIRST_SLICE_MIN_NS: u64 = 62_500_000;
 
-/// Minimum number of responses of a usable slice. After a slice with fewer, the slice length
-/// doubles, up to [`LONGEST_SLICE_NS`].
+/// Total length of the first slices that are evaluated. The total is longer if the slices would be
+/// shorter than [`FIRST_SLICE_MIN_NS`].
+pub const FIRST_SLICES_NS: u64 = 1_000_000_000;
+
+/// Minimum number of responses of a usable slice. After a slice with fewer responses, the length of
+/// slices doubles, up to [`SLICE_MAX_NS`].
 pub const MIN_SLICE_RESPONSES: u64 = 20;
-pub const LONGEST_SLICE_NS: u64 = 1_000_000_000;
+
+/// The longest slice of a warm-up.
+pub const SLICE_MAX_NS: u64 = 1_000_000_000;
 
 /// Slices of a workload's first turn. Each further turn is twice as long, up to
-/// [`LONGEST_TURN_NS`], because each turn opens new connections.
+/// [`WARMUP_TURN_MAX_NS`], because each turn opens new connections.
 pub const TURN_SLICES: u64 = 4;
-pub const LONGEST_TURN_NS: u64 = 2_000_000_000;
+
+/// The longest turn of a workload in a warm-up.
+pub const WARMUP_TURN_MAX_NS: u64 = 2_000_000_000;
 
 /// Time at the beginning of each turn that is not evaluated, because its connections are new.
 pub const TURN_SETTLE_NS: u64 = 20_000_000;
@@ -102,8 +120,10 @@ pub const MAX_TRIALS: u64 = 100_000;
 /// because memory is reserved for each in advance.
 pub const MAX_STREAMS: u32 = 1 << 20;
 
-/// Attempts of a calibration to connect to the null responder, and the pause between them.
+/// Attempts of a calibration to connect to the null responder.
 pub const CONNECT_ATTEMPTS: u32 = 200;
+
+/// Pause between two attempts of a calibration to connect to the null responder.
 pub const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Time-out of one run of a readiness command. The next run follows, until the part's deadline.
@@ -113,14 +133,19 @@ pub const READY_COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 pub const OUTPUT_READ_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Number of pairs of slices that measure the cost of probes, one slice with the probes and one
-/// without. Also the length of each slice, and the time before it that is not counted.
-pub const PRICE_PAIRS: usize = 10;
-pub const PRICE_SLICE: Duration = Duration::from_millis(900);
-pub const PRICE_SETTLE: Duration = Duration::from_millis(100);
+/// without.
+pub const PROBE_COST_PAIRS: usize = 10;
 
-/// Number of checks whether a server responds, before a measurement that runs under load begins.
-/// Also the pause between the checks.
+/// Length of a slice that measures the cost of probes.
+pub const PROBE_COST_SLICE: Duration = Duration::from_millis(900);
+
+/// Time before a slice that measures the cost of probes. This time is not measured.
+pub const PROBE_COST_SETTLE: Duration = Duration::from_millis(100);
+
+/// Maximum number of checks whether a server responds. They precede a measurement under load.
 pub const RESPONSE_CHECKS: u32 = 1000;
+
+/// Pause between two checks whether a server responds.
 pub const RESPONSE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Length of the measurement of a server without requests.
@@ -132,23 +157,29 @@ pub const PROFILE_LENGTH: Duration = Duration::from_secs(5);
 /// Pause between two requests to a server's runtime.
 pub const RUNTIME_PAUSE: Duration = Duration::from_millis(250);
 
-/// Time limit of a runtime's response. A slower runtime counts as unresponsive.
+/// Time limit of a runtime's response. A slower runtime is treated as unresponsive.
 pub const RUNTIME_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Maximum number of bytes, and of values, of a runtime's response. A larger response is refused.
+/// Maximum number of bytes of the statistics that a runtime sends. A larger response is refused.
 pub const RUNTIME_BYTES: u64 = 16 * 1024;
+
+/// Maximum number of values of the statistics that a runtime sends. More are refused.
 pub const RUNTIME_VALUES: usize = 64;
 
-/// Intervals per slice of loads that take turns. Comparisons leave out the first interval of each
+/// Intervals per slice of loads that take turns. Comparisons exclude the first interval of each
 /// slice, because it includes the change of turns.
 pub const INTERVALS_PER_SLICE: u64 = 4;
 
-/// Default lengths of turns. The first that fits the load's duration is used. The machine changes
-/// less between short turns (docs/performance/reports-and-turns.md), but a long load has too many
-/// of them. Also the shortest and the longest turn of a suite. A shorter turn is mostly edges, and
-/// the machine changes during a longer one.
+/// Default lengths of turns. The first length that fits the load's duration is used. Short turns
+/// are best, because the speed of the machine changes less between them
+/// (docs/performance/reports-and-turns.md), but a long load has too many short turns.
 pub const TURNS_NS: [u64; 3] = [100_000_000, 200_000_000, 400_000_000];
+
+/// The shortest turn of a suite. In a shorter turn, the start and the end of the load take most of
+/// the time.
 pub const MIN_TURN_NS: u64 = 100_000_000;
+
+/// The longest turn of a suite. The speed of the machine changes during a longer turn.
 pub const MAX_TURN_NS: u64 = 2_000_000_000;
 
 /// Shortest turn with a CPU quota. The quota is refilled every 100 ms, so it is inaccurate in a
@@ -158,7 +189,10 @@ pub const MIN_QUOTA_TURN_NS: u64 = 1_000_000_000;
 /// Time that git has to check out a revision. Large repositories take minutes.
 pub const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Number of trials per permitted re-run after interference, and the re-runs that a short plan
-/// permits. The limit keeps the length of a run close to its estimate on a busy machine.
+/// After interference, a plan may re-run one trial in `TRIALS_PER_RERUN`, but always at least
+/// [`MIN_RERUNS`]. The limit ensures that a run on a busy machine is not much longer than its
+/// estimate.
 pub const TRIALS_PER_RERUN: usize = 10;
+
+/// Re-runs after interference that each plan may have.
 pub const MIN_RERUNS: u32 = 2;

@@ -22,8 +22,8 @@ use crate::{limits, load};
 /// Returns the load of a trial, sent to a listener.
 ///
 /// # Errors
-/// A file that a request names cannot be read, or a request cannot be sent as it is written; as a
-/// sentence.
+/// A sentence: a file that a request names cannot be read, or a request cannot be sent as it is
+/// written.
 pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::LoadSpec, String> {
     trial_with(listener, plan, trial, &|point| point)
 }
@@ -59,8 +59,8 @@ pub(crate) struct LoadPoint<'a> {
 }
 
 impl LoadPoint<'_> {
-    /// Returns the load under an arm's conditions, sent to a listener. `has_own_cpus`: the
-    /// generator has CPUs of its own; `read`: the files that its requests name.
+    /// Returns the load under an arm's conditions, sent to a listener. `has_own_cpus`: whether the
+    /// generator has separate CPUs. `read`: reads a file that a request names.
     pub(crate) fn load_spec(
         self,
         listener: &Listener,

@@ -24,16 +24,20 @@ const MIN_SHARE: f64 = 0.02;
 #[derive(Debug)]
 pub(crate) struct MachineWatch {
     cpus: Vec<u32>,
-    bound: bool,
+    /// Whether the workers are bound to these CPUs.
+    is_bound: bool,
     quota: Option<Quota>,
-    /// Other processes before the load: listing them takes milliseconds, which would count in the
-    /// window.
-    processes_before: (u64, ProcessList),
-    /// Throttling of all CPUs, before the load: a throttled server disturbs a measurement as much
-    /// as a throttled generator.
+    /// Time at which the other processes were listed.
+    listed_ns: u64,
+    /// Other processes before the load. They are listed before the window, because listing takes
+    /// milliseconds.
+    processes_before: ProcessList,
+    /// Throttling of all CPUs before the load. All CPUs are read, because a throttled server
+    /// disturbs a measurement as much as a throttled generator.
     throttling: host::ThermalThrottling,
-    /// Counts of dropped packets, before the load: connections are opened before the window.
-    path: DropWatch,
+    /// Counts of dropped packets before the load. They are read before the window, because
+    /// connections are opened before the window.
+    drops: DropWatch,
     opening: Option<Reading>,
     closing: Option<Reading>,
 }
@@ -48,17 +52,19 @@ struct Reading {
 }
 
 impl MachineWatch {
-    /// Takes the readings before a load. `bound`: the CPUs that the workers are bound to. Empty:
-    /// the workers run on any CPU of this process.
-    pub(crate) fn new(bound: &[u32]) -> MachineWatch {
+    /// Takes the readings before a load. `worker_cpus`: the CPUs that the workers are bound to.
+    /// Empty: the workers run on any CPU of this process.
+    pub(crate) fn new(worker_cpus: &[u32]) -> MachineWatch {
         MachineWatch {
-            cpus: if bound.is_empty() { allowed_cpus() } else { bound.to_vec() },
-            bound: !bound.is_empty(),
+            cpus: if worker_cpus.is_empty() { allowed_cpus() } else { worker_cpus.to_vec() },
+            is_bound: !worker_cpus.is_empty(),
             quota: Layout::read().own_quota(),
-            // Read with the list of processes: their shares are of the time between the two lists.
-            processes_before: (monotonic_ns(), proc::process_list()),
+            // The clock is read together with the list of processes, because a process's share of a
+            // CPU is computed over the time between two lists.
+            listed_ns: monotonic_ns(),
+            processes_before: proc::process_list(),
             throttling: throttling(),
-            path: DropWatch::begin(),
+            drops: DropWatch::begin(),
             opening: None,
             closing: None,
         }
@@ -76,7 +82,8 @@ impl MachineWatch {
 
     fn read(&self) -> Reading {
         Reading {
-            // Read with the counters: shares are over the time between two readings.
+            // The clock is read together with the counters, because shares are computed over the
+            // time between two readings.
             at_ns: monotonic_ns(),
             cpus: host::each_cpu(),
             own_ns: proc::own_cpu_ns(),
@@ -85,8 +92,8 @@ impl MachineWatch {
         }
     }
 
-    /// Returns the use between the two readings. For a load without a set end this takes the second
-    /// reading.
+    /// Returns the use between the two readings. For a load without a set end, this call takes the
+    /// second reading. `None`: the window never opened.
     pub(crate) fn finish(self) -> Option<MachineUse> {
         let last = self.closing.clone().unwrap_or_else(|| self.read());
         let first = self.opening?;
@@ -95,10 +102,11 @@ impl MachineWatch {
             Some(cpu.growth_since(earlier))
         });
         let (cpus, remaining_cpus) = cpus.partition(|cpu: &CpuUse| self.cpus.contains(&cpu.cpu));
-        // Read after the load, as the first list was before it.
-        let elapsed_ns = monotonic_ns() - self.processes_before.0;
+        // The second list of processes is read after the load, as the first list was read before
+        // it.
+        let elapsed_ns = monotonic_ns() - self.listed_ns;
         let capacity_ns = elapsed_ns.saturating_mul(host::each_cpu().len() as u64);
-        let (before, after) = (&self.processes_before.1, proc::process_list());
+        let (before, after) = (&self.processes_before, proc::process_list());
         let all_uses =
             other_uses(&before.programs, &after.programs, &proc::own_tree(), capacity_ns);
         let local_uses = all_uses.iter().filter(|(cpu, _)| self.cpus.contains(cpu));
@@ -106,7 +114,7 @@ impl MachineWatch {
             length_ns: last.at_ns - first.at_ns,
             cpus,
             remaining_cpus,
-            bound: self.bound,
+            bound: self.is_bound,
             own_ns: last.own_ns - first.own_ns,
             quota: last.quota.zip(first.quota).map(|(last, first)| growth_since(last, first)),
             others: largest_uses(local_uses, elapsed_ns, MAX_PROCESSES),
@@ -114,7 +122,7 @@ impl MachineWatch {
             everywhere_ns: Some(elapsed_ns),
             kernel_threads_ns: proc::kernel_time_between(before, &after),
             heat: host::max_throttling(&self.throttling, &throttling()),
-            path: Some(self.path.growth()),
+            path: Some(self.drops.growth()),
             suspended_ns: Some(last.suspended_ns.saturating_sub(first.suspended_ns)),
         })
     }
@@ -134,8 +142,9 @@ fn growth_since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
     }
 }
 
-/// Returns the CPU time that processes used between two lists, the most first, each with the CPU on
-/// which it ran last. `capacity_ns`: capacity of the CPUs between the two.
+/// Returns the CPU time that processes used between two lists, each with the CPU on which the
+/// process ran last. The process with the most CPU time is first. `capacity_ns`: CPU time of all
+/// CPUs between the two lists.
 fn other_uses(
     before: &[ProcessSnapshot],
     after: &[ProcessSnapshot],

@@ -1,4 +1,5 @@
-//! Selects the probes of a run: `[observe]` of a suite, and `--observe`.
+//! Selects the probes of a run, from `[observe]` of a suite and `--observe`. A probe is an optional
+//! observation of a server.
 
 use std::collections::BTreeSet;
 
@@ -23,11 +24,12 @@ pub(crate) struct RawObserve {
     modes: Option<bool>,
     profile: Option<bool>,
     runtime: Option<bool>,
-    /// Whether the first block also measures the cost of the probes.
+    /// Whether the first block (pass over all arms) also measures the cost of the probes.
     pub(crate) price: bool,
 }
 
 impl RawObserve {
+    /// Returns the probes that are on. The default applies to probes that the suite does not set.
     pub(crate) fn probes(&self) -> BTreeSet<Probe> {
         let setting = |probe| match probe {
             Probe::KernelStamps => self.kernel_stamps,
@@ -45,10 +47,10 @@ impl RawObserve {
     }
 }
 
-/// Override of a suite's probes by the command line: other probes, or probes to leave out.
+/// Override of a suite's probes by the command line: other probes, or probes to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeChoice {
-    /// Probes that replace the suite's. `None`: the suite's are used.
+    /// Probes that replace the probes of the suite. `None`: the suite's probes are used.
     replacement: Option<BTreeSet<Probe>>,
     removed: BTreeSet<Probe>,
 }
@@ -57,15 +59,15 @@ const DEFAULT: &str = "default";
 const NONE: &str = "none";
 const WITHOUT: &str = "no-";
 
-/// Returns the help of `--observe`: every probe, and the default ones.
+/// Returns the help of `--observe`: every probe, and the default probes.
 #[must_use]
 pub fn help() -> String {
     let names = |probes: &mut dyn Iterator<Item = Probe>| {
         probes.map(Probe::name).collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Probes, separated by commas: {}; `{DEFAULT}`: {}; `{NONE}`; {WITHOUT}NAME: all but NAME \
-         [default: the suite's]",
+        "Probes, separated by commas: {}. `{DEFAULT}` means {}, `{NONE}` means no probe, and \
+         {WITHOUT}NAME removes a probe [default: the probes of the suite]",
         names(&mut Probe::ALL.into_iter()),
         names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()))
     )
@@ -76,11 +78,12 @@ impl ProbeChoice {
     /// removes a probe.
     ///
     /// # Errors
-    /// An unknown word.
+    /// A word is not known.
     pub fn parse(text: &str) -> Result<ProbeChoice, String> {
         let mut choice = ProbeChoice { replacement: None, removed: BTreeSet::new() };
         for word in text.split(',').map(str::trim) {
             match word {
+                // `default` and `none` begin a new set, so they also replace the suite's probes.
                 DEFAULT => choice.replacement.get_or_insert_default().extend(default_probes()),
                 NONE => drop(choice.replacement.get_or_insert_default()),
                 _ => match word.strip_prefix(WITHOUT) {
@@ -94,23 +97,23 @@ impl ProbeChoice {
         Ok(choice)
     }
 
-    /// Returns the probes to use with a suite that has these.
+    /// Returns the probes to use. `suite`: the probes of the suite.
     #[must_use]
     pub fn choose(&self, suite: &BTreeSet<Probe>) -> BTreeSet<Probe> {
         self.replacement.as_ref().unwrap_or(suite).difference(&self.removed).copied().collect()
     }
 }
 
-/// Returns the probe of this name. `word`: the word as written.
+/// Returns the probe of this name. `word`: the word as the user wrote it, for the error.
 fn probe(name: &str, word: &str) -> Result<Probe, String> {
     let probe = Probe::ALL.into_iter().find(|probe| probe.name() == name);
     probe.ok_or_else(|| {
         let names = Probe::ALL.iter().map(|probe| probe.name()).chain([DEFAULT, NONE]);
         match nearest(name, names) {
-            Some(near) => format!("unknown probe {word:?}\nhint: did you mean {near:?}?"),
+            Some(near) => format!("probe {word:?}: unknown\nhint: did you mean {near:?}?"),
             None => format!(
-                "unknown probe {word:?}\nhint: use {}, {DEFAULT} or {NONE}, or {WITHOUT}NAME to \
-                 leave one out",
+                "probe {word:?}: unknown\nhint: use {}, {DEFAULT} or {NONE}, or {WITHOUT}NAME to \
+                 remove a probe",
                 Probe::ALL.map(Probe::name).join(", ")
             ),
         }
@@ -144,7 +147,7 @@ mod tests {
         for probe in Probe::ALL {
             assert!(help.contains(probe.name()), "{}: {help}", probe.name());
         }
-        assert!(help.contains("`default`: syscalls, states, runtime;"), "{help}");
+        assert!(help.contains("`default` means syscalls, states, runtime,"), "{help}");
     }
 
     #[test]
@@ -165,12 +168,15 @@ mod tests {
     #[test]
     fn parse_unknown_probe_suggests_nearest_name() {
         let parse_error = |text| ProbeChoice::parse(text).unwrap_err();
-        assert_eq!(parse_error("stats"), "unknown probe \"stats\"\nhint: did you mean \"states\"?");
+        assert_eq!(
+            parse_error("stats"),
+            "probe \"stats\": unknown\nhint: did you mean \"states\"?"
+        );
         assert_eq!(
             parse_error("no-stats"),
-            "unknown probe \"no-stats\"\nhint: did you mean \"states\"?"
+            "probe \"no-stats\": unknown\nhint: did you mean \"states\"?"
         );
-        assert!(parse_error("zzz").ends_with("or no-NAME to leave one out"));
+        assert!(parse_error("zzz").ends_with("or no-NAME to remove a probe"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Determines the order in which each block starts its arms. The orders are balanced, so that a
-//! drift of the machine favours none of the arms.
+//! Determines the order in which each block (one pass over all arms) starts its arms. The orders
+//! are balanced, so that a drift of the machine favours none of the arms (the compared
+//! configurations).
 
 use dyno_archive::plan::{Launch, Order};
 use dyno_engine::rng::Rng;
@@ -7,8 +8,8 @@ use dyno_engine::rng::Rng;
 /// Returns the launches: each block starts every arm once.
 ///
 /// Random orders come in pairs: an order drawn from the seed, and its mirror image in the next
-/// block. After any number of blocks `n`, each pair of arms has thus stood in either order at least
-/// `⌊n/2⌋` times.
+/// block. After any number of blocks `n`, each pair of arms has thus been in each of its two orders
+/// at least `⌊n/2⌋` times.
 pub(crate) fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64) -> Vec<Launch> {
     let mut orders = BalancedOrders::new(arms, seed);
     let block_launches = |block: u32| {
@@ -24,9 +25,9 @@ pub(crate) fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64)
 /// An endless supply of orders.
 ///
 /// The orders of a set are the rows of a Williams design (Williams, "Experimental designs balanced
-/// for the estimation of residual effects of treatments", 1949), whose arms are drawn for each set.
-/// Over a whole set each arm directly follows each other arm equally often: the after-effects of a
-/// server are spread over all of them.
+/// for the estimation of residual effects of treatments", 1949), whose arms are permuted at random
+/// for each set. Over a whole set each arm directly follows each other arm equally often, so the
+/// after-effects of a server affect all other arms equally.
 struct BalancedOrders {
     arms: usize,
     rng: Rng,
@@ -41,6 +42,7 @@ impl BalancedOrders {
         BalancedOrders { arms, rng: Rng::new(seed), rows: Vec::new(), mirror: None }
     }
 
+    /// Returns the order of the next block.
     fn next_order(&mut self) -> Vec<usize> {
         if let Some(mirror) = self.mirror.take() {
             return mirror;

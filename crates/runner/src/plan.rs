@@ -1,5 +1,5 @@
-//! Resolves a suite to a plan in which nothing is implicit, so that an archived plan describes its
-//! run completely.
+//! Resolves a suite to a plan with a value for every setting, so that an archived plan describes
+//! its run completely.
 
 mod duration;
 mod fixed_ports;
@@ -38,10 +38,10 @@ pub use duration::expected_ns;
 pub struct Overrides {
     pub seed: Option<u64>,
     pub repeats: Option<u32>,
-    /// Names of the subjects to run. Empty: all of the suite's.
+    /// Names of the subjects to run. Empty: all subjects of the suite.
     pub only: Vec<String>,
     pub driver: Option<DriverKind>,
-    /// Probes in place of the suite's.
+    /// Probes to use instead of the suite's probes.
     pub observe: Option<ProbeChoice>,
 }
 
@@ -51,7 +51,8 @@ pub struct Planned {
     pub plan: Plan,
     /// One definition per subject, in the plan's order.
     pub definitions: Vec<Definition>,
-    /// One definition per arm, in the plan's order: its subject's with the arm's environment added.
+    /// One definition per arm (a subject under one configuration), in the plan's order: the
+    /// definition of the subject, with the environment of the arm added.
     pub arms: Vec<Definition>,
     /// One definition per back end, in the plan's order.
     pub backends: Vec<Definition>,
@@ -92,7 +93,7 @@ impl Planned {
         Ok(Planned { plan, definitions, arms, backends, snapshots })
     }
 
-    /// Returns an archived plan with the present definitions, for resuming its run.
+    /// Returns an archived plan with the present definitions, to resume the run of the plan.
     ///
     /// # Errors
     /// A definition is missing or cannot be read, or the suite has changed.
@@ -147,7 +148,7 @@ fn check_bodies(plan: &Plan) -> Result<(), String> {
 }
 
 /// Resolves a suite, without building or starting servers. `unmet_need` is called for every subject
-/// that serves a workload, and for the back ends that these need.
+/// that serves a workload, and for the back ends of these subjects.
 pub fn resolve(
     suite: SuiteFile,
     folders: &Folders,
@@ -217,8 +218,8 @@ pub fn resolve(
     Planned::new(plan, definitions, suite_backends.definitions).map_err(file_error)
 }
 
-/// Returns the needs of each arm. `arms`: their entries in the suite, and the indexes of their
-/// subjects.
+/// Returns the back ends that each arm needs. `arms`: the entries of the arms in the suite, and the
+/// indices of their subjects.
 fn arm_needs(arms: (&[SuiteSubject], &[usize]), definitions: &[Definition]) -> Vec<Needs> {
     let (entries, arm_subjects) = arms;
     let needs = |(entry, subject): (&SuiteSubject, &usize)| {
@@ -232,10 +233,10 @@ fn probes_and_driver(
     suite: &SuiteFile,
     overrides: &Overrides,
 ) -> Result<(BTreeSet<Probe>, DriverKind), Mistake> {
-    let observe = overrides
-        .observe
-        .as_ref()
-        .map_or_else(|| suite.observe.clone(), |o| o.choose(&suite.observe));
+    let observe = match &overrides.observe {
+        Some(choice) => choice.choose(&suite.observe),
+        None => suite.observe.clone(),
+    };
     let driver = driver(overrides.driver.or(suite.load.driver), &observe)?;
     Ok((observe, driver))
 }
@@ -250,10 +251,11 @@ fn driver(requested: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<Dr
     }
 }
 
+/// Error for a driver that does not support the probe `kernel_stamps`.
 pub(crate) const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's timestamps\nhint: \
-                                    use \"epoll\", or leave out the probe `kernel_stamps`";
+                                    use \"epoll\", or remove the probe `kernel_stamps`";
 
-/// The subjects of a suite that are to be run, with their definitions.
+/// The subjects of a suite that take part in the run, with their definitions.
 struct ChosenSubjects {
     /// One per arm.
     entries: Vec<SuiteSubject>,
@@ -261,9 +263,11 @@ struct ChosenSubjects {
     definitions: Vec<Definition>,
     /// Index of each arm's subject.
     arm_subjects: Vec<usize>,
-    /// Indexed by subject, then by workload. `Err`: why the subject does not serve the workload.
+    /// Whether a subject serves a workload, indexed by subject, then by workload. `Err`: the reason
+    /// why not.
     served: Vec<Vec<Result<(), String>>>,
-    /// Needs of the suite's other subjects, as far as they can be read.
+    /// Needs of the suite's subjects that do not take part, as far as their definitions can be
+    /// read.
     other_needs: Vec<Needs>,
 }
 
@@ -276,17 +280,17 @@ fn choose(
     let path = Path::new(&suite.suite.path);
     let document = profile::suite_document(&suite.suite)?;
     let mut entries = suite.subjects.clone();
-    let mut left_out = Vec::new();
+    let mut excluded = Vec::new();
     if !overrides.only.is_empty() {
         check_only(&overrides.only, &entries)
             .map_err(|message| FileError::without_position(path, message))?;
-        (entries, left_out) = entries.into_iter().partition(|entry| {
+        (entries, excluded) = entries.into_iter().partition(|entry| {
             subject_names(entry).iter().any(|name| overrides.only.contains(name))
         });
     }
-    let find = |entry: &SuiteSubject| {
+    let read_definition = |entry: &SuiteSubject| {
         let at = |key, message| document.locate(subject_mistake(entry, key, message));
-        find(entry, folders, &at)
+        read_definition(entry, folders, &at)
     };
     let (mut servers, mut arm_subjects, mut definitions) = (Vec::new(), Vec::new(), Vec::new());
     for entry in &entries {
@@ -294,16 +298,18 @@ fn choose(
         arm_subjects.push(index.unwrap_or(servers.len()));
         if index.is_none() {
             servers.push(entry.server());
-            definitions.push(find(entry)?);
+            definitions.push(read_definition(entry)?);
         }
     }
     let served = definitions
         .iter()
-        .map(|d| suite.workloads.iter().map(|w| check_serves(d, w)).collect())
+        .map(|definition| {
+            suite.workloads.iter().map(|workload| check_serves(definition, workload)).collect()
+        })
         .collect();
-    let other_needs = left_out
+    let other_needs = excluded
         .iter()
-        .filter_map(|entry| Some(Needs::from_definition(&find(entry).ok()?, entry)))
+        .filter_map(|entry| Some(Needs::from_definition(&read_definition(entry).ok()?, entry)))
         .collect();
     Ok(ChosenSubjects { entries, definitions, arm_subjects, served, other_needs })
 }
@@ -364,8 +370,8 @@ fn check_arms(
     for (i, entry) in entries.iter().enumerate() {
         if entries[..i].iter().any(|other| other.id() == entry.id()) {
             let message = format!(
-                "subject {:?}: listed twice\nhint: list it once, or give one a `variant` or a \
-                 `name`",
+                "subject {:?}: listed twice\nhint: remove one entry, or give one of them a \
+                 `variant` or a `name`",
                 entry.id()
             );
             return Err(mistake("subjects", message).with_child(entry.index).with_child("use"));
@@ -373,15 +379,19 @@ fn check_arms(
     }
     match suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
         Some(baseline) if !entries.iter().any(|entry| entry.id() == *baseline) => {
-            let message = format!("baseline {baseline:?}: not one of the subjects");
+            let ids: Vec<String> = entries.iter().map(SuiteSubject::id).collect();
+            let message = format!(
+                "baseline {baseline:?}: not one of the suite's subjects\nhint: use one of {}",
+                ids.join(", ")
+            );
             Err(mistake("baseline", message).with_parent("report"))
         }
         _ => Ok(()),
     }
 }
 
-/// Checks that dyno may use the CPUs that the suite names. Otherwise results would be divided by
-/// too many CPUs.
+/// Checks that dyno may use the CPUs that the suite names. Otherwise costs per CPU would be
+/// computed with too many CPUs.
 fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
     if let Some(cpuset) = &suite.limits.cpuset {
         check_cpuset(cpuset, allowed).map_err(|m| m.with_parent("limits"))?;
@@ -394,20 +404,23 @@ fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// Checks that CPUs are among the allowed ones.
+/// Checks that dyno may use these CPUs.
 pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
     let missing: Vec<u32> = cpuset.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
     if missing.is_empty() {
         return Ok(());
     }
+    let (noun, verb) = if missing.len() == 1 { ("CPU", "is") } else { ("CPUs", "are") };
     let message = format!(
-        "`cpuset`: CPU {} is not available to dyno\nhint: use some of CPU {}, or leave the key out",
+        "`cpuset`: {noun} {} {verb} not available to dyno\nhint: use CPUs from the list {}, or \
+         remove `cpuset`",
         cpu_list_text(&missing),
         cpu_list_text(allowed)
     );
     Err(mistake("cpuset", message))
 }
 
+/// Checks that all names of `--only` are in the suite.
 fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
     let mut names: Vec<String> = entries.iter().flat_map(subject_names).collect();
     let mut listed = BTreeSet::new();
@@ -438,7 +451,7 @@ fn subject_mistake(entry: &SuiteSubject, key: &'static str, message: String) -> 
 
 /// Reads the definition of a subject. `at` makes an error that points at a key of the subject's
 /// entry in the suite.
-fn find(
+fn read_definition(
     entry: &SuiteSubject,
     folders: &Folders,
     at: &dyn Fn(&'static str, String) -> FileError,
@@ -462,12 +475,16 @@ fn plan_subjects(
     unmet_need: &UnmetNeed<'_>,
 ) -> Vec<Subject> {
     let subject = |subject: usize| {
-        let arm = arm_subjects.iter().position(|other| *other == subject).expect("it has an arm");
+        let arm = arm_subjects
+            .iter()
+            .position(|other| *other == subject)
+            .expect("a subject should have an arm");
         plan_subject(&entries[arm], &definitions[subject], &served[subject], unmet_need)
     };
     (0..definitions.len()).map(subject).collect()
 }
 
+/// Returns a subject for the plan, with the reason if it does not take part.
 fn plan_subject(
     entry: &SuiteSubject,
     definition: &Definition,
@@ -491,8 +508,8 @@ fn plan_subject(
     }
 }
 
-/// Checks that a subject supports a workload's protocol. `Err`: the reason, as the second half of a
-/// sentence about the subject.
+/// Checks that a subject supports a workload's protocol. `Err`: the reason, as a clause in which
+/// "it" is the subject.
 fn check_serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
     let protocol = workload.protocol;
     if definition.protocols.contains(&protocol) {
@@ -502,12 +519,15 @@ fn check_serves(definition: &Definition, workload: &Workload) -> Result<(), Stri
 }
 
 /// Returns why a subject serves no workload and is not started. `None`: the subject serves at least
-/// one.
+/// one workload.
 fn no_workload_reason(served: &[Result<(), String>]) -> Option<String> {
-    let reasons: Vec<&String> = served.iter().map(|s| s.as_ref().err()).collect::<Option<_>>()?;
+    if served.iter().any(Result::is_ok) {
+        return None;
+    }
+    let reasons: Vec<&String> = served.iter().filter_map(|s| s.as_ref().err()).collect();
     let first = reasons.first()?;
     let suffix = if reasons.iter().any(|reason| reason != first) {
-        ", and none of the protocols of the other workloads"
+        ", and the other workloads use other protocols that it does not speak"
     } else {
         ""
     };
@@ -544,7 +564,8 @@ fn check_size(
             .sum()
     };
     let trials: usize = served.iter().map(count_steps).sum();
-    // The starts of a subject that serves no workload count as well.
+    // A subject that serves no workload has no trials. The starts of each subject are counted
+    // instead if they are more than the trials.
     let per_block = trials.max(served.len()) as u64;
     let total = per_block.saturating_mul(u64::from(repeats));
     if total <= MAX_TRIALS {
@@ -565,8 +586,9 @@ fn max_reruns(trials: usize) -> u32 {
     u32::try_from(trials / TRIALS_PER_RERUN).unwrap_or(u32::MAX).max(MIN_RERUNS)
 }
 
-/// Returns the launches in the suite's order. Arms of a duet run at the same time, so they are
-/// adjacent. They come last in one block and first in the next, because orders are mirrored.
+/// Returns the launches in the suite's order. Arms of a duet run at the same time, so their
+/// launches are adjacent. They are first in every second block (pass over all arms) and last in the
+/// other blocks, because the order of each second block is the reverse of the order before.
 fn plan_launches(
     arms: usize,
     duet: &BTreeSet<usize>,
@@ -575,13 +597,16 @@ fn plan_launches(
 ) -> Vec<Launch> {
     let mut launches = order_launches(arms, repeats, order, seed);
     let is_duet = |launch: &Launch| launch.arms.iter().all(|arm| duet.contains(arm));
-    launches
-        .sort_by_key(|launch| (launch.block, is_duet(launch) == launch.block.is_multiple_of(2)));
+    launches.sort_by_key(|launch| {
+        let are_duets_last = launch.block.is_multiple_of(2);
+        let is_in_second_part = is_duet(launch) == are_duets_last;
+        (launch.block, is_in_second_part)
+    });
     launches
 }
 
-/// Lists the trials of each launch in a separate random order: a server that becomes faster or
-/// slower with age does so at another workload and step each time.
+/// Lists the trials of each launch in a separate random order. If a server becomes faster or slower
+/// with age, this change then does not always affect the same workload and step.
 fn list_trials(
     launches: &[Launch],
     arms: &[Arm],
@@ -590,30 +615,26 @@ fn list_trials(
     order: Order,
     seed: u64,
 ) -> Vec<Trial> {
-    // Not the random numbers that order the subjects: that order must not change when a suite gets
-    // another step.
+    // The order of subjects has another seed, so that it does not change when a suite gets another
+    // step.
     let mut rng = Rng::new(!seed);
     let mut trials = Vec::new();
     for (launch, planned) in launches.iter().enumerate() {
-        let mut own_trials = Vec::new();
+        let mut launch_trials = Vec::new();
         for &arm in &planned.arms {
             let served = &served[arms[arm].subject];
             let workloads =
                 workload_steps.iter().enumerate().filter(|(workload, _)| served[*workload].is_ok());
-            let cells = workloads
-                .flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
-            own_trials.extend(cells.map(|(workload, step)| Trial {
-                launch,
-                arm,
-                workload,
-                step,
-                seed: 0,
-            }));
+            for (workload, steps) in workloads {
+                for &step in steps {
+                    launch_trials.push(Trial { launch, arm, workload, step, seed: 0 });
+                }
+            }
         }
         if order == Order::Random {
-            rng.shuffle(&mut own_trials);
+            rng.shuffle(&mut launch_trials);
         }
-        trials.extend(own_trials);
+        trials.extend(launch_trials);
     }
     for (number, trial) in trials.iter_mut().enumerate() {
         trial.seed = Trial::seed_of(seed, number);
@@ -621,15 +642,16 @@ fn list_trials(
     trials
 }
 
-/// Returns whether the subjects of a plan would take the same turns with loads of another length.
+/// Returns whether the subjects of a plan would take the same turns with loads of another duration.
 #[must_use]
 pub fn keeps_turns(plan: &Plan, duration_ns: u64) -> bool {
     turns::has_same_turns(plan, duration_ns)
 }
 
-/// Returns the CPUs of subject and generator, separate if there are at least two: the generator
-/// gets the last quarter, at least one. Neither uses `backend_cpus`, the CPUs of back ends, if
-/// there are others.
+/// Returns the CPUs of subject and generator. If there are at least two CPUs, the generator gets
+/// the last quarter of them (at least one CPU), and the subject gets the other CPUs.
+/// `backend_cpus`: CPUs of back ends, which subject and generator use only if there are too few
+/// other CPUs.
 fn place_parts(cpuset: Option<Vec<u32>>, backend_cpus: &[u32], allowed: &[u32]) -> Placement {
     let exclude = |cpus: &[u32], excluded: &[u32]| -> Vec<u32> {
         cpus.iter().copied().filter(|cpu| !excluded.contains(cpu)).collect()
@@ -648,9 +670,12 @@ fn place_parts(cpuset: Option<Vec<u32>>, backend_cpus: &[u32], allowed: &[u32]) 
     Placement { subject: subject.to_vec(), generator: generator.to_vec() }
 }
 
-/// Returns whether servers and generator exchange CPUs from block to block. This requires that no
-/// CPUs are named, that both have the same number, and that there are no back ends. With different
-/// numbers the exchange would also change which cores are adjacent.
+/// Returns whether servers and generator exchange CPUs from block to block. The conditions are:
+/// - The suite names no CPUs.
+/// - Servers and generator have separate CPUs.
+/// - Servers and generator have the same number of CPUs. With different numbers, the exchange would
+///   also change which cores are adjacent.
+/// - There are no back ends.
 fn swaps_cpus(
     suite: &SuiteFile,
     placement: &Placement,

@@ -22,19 +22,20 @@ pub fn check_machine(plan: &Plan) -> Result<(), String> {
     result.map_err(|reason| {
         format!(
             "`isolation = \"netns\"`: cannot be used on this machine: {reason}\nhint: run as root \
-             (CAP_SYS_ADMIN and CAP_NET_ADMIN). The kernel needs `veth`, and /proc/sys must be \
-             writable. Or leave `isolation` out, to measure over the loopback interface"
+             (CAP_SYS_ADMIN and CAP_NET_ADMIN), on a kernel with `veth` and with a writable \
+             /proc/sys. To measure over the loopback interface instead, remove `isolation`"
         )
     })
 }
 
-/// Artefacts and services that a run starts.
+/// The built servers and back ends that a run starts.
 #[derive(Clone, Debug, Default)]
 pub struct Builds {
-    /// Folder of each subject's artefacts, in the plan's order; `None`: the subject does not take
+    /// Folder of each subject's artefacts, in the plan's order. `None`: the subject does not take
     /// part.
     pub subjects: Vec<Option<Built>>,
-    /// Back ends in the plan's order; `None`: unavailable, and no subject that needs it takes part.
+    /// Back ends in the plan's order. `None`: the back end is unavailable, and subjects that need
+    /// the back end do not take part.
     pub backends: Vec<Option<BuiltBackend>>,
 }
 
@@ -42,7 +43,7 @@ pub struct Builds {
 /// recorded in the plan.
 ///
 /// # Errors
-/// The user interrupted it.
+/// The user interrupted the preparation.
 pub fn prepare(
     planned: &mut Planned,
     cache: &Path,
@@ -50,8 +51,8 @@ pub fn prepare(
     on_event: &mut dyn FnMut(RunEvent<'_>),
 ) -> Result<Builds, Interrupted> {
     if supervision.interrupts.count() > 0 {
-        // An interrupt may have ended earlier checks of the machine, whose results must not be
-        // kept.
+        // An interrupt may have ended earlier checks of the machine, so their results must not be
+        // used.
         return Err(Interrupted);
     }
     let mut builder = Builder { cache, supervision, on_event };
@@ -89,6 +90,7 @@ struct BuildOutcome {
 }
 
 impl Builder<'_> {
+    /// Builds one server, reads its version, and reports the progress.
     fn build(
         &mut self,
         name: &str,
@@ -109,7 +111,8 @@ impl Builder<'_> {
         let version = built.as_ref().ok();
         let version =
             version.and_then(|built| build::version(definition, &built.out, self.supervision));
-        // A version that an interrupted command did not print differs when the run is resumed.
+        // An interrupted command prints no version. A resumed run would find another version, and
+        // report a change.
         if self.supervision.interrupts.count() > 0 {
             return Err(Interrupted);
         }
@@ -130,15 +133,18 @@ fn exclude_without_backends(planned: &mut Planned) {
 /// Returns the subjects whose back ends could not be built, each with the reason.
 fn subjects_without_backends(plan: &Plan) -> Vec<(usize, String)> {
     let reason = |arm: &Arm| {
-        let mut needed = arm.backends.iter().map(|index| &plan.backends[*index]);
-        let (backend, reason) = needed.find_map(|b| Some((b, b.build_failed.as_ref()?)))?;
-        Some((arm.subject, format!("its back end {} could not be built: {reason}", backend.name)))
+        arm.backends.iter().find_map(|index| {
+            let backend = &plan.backends[*index];
+            let reason = backend.build_failed.as_ref()?;
+            let message = format!("its back end {} could not be built: {reason}", backend.name);
+            Some((arm.subject, message))
+        })
     };
     plan.arms.iter().filter_map(reason).collect()
 }
 
-/// Includes those subjects of an archived plan again that were excluded only because of a back
-/// end's build, which may succeed now. Returns their indexes.
+/// Includes subjects of an archived plan again that were excluded only because a build of a back
+/// end had failed. The build may succeed now. Returns the indices of these subjects.
 pub fn include_with_backends(plan: &mut Plan) -> Vec<usize> {
     let mut subjects = subjects_without_backends(plan);
     subjects.retain(|(subject, reason)| plan.subjects[*subject].skipped.as_ref() == Some(reason));
@@ -146,7 +152,7 @@ pub fn include_with_backends(plan: &mut Plan) -> Vec<usize> {
     subjects.into_iter().map(|(subject, _)| subject).collect()
 }
 
-/// The user interrupted the work before there was a result.
+/// The user interrupted the preparation, so there is no result.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("interrupted before the first server was started, so nothing is saved")]
 pub struct Interrupted;

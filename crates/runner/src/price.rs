@@ -1,5 +1,5 @@
-//! Measures the cost of probes for a server: one load, during which the probes are alternately on
-//! and off.
+//! Measures the price of probes: the CPU time that they take from the server that they observe.
+//! During one load, the probes are alternately on and off.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -11,13 +11,13 @@ use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::monotonic_ns;
 
 use crate::background_load::{IsEnded, count_calls, run_while_loaded};
-use crate::limits::{PRICE_PAIRS, PRICE_SETTLE, PRICE_SLICE};
+use crate::limits::{PROBE_COST_PAIRS, PROBE_COST_SETTLE, PROBE_COST_SLICE};
 use crate::load::{LoadSpec, ResponseCounts};
 
 /// Returns the total length of the slices, nanoseconds.
 #[must_use]
 pub fn length_ns() -> u64 {
-    2 * PRICE_PAIRS as u64 * (PRICE_SLICE + PRICE_SETTLE).as_nanos() as u64
+    2 * PROBE_COST_PAIRS as u64 * (PROBE_COST_SLICE + PROBE_COST_SETTLE).as_nanos() as u64
 }
 
 /// A server to be loaded while its probes are alternately on and off.
@@ -31,24 +31,27 @@ pub struct PricedServer<'a> {
 }
 
 impl PricedServer<'_> {
-    /// Measures the slices. Fewer than twice [`PRICE_PAIRS`]: the user interrupted it.
+    /// Measures the slices. If the user interrupts the measurement, there are fewer slices than
+    /// twice [`PROBE_COST_PAIRS`].
     ///
     /// # Errors
-    /// The load cannot begin, the server fails, or the kernel refuses.
+    /// The load cannot begin, the server fails, or the kernel refuses to attach or detach a probe.
     pub fn measure(&self) -> Result<Vec<PriceSlice>, String> {
-        // The cost per request is measured, so the server is kept busy for the whole time.
+        // The cost per request is measured, so the server must be busy for the whole time.
         run_while_loaded(
             &self.spec.clone().to_busy_loop(),
             self.interrupts,
             |response_counts, is_ended| {
                 let slices = self.measure_slices(response_counts, is_ended);
-                // Attached again even after a failure, because the rest of the start is monitored.
+                // The probes are attached even after a failure, because the rest of the start is
+                // monitored.
                 self.attached_probes.observer().set_attached(true)?;
                 slices
             },
         )
     }
 
+    /// Measures all slices, with the probes alternately off and on.
     fn measure_slices(
         &self,
         response_counts: &ResponseCounts,
@@ -57,7 +60,7 @@ impl PricedServer<'_> {
         let mut call_counter = CallCounter::new(vec![vec![Arc::clone(self.attached_probes)]]);
         let mut slices = Vec::new();
         // Off, on, on, off: a linear drift affects both states equally.
-        for attached in (0..PRICE_PAIRS).flat_map(|pair| [pair % 2 == 1, pair % 2 == 0]) {
+        for attached in (0..PROBE_COST_PAIRS).flat_map(|pair| [pair % 2 == 1, pair % 2 == 0]) {
             if is_ended() {
                 break;
             }
@@ -68,13 +71,14 @@ impl PricedServer<'_> {
                 call_counter.as_mut().filter(|_| attached),
             )?;
             if slice.responses == 0 {
-                return Err("no response for a second".into());
+                return Err("the server sent no response for a second".into());
             }
             slices.push(slice);
         }
         Ok(slices)
     }
 
+    /// Measures one slice: its responses, and the CPU time of the server.
     fn measure_slice(
         &self,
         attached: bool,
@@ -86,11 +90,11 @@ impl PricedServer<'_> {
             let counter = call_counter.map(|counter| {
                 scope.spawn(move || count_calls(counter, &[response_counts], &stop))
             });
-            thread::sleep(PRICE_SETTLE);
-            // All three are read together, when a slice begins and when it ends.
+            thread::sleep(PROBE_COST_SETTLE);
+            // The clock and both counters are read when a slice begins and when it ends.
             let edge = || (monotonic_ns(), response_counts.total(), (self.cpu_ns)());
             let (from_ns, before, cpu_before) = edge();
-            thread::sleep(PRICE_SLICE);
+            thread::sleep(PROBE_COST_SLICE);
             let (to_ns, after, cpu_after) = edge();
             drop(to_counter);
             let counted =

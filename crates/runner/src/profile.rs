@@ -30,38 +30,39 @@ impl ProfiledServer<'_> {
     ///
     /// # Errors
     /// The load cannot begin, the server fails, the kernel takes no stacks, or the user interrupted
-    /// it.
+    /// the profile.
     pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
         let mut sampling = Sampling::load().map_err(|refusal| refusal.reason)?;
         sampling.preload_processes(&(self.pids)());
         let (samples, edges) =
             run_while_loaded(self.spec, self.interrupts, |response_counts, is_ended| {
                 let mut edges = Vec::new();
-                // Both are read as sampling begins, and again as it ends.
+                // Both values are read when sampling begins, and again when it ends.
                 let mut edge = || edges.push((response_counts.total(), (self.cpu_ns)()));
                 let from_ns = monotonic_ns();
                 let mut wait = |pause| {
                     thread::sleep(pause);
-                    // This clock only decides when to stop; the reported length is the sampler's
-                    // own.
+                    // This clock only decides when to stop. The sampler measures the reported
+                    // length.
                     is_ended() || monotonic_ns() - from_ns >= PROFILE_LENGTH.as_nanos() as u64
                 };
                 let samples = sampling.run(self.pids, &mut edge, &mut wait)?;
                 Ok((samples, edges))
             })?;
         let unnamed = (self.list_compiled)().err();
-        // Checked after the command, because an interrupt ends it, and its functions lack names.
+        // This is checked after the command, because an interrupt also ends the command. Functions
+        // would then lack names.
         if self.interrupts.count() > 0 {
-            return Err("the user ended it".into());
+            return Err("the user ended the profile".into());
         }
         let sampled = samples.resolve_names();
-        let [(before, cpu_before), (after, cpu_after)] = edges[..] else {
+        let [(responses_before, cpu_before), (responses_after, cpu_after)] = edges[..] else {
             unreachable!("sampling reads both edges")
         };
         Ok(ProfileRecord {
             trial,
             length_ns: sampled.length_ns,
-            responses: after - before,
+            responses: responses_after - responses_before,
             cpu_ns: cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before)),
             frames: sampled.frames,
             running: sampled.running,

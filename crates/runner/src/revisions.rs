@@ -22,7 +22,19 @@ pub struct RevisionFolders {
     pub folders: Folders,
 }
 
-/// Name of the state of the work tree itself.
+impl RevisionFolders {
+    /// Returns the work tree in its present state as a revision.
+    #[must_use]
+    pub fn from_work_tree(folders: &Folders) -> RevisionFolders {
+        RevisionFolders {
+            revision: Revision { name: WORK_TREE.into(), commit: None },
+            folders: folders.clone(),
+        }
+    }
+}
+
+/// Name of the revision that stands for the present state of the work tree, with uncommitted
+/// changes.
 pub const WORK_TREE: &str = "worktree";
 
 /// Reason why a revision is not available.
@@ -35,6 +47,7 @@ pub enum RevisionError {
 }
 
 impl RevisionError {
+    /// Returns the error of an invalid request with another message. Other errors are unchanged.
     fn with_message(self, message: impl Fn(&str) -> String) -> RevisionError {
         match self {
             RevisionError::InvalidRequest(reason) => {
@@ -44,14 +57,15 @@ impl RevisionError {
         }
     }
 
-    /// Returns the error of a git command whose request was valid.
+    /// Returns the error as a failure of git, with this message. For git commands whose request was
+    /// valid, so that an error is not the user's.
     fn into_git_failure(self, message: impl Fn(&str) -> String) -> RevisionError {
         let (RevisionError::InvalidRequest(reason) | RevisionError::Failed(reason)) = self;
         RevisionError::Failed(message(&reason))
     }
 }
 
-/// The repository that holds a server.
+/// The repository with the definition of a server.
 #[derive(Debug)]
 pub struct Repository {
     name: String,
@@ -61,10 +75,10 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Returns the repository that holds the definition of a subject.
+    /// Returns the repository with the definition of a subject.
     ///
     /// # Errors
-    /// There is no such definition, or it is not in a repository.
+    /// There is no such definition, or the definition is not in a repository.
     pub fn from_subject(
         name: &str,
         folders: &Folders,
@@ -74,7 +88,9 @@ impl Repository {
         let Some(folder) = candidates.find(|folder| folder.join(Role::Subject.file()).is_file())
         else {
             return Err(RevisionError::InvalidRequest(format!(
-                "{name}: not in a folder of subjects, so it has no revisions"
+                "{name}: no subject with this name found, so there are no revisions to compare\
+                 \nhint: use the name of a subject's folder, or set the folder of all subjects \
+                 with --subjects"
             )));
         };
         let io_error =
@@ -84,8 +100,8 @@ impl Repository {
             git(&folder, "rev-parse --show-toplevel", &[], supervision).map_err(|error| {
                 error.with_message(|reason| {
                     format!(
-                        "{name}: cannot be compared by revision: git failed in {}: {reason}\nhint: \
-                         --rev needs the server's folder in a Git repository",
+                        "{name}: cannot be compared by revision, because git failed in {}: \
+                         {reason}\nhint: --rev needs the server's folder in a Git repository",
                         folder.display()
                     )
                 })
@@ -94,7 +110,7 @@ impl Repository {
         let subject = folder.strip_prefix(&root);
         let subject = subject.map_err(|_| {
             RevisionError::InvalidRequest(format!(
-                "{}: not below {}",
+                "{}: not in the repository {}",
                 folder.display(),
                 root.display()
             ))
@@ -135,8 +151,8 @@ impl Repository {
     }
 
     /// Returns whether files of the server's folder that Git tracks differ between two commits, or
-    /// between one and the work tree. This includes files that dyno takes for a server's own, such
-    /// as `*.lock` and `*.db`.
+    /// between one commit and the work tree. Files such as `*.lock` and `*.db` are included, which
+    /// dyno otherwise ignores because servers write them.
     ///
     /// # Errors
     /// Git failed.
@@ -152,19 +168,10 @@ impl Repository {
         let changes = git(&self.root, &command, &[("FOLDER", folder)], supervision)?;
         Ok(!changes.is_empty())
     }
-
-    /// Returns the work tree in its present state.
-    #[must_use]
-    pub fn from_work_tree(folders: &Folders) -> RevisionFolders {
-        RevisionFolders {
-            revision: Revision { name: WORK_TREE.into(), commit: None },
-            folders: folders.clone(),
-        }
-    }
 }
 
-/// Work trees in addition to the user's own. Dropping this removes them from disk and from Git's
-/// list.
+/// Work trees in addition to the user's own. Dropping the value removes these work trees from disk
+/// and from Git's list.
 #[derive(Debug)]
 pub struct WorkTrees<'a> {
     repository: &'a Repository,
@@ -175,7 +182,7 @@ pub struct WorkTrees<'a> {
 
 impl<'a> WorkTrees<'a> {
     /// # Errors
-    /// The folder for them cannot be created.
+    /// The folder for the work trees cannot be created.
     pub fn new(repository: &'a Repository, guard: &'a Guard) -> io::Result<WorkTrees<'a>> {
         let trees =
             WorkTrees { folder: folder::make(KIND, guard)?, repository, trees: Vec::new(), guard };
@@ -183,8 +190,8 @@ impl<'a> WorkTrees<'a> {
         Ok(trees)
     }
 
-    /// Removes the work trees of killed dyno processes from Git's list: their folders no longer
-    /// exist.
+    /// Removes the work trees of killed dyno processes from Git's list. The folders of these work
+    /// trees no longer exist.
     fn sweep(&self) {
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
@@ -197,9 +204,10 @@ impl<'a> WorkTrees<'a> {
     }
 
     fn remove(&self, tree: &str, supervision: &Supervision<'_>) {
-        // `--force` twice: a work tree is locked if git was killed while it was created.
+        // The second `--force` also removes a locked work tree. If git is killed while it creates a
+        // work tree, the work tree stays locked.
         const COMMAND: &str = "worktree remove --force --force \"$TREE\"";
-        // An error is ignored: remaining files are harmless, and the next run removes them.
+        // An error is ignored, because remaining files are harmless, and the next run removes them.
         let _ = git(&self.repository.root, COMMAND, &[("TREE", tree)], supervision);
     }
 
@@ -228,7 +236,7 @@ impl<'a> WorkTrees<'a> {
         let definition = self.repository.subject.join(Role::Subject.file());
         if !tree.join(&definition).is_file() {
             return Err(RevisionError::InvalidRequest(format!(
-                "revision {name}: has no {}, so there is nothing to compare with",
+                "revision {name}: has no {}, so this revision of the server cannot be started",
                 definition.display()
             )));
         }
@@ -237,7 +245,7 @@ impl<'a> WorkTrees<'a> {
         Ok(RevisionFolders { folders, revision })
     }
 
-    /// Returns the folders of subjects within a work tree; folders outside of the repository are
+    /// Returns the folders of subjects within a work tree. Folders outside of the repository are
     /// unchanged.
     fn folders_in_tree(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
         let in_tree = folders.0.iter().map(|folder| {
@@ -250,22 +258,23 @@ impl<'a> WorkTrees<'a> {
         in_tree.collect()
     }
 
-    /// Checks that the server is in the work tree. If its folder is the root of its repository, or
-    /// a link out of it, the present state would be measured instead.
+    /// Checks that the server is in the work tree. Otherwise the present state of its files would
+    /// be measured. A server is outside of the work tree if its folder is the root of its
+    /// repository, or a link that leads out of the repository.
     fn check_is_in_tree(&self, tree: &Path, folders: &Folders) -> Result<(), RevisionError> {
         let name = &self.repository.name;
         let mut candidates = folders.0.iter().map(|folder| folder.join(name));
         let server = candidates.find(|folder| folder.join(Role::Subject.file()).is_file());
         let server = server.and_then(|folder| folder.canonicalize().ok());
-        if server
-            .zip(tree.canonicalize().ok())
-            .is_some_and(|(server, tree)| server.starts_with(tree))
+        if let Some(server) = server
+            && tree.canonicalize().is_ok_and(|tree| server.starts_with(tree))
         {
             return Ok(());
         }
         Err(RevisionError::InvalidRequest(format!(
             "{name}: is outside of the repository {}, because its folder is a link or the root of \
-             another repository\nhint: move it into a folder of subjects within the repository",
+             another repository\nhint: move the folder of the server into a folder of subjects \
+             within the repository",
             self.repository.root.display()
         )))
     }
@@ -273,10 +282,10 @@ impl<'a> WorkTrees<'a> {
 
 impl Drop for WorkTrees<'_> {
     fn drop(&mut self) {
-        // With a new counter, because the work trees are removed after an interrupt as well.
+        // A new counter of interrupts, because the work trees are removed even after an interrupt.
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
-        // Git would remove the files of mounted folders.
+        // If a folder is still mounted in a work tree, Git would remove the files of that folder.
         if self.folder.exists() && folder::unmount_below(&self.folder).is_err() {
             return;
         }
@@ -300,7 +309,7 @@ fn is_stale(tree: &Path) -> bool {
     folder.as_ref().is_some_and(is_ours) && !tree.exists()
 }
 
-/// Git, without programs of the repository: hooks and a file system monitor belong to the user, and
+/// Git without the repository's hooks and file system monitor, which are programs of the user and
 /// may have any effect.
 const GIT: &str = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false";
 
@@ -320,15 +329,14 @@ fn git(
         environment: &environment,
         deadline: CHECKOUT_TIMEOUT,
     };
-    // Paths and revisions are used as they are. Only errors are quoted.
+    // The raw output is read, because paths and revisions are used as they are. Secrets are erased
+    // only from errors, which are quoted.
     match tool.read_raw_output(supervision) {
         ToolOutput::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // Exit status of the shell for a missing program (POSIX, 2.8.2).
-        ToolOutput::Ended { status, .. } if status.code() == Some(127) => {
-            Err(RevisionError::Failed(
-                "git: not found\nhint: install git, which is needed to compare revisions".into(),
-            ))
-        }
+        ToolOutput::Ended { status, .. } if status.code() == Some(127) => Err(
+            RevisionError::Failed("git: not found\nhint: install git to compare revisions".into()),
+        ),
         ToolOutput::Ended { output, .. } => {
             let error = environment.secret_values().erase(output.as_bytes(), &[output.len()]);
             let last_line = error.trim().lines().last().unwrap_or("git failed");

@@ -1,11 +1,12 @@
-//! Executes a plan, launch by launch, and records the results. A run can be interrupted at any time
-//! and resumed from its archive.
+//! Executes a plan, launch by launch (a launch is one planned start of a server), and records the
+//! results. A run can be interrupted at any time, and resumed from its archive.
 
+mod backend_relays;
 mod canary;
+mod failure_cause;
 mod first_start;
 #[cfg(test)]
 mod fixture;
-mod judge;
 mod lifecycle_check;
 mod observed_promise;
 mod ports;
@@ -14,6 +15,7 @@ mod profile;
 mod running_parts;
 mod search;
 mod start;
+mod start_files;
 mod trial;
 mod walk;
 pub(crate) mod warm;

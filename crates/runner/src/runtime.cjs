@@ -1,7 +1,7 @@
 'use strict';
 // Serves the statistics of Node.js at the socket `$DYNO_RUNTIME.PID`, as one JSON object of numbers
 // per connection. dyno starts servers with it (`--require`). It is idle without connections.
-// Garbage collection is left out: an observer of it costs 3 % of the throughput.
+// Garbage collection is omitted, because an observer of it costs 3 % of the throughput.
 
 const cluster = require('node:cluster');
 const net = require('node:net');

@@ -1,8 +1,8 @@
-//! Reads the statistics of a server's runtime while a load runs.
+//! Reads the statistics of a server's runtime (such as a JVM or Node.js) while a load runs.
 //!
 //! A process with statistics listens at a Unix socket, `$DYNO_RUNTIME.PID`, and responds to each
-//! connection with one JSON object of numbers. Only dyno connects to it. A separate thread does so,
-//! because a slow runtime must not delay samples.
+//! connection with one JSON object of numbers. Only dyno connects to the socket. A separate thread
+//! reads the statistics, because a slow runtime must not delay samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +22,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::limits::{RUNTIME_BYTES, RUNTIME_PAUSE, RUNTIME_TIMEOUT, RUNTIME_VALUES};
 
 /// Variable with the path prefix of the socket of a server's runtime. The server appends a dot and
-/// its process number.
+/// its process id.
 const VARIABLE: &str = "DYNO_RUNTIME";
 
 /// Variable with command-line options of Node.js.
@@ -32,7 +32,7 @@ const NODE_OPTIONS: &str = "NODE_OPTIONS";
 const NODE_SCRIPT: &str = include_str!("runtime.cjs");
 
 /// Prepares a server's working folder for runtime statistics. Returns the environment variables
-/// that enable them. The caller appends the value of `NODE_OPTIONS` to an existing one.
+/// that enable the statistics. The caller appends the value of `NODE_OPTIONS` to an existing value.
 pub(crate) fn prepare(
     runtime: RuntimeSpec,
     work: &Path,
@@ -67,8 +67,8 @@ impl SampledRuntime {
         SampledRuntime { runtime, work: work.into(), sampler: sampler.clone() }
     }
 
-    /// Reads the statistics repeatedly until the sender of `stop` is dropped. Returns the readings,
-    /// and the reason if there are none.
+    /// Reads the statistics repeatedly until the sender of `stop` is dropped. Returns the readings.
+    /// If there are no readings, also returns the reason.
     pub(crate) fn follow(
         &self,
         stop: &mpsc::Receiver<()>,
@@ -87,33 +87,42 @@ impl SampledRuntime {
         }
     }
 
+    /// Reads the statistics of all processes once.
     fn read(&self) -> Result<RuntimeReading, String> {
-        // Read before the request, to measure its duration.
+        // The clock is read before and after the request, to measure its duration.
         let requested_ns = monotonic_ns();
-        let (processes, sockets, values) = match self.runtime {
+        let (processes, socket_pids, values) = match self.runtime {
             RuntimeSpec::Jvm => {
                 let (processes, values) = hsperfdata::read(&self.sampler.pids());
                 (processes, BTreeSet::new(), values)
             }
             RuntimeSpec::Node | RuntimeSpec::Own => {
-                let (sockets, values) = read_all_processes(&self.work)?;
-                (sockets.len() as u32, sockets, values)
+                let (socket_pids, values) = read_all_processes(&self.work)?;
+                (socket_pids.len() as u32, socket_pids, values)
             }
         };
-        // The values were read between the two instants.
         let at_ns = monotonic_ns();
         if values.is_empty() {
             return Err("no process of the server returned statistics".into());
         }
-        Ok(RuntimeReading { at_ns, took_ns: at_ns - requested_ns, processes, sockets, values })
+        Ok(RuntimeReading {
+            at_ns,
+            took_ns: at_ns - requested_ns,
+            processes,
+            sockets: socket_pids,
+            values,
+        })
     }
 
+    /// Returns the reason why there are no statistics, with a hint for this kind of runtime.
     fn refusal(&self, reason: String) -> RefusedProbe {
         let hint = match self.runtime {
             RuntimeSpec::Jvm => {
                 "Run the JVM without -XX:-UsePerfData, and with a /tmp that dyno can read."
             }
-            RuntimeSpec::Node => "Use Node.js 16 or later, and do not clear NODE_OPTIONS.",
+            RuntimeSpec::Node => {
+                "Use Node.js 16 or later, and do not remove the environment variable NODE_OPTIONS."
+            }
             RuntimeSpec::Own => {
                 "See docs/reference/subject-keys.md for how a server provides statistics."
             }
@@ -122,13 +131,15 @@ impl SampledRuntime {
     }
 }
 
-/// Reads the statistics of every process that listens. Values are sums over all processes. A
-/// process that has ended since it began to listen is skipped.
+/// Reads the statistics of every process with a socket. Returns the process ids, which are the
+/// extensions of the sockets' names, and the sum of each value over all processes. A process that
+/// has ended is skipped.
 fn read_all_processes(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String, f64>), String> {
     let mut sum = BTreeMap::new();
-    let mut sockets = BTreeSet::new();
+    let mut socket_pids = BTreeSet::new();
     let mut failed = None;
     let files = fs::read_dir(work).map_err(|error| error.to_string())?.flatten();
+    // The script of Node.js has the same name as the sockets, with another extension.
     let is_socket = |path: &PathBuf| {
         path.file_stem() == socket_prefix(work).file_name()
             && path.extension().is_some_and(|ext| ext != "cjs")
@@ -137,7 +148,7 @@ fn read_all_processes(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String,
         match read_process(&path) {
             Ok(values) if values.is_empty() => {}
             Ok(values) => {
-                sockets.extend(path.extension().map(|end| end.to_string_lossy().into_owned()));
+                socket_pids.extend(path.extension().map(|pid| pid.to_string_lossy().into_owned()));
                 for (name, value) in values {
                     *sum.entry(name).or_insert(0.0) += value;
                 }
@@ -148,11 +159,11 @@ fn read_all_processes(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String,
     match failed {
         // Sums over some of the processes would not be comparable from one reading to the next.
         Some(reason) => Err(reason),
-        None => Ok((sockets, sum)),
+        None => Ok((socket_pids, sum)),
     }
 }
 
-/// Reads the statistics of one process. They are empty if it no longer listens.
+/// Reads the statistics of one process. The result is empty if the process no longer listens.
 fn read_process(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
     let mut response = Vec::new();
     match connect(socket).and_then(|stream| read_to_end(stream, &mut response)) {
@@ -165,14 +176,15 @@ fn read_process(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
             ));
         }
         Ok(()) if response.len() as u64 > RUNTIME_BYTES => {
-            return Err(format!("its statistics have more than {RUNTIME_BYTES} bytes"));
+            return Err(format!("the process sent more than {RUNTIME_BYTES} bytes of statistics"));
         }
         Ok(()) => {}
     }
     parse(&response)
 }
 
-/// Connects with a time-out. std would block for as long as the accept queue is full.
+/// Connects with a time-out. `UnixStream::connect` would block for as long as the accept queue is
+/// full.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // This also limits the time to connect (unix_stream_connect in net/unix/af_unix.c).
@@ -181,9 +193,10 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(UnixStream::from(OwnedFd::from(socket)))
 }
 
-/// Reads to the end, or to one byte more than the longest response, until the time-out.
+/// Reads a response to its end, or until it is longer than the longest allowed response. `Err`: the
+/// time-out, or an error of the connection.
 fn read_to_end(mut stream: UnixStream, response: &mut Vec<u8>) -> io::Result<()> {
-    // A deadline of the client, not a measurement.
+    // This clock only limits the wait.
     let until = Instant::now() + RUNTIME_TIMEOUT;
     let mut part = [0; 4096];
     while response.len() as u64 <= RUNTIME_BYTES {
@@ -204,20 +217,21 @@ fn read_to_end(mut stream: UnixStream, response: &mut Vec<u8>) -> io::Result<()>
 
 /// Parses a response: names of lower-case letters, digits and `_`, with finite numbers.
 fn parse(response: &[u8]) -> Result<BTreeMap<String, f64>, String> {
-    let values: BTreeMap<String, f64> = serde_json::from_slice(response)
-        .map_err(|error| format!("its statistics are not a JSON object of numbers: {error}"))?;
+    let values: BTreeMap<String, f64> = serde_json::from_slice(response).map_err(|error| {
+        format!("the statistics of the process are not a JSON object of numbers: {error}")
+    })?;
     let is_name = |name: &&String| {
         (1..=64).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
     if let Some(invalid) = values.keys().find(|name| !is_name(name)) {
         return Err(format!(
-            "the server's statistic {invalid:?}: its name must be 1 to 64 characters of a–z, 0–9 \
+            "the server's statistic {invalid:?}: the name must be 1 to 64 characters of a–z, 0–9 \
              and `_`"
         ));
     }
     if values.len() > RUNTIME_VALUES {
-        return Err(format!("its statistics have more than {RUNTIME_VALUES} values"));
+        return Err(format!("the process sent more than {RUNTIME_VALUES} statistics"));
     }
     Ok(values)
 }
@@ -230,7 +244,8 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread;
 
-    /// Listens as a process does, and answers one connection per element of `responses`.
+    /// Listens like a process with statistics, and sends each element of `responses` on one
+    /// connection.
     fn serve(work: &Path, pid: u32, responses: Vec<&'static str>) -> thread::JoinHandle<()> {
         let listener = UnixListener::bind(work.join(format!("dyno-runtime.{pid}"))).unwrap();
         thread::spawn(move || {
@@ -249,8 +264,8 @@ mod tests {
         // A socket of a process that has ended, and the script of Node.js.
         drop(UnixListener::bind(work.path().join("dyno-runtime.4")).unwrap());
         prepare(RuntimeSpec::Node, work.path()).unwrap();
-        let (sockets, values) = read_all_processes(work.path()).unwrap();
-        assert_eq!(sockets, ["1", "2"].map(String::from).into());
+        let (socket_pids, values) = read_all_processes(work.path()).unwrap();
+        assert_eq!(socket_pids, ["1", "2"].map(String::from).into());
         assert_eq!(values, [("gc_cycles_total".into(), 5.0), ("heap_bytes".into(), 10.5)].into());
         [first, second, primary].into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(read_all_processes(work.path()).unwrap(), (BTreeSet::new(), BTreeMap::new()));
@@ -263,7 +278,7 @@ mod tests {
             ("[1]", "not a JSON object of numbers"),
             ("{\"a\": \"b\"}", "not a JSON object of numbers"),
             ("{\"a\": 1e999}", "not a JSON object of numbers"),
-            ("{\"GC pauses\": 1}", "statistic \"GC pauses\": its name must be 1 to 64 characters"),
+            ("{\"GC pauses\": 1}", "statistic \"GC pauses\": the name must be 1 to 64 characters"),
         ] {
             let error = parse(response.as_bytes()).unwrap_err();
             assert!(error.contains(words), "{response}: {error}");

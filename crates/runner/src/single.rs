@@ -25,7 +25,7 @@ pub struct LoadedServer {
 }
 
 /// Returns the plan of one load, which is like the plan of a suite with one subject, workload and
-/// step. `files`: SHA-256 of each file that its requests name.
+/// step. `files`: SHA-256 of each file that the workload's requests name.
 #[must_use]
 pub fn plan(
     server: &LoadedServer,
@@ -87,17 +87,17 @@ pub fn plan(
 /// How a load ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LoadEnd<'a> {
-    /// It ran to its end, or until the server failed.
+    /// The load ran to its end, or until the server failed.
     Done(&'a LoadRecord),
-    /// The user interrupted it; the numbers measured so far are valid.
+    /// The user interrupted the load. The numbers measured so far are valid.
     Interrupted(&'a LoadRecord),
-    /// It could not begin.
+    /// The load could not begin.
     NotBegun(String),
 }
 
 impl<'a> LoadEnd<'a> {
-    /// Returns whether the load was cut short. A load that had sent all its requests when it was
-    /// interrupted is complete.
+    /// Returns how a load ended. A load that had sent all its requests when the user interrupted it
+    /// is complete.
     #[must_use]
     pub fn from_record(
         record: &'a LoadRecord,
@@ -112,8 +112,8 @@ impl<'a> LoadEnd<'a> {
     }
 }
 
-/// Writes a load's record into the archive of its plan. `ceiling`: the calibrated ceiling quoted
-/// with it.
+/// Writes a load's record into the archive of its plan. `ceiling`: the generator's highest
+/// throughput in the last calibration, which reports compare with the load.
 ///
 /// # Errors
 /// The archive cannot be written.

@@ -1,15 +1,16 @@
 //! Predicts whether a plan fills the kernel's connection tracking table, and lists the remedies.
-//! The kernel drops packets when the table is full. dyno changes no setting of the machine.
+//! When the table is full, the kernel drops packets, and servers seem to fail. dyno changes no
+//! setting of the machine.
 
 use dyno_archive::plan::{Arrivals, Isolation, Load, Plan, Step};
-use dyno_observer::tracking::TrackingTable;
+use dyno_observer::tracking::{IpVersion, TrackingTable};
 
 /// Time that a closed connection stays in the table where the kernel does not report it, seconds
 /// (net/netfilter/nf_conntrack_proto_tcp.c).
 const TIME_WAIT_S: u64 = 120;
 
-/// Share of the free entries above which a plan counts as filling the table: the estimate omits the
-/// connections of checks and of other programs.
+/// Share of the free entries above which a plan is reported as filling the table. It is below 1,
+/// because the estimate omits the connections of checks and of other programs.
 const NEARLY_FULL: f64 = 0.9;
 
 /// Commands that exempt loopback from tracking, and one that makes the table larger.
@@ -28,11 +29,21 @@ pub const REMEDIES: [(&str, &str); 3] = [
     ("larger table", "sysctl -w net.netfilter.nf_conntrack_max=1048576"),
 ];
 
-/// Returns the remedies as text, one per line.
+/// Command that exempts IPv6 over loopback. The commands of iptables are for IPv4 alone.
+pub const IPV6_REMEDY: (&str, &str) = (
+    "ip6tables",
+    "ip6tables -t raw -A OUTPUT -o lo -j CT --notrack && ip6tables -t raw -A PREROUTING -i lo -j \
+     CT --notrack",
+);
+
+/// Returns the remedies as text, one per line. `version`: IP version of the load.
 #[must_use]
-pub fn remedies() -> String {
+pub fn remedies(version: IpVersion) -> String {
     let line = |(name, command): &(&str, &str)| format!("  {name}: {command}");
-    let lines: Vec<String> = REMEDIES.iter().map(line).collect();
+    let (exemptions, others) = REMEDIES.split_at(2);
+    let for_ipv6: &[_] = if version == IpVersion::V6 { &[IPV6_REMEDY] } else { &[] };
+    let lines: Vec<String> =
+        [exemptions, for_ipv6, others].into_iter().flatten().map(line).collect();
     format!(
         "{}\n  Ports that a container engine publishes on 127.0.0.1 need tracking and stop working \
          without it.",
@@ -43,9 +54,11 @@ pub fn remedies() -> String {
 /// The state of a connection tracking table that includes loopback.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoopbackTracking {
+    /// IP version of the load.
+    pub version: IpVersion,
     pub entries: u64,
     pub max_entries: u64,
-    /// Time for which a closed connection keeps its entry, seconds.
+    /// Time for which a closed connection stays in the table, seconds.
     pub closed_stay_s: u64,
 }
 
@@ -56,6 +69,7 @@ impl LoopbackTracking {
     pub fn from_table(table: &TrackingTable) -> Option<LoopbackTracking> {
         table.has_loopback.filter(|is_tracked| *is_tracked)?;
         Some(LoopbackTracking {
+            version: table.version,
             entries: table.entries?,
             max_entries: table.max_entries?,
             closed_stay_s: table.time_wait_s.unwrap_or(TIME_WAIT_S).max(1),
@@ -67,20 +81,27 @@ impl LoopbackTracking {
         self.max_entries.saturating_sub(self.entries)
     }
 
-    /// Returns the rate of new connections that fills the table in the long run, per second.
+    /// Returns whether the table is full, so that the kernel drops packets of new connections.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.free_entries() == 0
+    }
+
+    /// Returns the lowest constant rate of new connections that fills the table, per second. At
+    /// this rate, as many connections are opened as leave the table.
     #[must_use]
     pub fn filling_rate_per_s(&self) -> f64 {
         self.free_entries() as f64 / self.closed_stay_s as f64
     }
 }
 
-/// The connections of a plan, as far as they are known before it runs.
+/// The connections of a plan, as far as they are known before the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
     /// Maximum number of connections in the table.
     pub peak: f64,
     /// Lowest rate at which a closed loop alone fills the table, requests per second. `None`: no
-    /// closed loop opens connections for its requests.
+    /// closed loop replaces its connections.
     pub filling_rate_rps: Option<f64>,
 }
 
@@ -98,46 +119,122 @@ pub fn note(plan: &Plan, table: &TrackingTable) -> Option<String> {
     if !plan.trials.iter().any(|trial| is_over_loopback(trial.arm)) {
         return None;
     }
-    if table.has_loopback == Some(true) && LoopbackTracking::from_table(table).is_none() {
-        return Some(format!(
+    note_for_state(table, |tracked| note_text(tracked, &forecast(plan, tracked)))
+}
+
+/// Returns the note to show before a search for a rate. The plan has only the first load of the
+/// search. `None`: loopback is not tracked.
+#[must_use]
+pub fn search_note(plan: &Plan, table: &TrackingTable) -> Option<String> {
+    let trial = plan.trials.first()?;
+    let load = plan.load_of_trial(trial);
+    let per_page = plan.workloads[trial.workload].page_connections();
+    let first = opened_connections(per_page, &load, &load.steps[trial.step]);
+    note_for_state(table, |tracked| search_note_text(tracked, &first, load.requests_per_connection))
+}
+
+/// Returns the note for a table that is full or of unknown size. For other tables, returns the text
+/// that `forecast` makes. `None`: loopback is not tracked.
+fn note_for_state(
+    table: &TrackingTable,
+    forecast: impl FnOnce(&LoopbackTracking) -> String,
+) -> Option<String> {
+    let remedies = || remedies(table.version);
+    match LoopbackTracking::from_table(table) {
+        Some(tracked) if tracked.is_full() => Some(format!(
+            "warning: {} The table is full, and packets of new connections are dropped.\nhint: \
+             exempt loopback from tracking, or make the table larger:\n{}",
+            state_text(&tracked),
+            remedies()
+        )),
+        Some(tracked) => Some(forecast(&tracked)),
+        None if table.has_loopback == Some(true) => Some(format!(
             "note: the kernel tracks connections over loopback (netfilter), and the size of its \
              table is unknown. When the table is full, packets of new connections are \
              dropped.\nhint: exempt loopback from tracking:\n{}",
             remedies()
-        ));
+        )),
+        None => None,
     }
-    let tracked = LoopbackTracking::from_table(table)?;
-    let forecast = forecast(plan, &tracked);
-    Some(note_text(&tracked, &forecast))
 }
 
-fn note_text(tracked: &LoopbackTracking, forecast: &Forecast) -> String {
-    let LoopbackTracking { entries, max_entries, closed_stay_s } = tracked;
-    let head = format!(
+/// Returns the sentences on the state of a table, with which each note begins.
+fn state_text(tracked: &LoopbackTracking) -> String {
+    let LoopbackTracking { entries, max_entries, closed_stay_s, .. } = tracked;
+    format!(
         "the kernel tracks connections over loopback (netfilter). {entries} of {max_entries} \
          entries of its connection table are used. A closed connection stays in the table for \
          {closed_stay_s} s."
-    );
+    )
+}
+
+/// Returns the text of the note for a search. `first`: the first load. Each further load opens as
+/// many connections. With `requests_per_connection`, connections are also opened during a load, but
+/// their number is unknown, because the rates of the search are unknown.
+fn search_note_text(
+    tracked: &LoopbackTracking,
+    first: &OpenedConnections,
+    requests_per_connection: Option<u64>,
+) -> String {
+    let closed_stay_s = tracked.closed_stay_s;
+    // Number of loads whose connections are in the table at the same time: the loads within the
+    // time for which a closed connection stays, and the load before them, which is still partly in
+    // this time.
+    let loads = (closed_stay_s as f64 / first.length_s.max(1.0)).ceil() + 1.0;
+    let peak = first.connections * loads;
+    let is_filled = peak >= tracked.free_entries() as f64 * NEARLY_FULL;
+    let label = if is_filled { "warning" } else { "note" };
+    let effect = match (is_filled, requests_per_connection) {
+        (true, _) => format!(
+            "The loads of this search open about {peak:.0} or more connections within \
+             {closed_stay_s} s. These connections fill the table, and packets of new connections \
+             will be dropped."
+        ),
+        (false, Some(per_connection)) => format!(
+            "The table becomes full if the search tries {:.0} requests/s or more. The rates that \
+             it will try are not known yet.",
+            tracked.filling_rate_per_s() * per_connection.max(1) as f64
+        ),
+        (false, None) => {
+            let state = state_text(tracked);
+            return format!(
+                "{label}: {state} The loads of this search open about {peak:.0} connections \
+                 within {closed_stay_s} s. These connections fit in the table, so no action is \
+                 needed."
+            );
+        }
+    };
+    format!(
+        "{label}: {} {effect}\nhint: exempt loopback from tracking, or make the table larger:\n{}",
+        state_text(tracked),
+        remedies(tracked.version)
+    )
+}
+
+/// Returns the text of the note for this state of the table and this forecast.
+fn note_text(tracked: &LoopbackTracking, forecast: &Forecast) -> String {
+    let (closed_stay_s, head) = (tracked.closed_stay_s, state_text(tracked));
     let is_filled = forecast.peak >= tracked.free_entries() as f64 * NEARLY_FULL;
     let effect = match is_filled {
-        true => "They fill the table, and packets of new connections will be dropped.",
-        false => "They fit in the table.",
+        true => "These connections fill the table, and packets of new connections will be dropped.",
+        false => "These connections fit in the table.",
     };
     let scheduled = format!(
         "This plan opens about {:.0} connections within {closed_stay_s} s. {effect}",
         forecast.peak
     );
     let closed = forecast.filling_rate_rps.map_or(String::new(), |rps| {
-        format!(" A closed loop fills the table at {rps:.0} requests/s or more.")
+        format!(" The table becomes full if a closed loop reaches {rps:.0} requests/s or more.")
     });
-    if !is_filled && forecast.filling_rate_rps.is_none() {
-        return format!("note: {head} {scheduled} Nothing to do.");
+    let is_harmless = !is_filled && forecast.filling_rate_rps.is_none();
+    if is_harmless {
+        return format!("note: {head} {scheduled} No action is needed.");
     }
     let label = if is_filled { "warning" } else { "note" };
     format!(
         "{label}: {head} {scheduled}{closed}\nhint: exempt loopback from tracking, or make the \
          table larger:\n{}",
-        remedies()
+        remedies(tracked.version)
     )
 }
 
@@ -155,13 +252,15 @@ pub fn forecast(plan: &Plan, tracked: &LoopbackTracking) -> Forecast {
         let step = &load.steps[trial.step];
         let opened =
             opened_connections(plan.workloads[trial.workload].page_connections(), &load, step);
+        // Without a set number of requests, the number of connections that a closed loop replaces
+        // is unknown before the load.
         if let (Arrivals::Closed, Some(per_connection), None) =
             (&step.arrivals, load.requests_per_connection, load.requests)
         {
             let seconds = opened.length_s.min(closed_stay_s).max(1.0);
             let rps = tracked.free_entries() as f64 / seconds * per_connection.max(1) as f64;
-            forecast.filling_rate_rps =
-                Some(forecast.filling_rate_rps.map_or(rps, |filling_rate| filling_rate.min(rps)));
+            let lowest = forecast.filling_rate_rps.unwrap_or(rps).min(rps);
+            forecast.filling_rate_rps = Some(lowest);
         }
         openings.push(opened);
         forecast.peak = forecast.peak.max(recent_connections(&openings, closed_stay_s));
@@ -169,7 +268,8 @@ pub fn forecast(plan: &Plan, tracked: &LoopbackTracking) -> Forecast {
     forecast
 }
 
-/// Returns the connections that the last loads opened within this many seconds before their end.
+/// Returns the number of connections that loads opened within the last `period_s` seconds, up to
+/// the end of the last load.
 fn recent_connections(openings: &[OpenedConnections], period_s: f64) -> f64 {
     let (mut remaining_s, mut sum) = (period_s, 0.0);
     for opening in openings.iter().rev() {
@@ -184,23 +284,25 @@ fn recent_connections(openings: &[OpenedConnections], period_s: f64) -> f64 {
     sum
 }
 
-/// Returns the connections that a load opens, including its warm-up. A closed loop that opens
-/// connections for its requests opens one per response, or fewer. That number is unknown
-/// beforehand, so only the concurrent connections count. `per_page`: connections of a visitor, if
-/// the workload is a page. The connections of its step are visitors.
+/// Returns the connections that a load opens, including its warm-up. The number of connections that
+/// a closed loop replaces is unknown before the load, so only its concurrent connections are
+/// included. `per_page`: connections of a visitor, if the workload is a page. The step's
+/// `connections` are then the number of visitors.
 fn opened_connections(per_page: Option<u32>, load: &Load, step: &Step) -> OpenedConnections {
     let concurrent = f64::from(step.connections) * f64::from(per_page.unwrap_or(1));
-    // A load with a number of requests has no length: all of it counts.
+    // A load with a number of requests has no length, so all its connections are included.
     let length_ns = load.warmup_ns.saturating_add(load.set_duration_ns().unwrap_or(0));
     let length_s = length_ns as f64 / 1e9;
     let requests = match load.requests {
         Some(requests) => Some(requests as f64),
         None => requests_within(&step.arrivals, length_s),
     };
-    let replaced = load.requests_per_connection.zip(requests);
-    let connections = replaced.map_or(concurrent, |(per_connection, requests)| {
-        (requests / per_connection.max(1) as f64).max(concurrent)
-    });
+    let connections = match (load.requests_per_connection, requests) {
+        (Some(per_connection), Some(requests)) => {
+            (requests / per_connection.max(1) as f64).max(concurrent)
+        }
+        _ => concurrent,
+    };
     OpenedConnections { length_s, connections }
 }
 
@@ -232,7 +334,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn tracked(entries: u64, max_entries: u64) -> LoopbackTracking {
-        LoopbackTracking { entries, max_entries, closed_stay_s: 120 }
+        LoopbackTracking { version: IpVersion::V4, entries, max_entries, closed_stay_s: 120 }
     }
 
     fn load(requests_per_connection: Option<u64>) -> Load {
@@ -297,11 +399,13 @@ mod tests {
             note,
             "note: the kernel tracks connections over loopback (netfilter). 10 of 1000 entries of \
              its connection table are used. A closed connection stays in the table for 120 s. This \
-             plan opens about 64 connections within 120 s. They fit in the table. Nothing to do."
+             plan opens about 64 connections within 120 s. These connections fit in the table. No \
+             action is needed."
         );
         let warning = note_text(&tracked(10, 1000), &forecast(900.0, None));
         assert!(
-            warning.starts_with("warning: ") && warning.contains("They fill the table"),
+            warning.starts_with("warning: ")
+                && warning.contains("These connections fill the table"),
             "{warning}"
         );
         for (_, command) in REMEDIES {
@@ -309,11 +413,55 @@ mod tests {
         }
         let closed = note_text(&tracked(10, 1000), &forecast(64.0, Some(99.0)));
         assert!(closed.starts_with("note: "), "{closed}");
-        assert!(
-            closed.contains("A closed loop fills the table at 99 requests/s or more."),
-            "{closed}"
-        );
+        assert!(closed.contains("if a closed loop reaches 99 requests/s or more."), "{closed}");
         assert!(closed.contains("\nhint: "), "{closed}");
+    }
+
+    #[test]
+    fn full_table_has_no_forecast() {
+        let table = |entries| TrackingTable {
+            has_loopback: Some(true),
+            entries: Some(entries),
+            max_entries: Some(1000),
+            ..TrackingTable::default()
+        };
+        let note = |entries| note_for_state(&table(entries), |_| "They fit".into());
+        assert_eq!(note(999).unwrap(), "They fit");
+        let full = note(1000).unwrap();
+        assert!(full.starts_with("warning: "), "{full}");
+        assert!(full.contains("1000 of 1000 entries") && full.contains("The table is full"));
+        assert!(!full.contains("They fit"), "{full}");
+        assert!(full.contains(REMEDIES[0].1) && full.contains("nf_conntrack_max"), "{full}");
+        let untracked = TrackingTable { has_loopback: Some(false), ..table(1000) };
+        assert_eq!(note_for_state(&untracked, |_| unreachable!()), None);
+    }
+
+    #[test]
+    fn search_note_counts_connections_of_all_loads() {
+        let first = OpenedConnections { length_s: 3.0, connections: 10.0 };
+        let note = |entries, per| search_note_text(&tracked(entries, 1000), &first, per);
+        let fits = note(0, None);
+        assert!(fits.starts_with("note: ") && fits.contains("about 410 connections"), "{fits}");
+        assert!(fits.ends_with("fit in the table, so no action is needed."), "{fits}");
+        let fills = note(600, None);
+        assert!(
+            fills.starts_with("warning: ") && fills.contains("connections fill the table"),
+            "{fills}"
+        );
+        let replaced = note(0, Some(12));
+        assert!(replaced.contains("tries 100 requests/s or more"), "{replaced}");
+        assert!(!replaced.contains("fit in the table"), "the rates are unknown: {replaced}");
+    }
+
+    #[test]
+    fn remedies_of_ipv6_include_ip6tables_before_larger_table() {
+        let lines = |version| {
+            let text = remedies(version);
+            let names = text.lines().take(4).map(|line| line.trim().split(':').next().unwrap());
+            names.map(String::from).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(IpVersion::V6), ["nftables", "iptables", "ip6tables", "larger table"]);
+        assert_eq!(lines(IpVersion::V4)[..3], ["nftables", "iptables", "larger table"]);
     }
 
     #[test]

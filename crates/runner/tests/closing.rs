@@ -1,5 +1,5 @@
-//! The closing sample is taken while the connections are open: a server may end threads with its
-//! connections.
+//! Tests that the closing sample is taken while the connections are open, because a server may end
+//! threads with its connections.
 
 mod common;
 
@@ -15,8 +15,8 @@ use dyno_archive::plan::{Load, Step};
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_runner::load::{Edge, LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
 
-/// Starts a server with a thread for each connection, which ends with it. `open`: number of
-/// threads.
+/// Starts a server with a thread for each connection. The thread ends with its connection. `open`:
+/// number of threads.
 fn server(open: &Arc<AtomicU32>) -> SocketAddr {
     fn respond(mut connection: TcpStream) {
         let mut request = [0; 4096];
@@ -41,7 +41,8 @@ fn server(open: &Arc<AtomicU32>) -> SocketAddr {
     addr
 }
 
-/// Three connections on two workers. `requests`: as many, without a duration.
+/// Returns a load of three connections on two workers. `requests`: number of requests, which
+/// replaces the duration.
 fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> LoadSpec {
     let base = load_of(server(open));
     let load = Load {
@@ -55,18 +56,18 @@ fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> LoadSpec {
     LoadSpec { step: Step { connections: 3, ..base.step }, load, concurrent_loads: None, ..base }
 }
 
-/// Notes how many connections each server has a while after the closing sample is due.
+/// Records how many connections each server has some time after the closing sample.
 struct Counts {
     opens: Vec<Arc<AtomicU32>>,
     at_closing: Vec<Vec<u32>>,
-    /// Ends its load after so many intervals.
+    /// Ends its load after this many intervals.
     ends_after: Option<u32>,
 }
 
 impl Watch for Counts {
     fn sample(&mut self, edge: Edge) -> Option<Sample> {
         if edge == Edge::Closes {
-            // Only a generator that does not wait closes meanwhile.
+            // Only a generator that does not wait closes connections in this time.
             thread::sleep(Duration::from_millis(50));
             let opens = self.opens.iter().map(|open| open.load(Ordering::SeqCst));
             self.at_closing.push(opens.collect());
@@ -83,7 +84,8 @@ impl Watch for Counts {
     }
 }
 
-/// Runs loads at once, each with a server of its own. Returns the counts at each closing sample.
+/// Runs loads at the same time, each with a separate server. Returns the counts at each closing
+/// sample.
 fn run(loads: &[(Option<u64>, Option<u32>)]) -> (Vec<LoadRecord>, Vec<Vec<u32>>) {
     let opens: Vec<Arc<AtomicU32>> = loads.iter().map(|_| Arc::default()).collect();
     let specs: Vec<LoadSpec> =
@@ -101,7 +103,7 @@ fn run(loads: &[(Option<u64>, Option<u32>)]) -> (Vec<LoadRecord>, Vec<Vec<u32>>)
 }
 
 #[test]
-fn closing_sample_sees_all_connections() {
+fn closing_sample_includes_all_connections() {
     assert_eq!(run(&[(None, None)]).1, [[3]]);
     assert_eq!(run(&[(None, None), (None, None)]).1, [[3, 3], [3, 3]]);
 }

@@ -1,4 +1,4 @@
-//! A load that is ended early says so exactly if something was cut off.
+//! Tests that the record of a load that was ended early shows whether something was cut off.
 
 mod common;
 
@@ -11,7 +11,7 @@ use dyno_archive::plan::{Load, Step};
 use dyno_archive::{Interval, LoadRecord, Phase};
 use dyno_runner::load::{LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
 
-/// Starts a server that answers so many requests of each connection, and no others.
+/// Starts a server that responds to this many requests of each connection, and to no others.
 fn server(responses: usize) -> SocketAddr {
     fn serve(mut connection: TcpStream, responses: usize) {
         let mut buffer = [0; 4096];
@@ -33,7 +33,7 @@ fn server(responses: usize) -> SocketAddr {
     address
 }
 
-/// A closed loop of two connections for 200 ms.
+/// Returns a closed loop of two connections for 200 ms.
 fn spec(responses: usize) -> LoadSpec {
     let base = load_of(server(responses));
     let load = Load {
@@ -46,7 +46,7 @@ fn spec(responses: usize) -> LoadSpec {
     LoadSpec { step: Step { connections: 2, ..base.step }, load, concurrent_loads: None, ..base }
 }
 
-/// Ends its load once so many intervals of the window have ended.
+/// Ends its load once this many intervals of the window have ended.
 struct EndsAfter(usize);
 
 impl Watch for EndsAfter {

@@ -1,4 +1,5 @@
-//! Loads that run together: they begin at once, alternate in slices, and end together.
+//! Tests that loads that run together begin at the same time, alternate in slices, and end
+//! together.
 
 mod common;
 
@@ -13,7 +14,7 @@ use dyno_archive::{Interval, LoadRecord, Phase};
 use dyno_engine::slices::Slices;
 use dyno_runner::load::{LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
 
-/// Starts a server with a thread for each connection, which ends with it.
+/// Starts a server with a thread for each connection. The thread ends with its connection.
 fn server() -> SocketAddr {
     fn respond(mut connection: TcpStream) {
         let mut request = [0; 4096];
@@ -33,7 +34,7 @@ fn server() -> SocketAddr {
     addr
 }
 
-/// Returns one of two loads that alternate: a round to warm up, and six that are measured.
+/// Returns one of two loads that alternate: one round of warm-up, and six measured rounds.
 fn spec(load_index: u32) -> LoadSpec {
     let slices = Slices { length_ns: 40 * MS, loads: 2, index: load_index, seed: 5 };
     let base = load_of(server());

@@ -1,10 +1,12 @@
-//! Builds subjects, each once per content of its inputs. All runs share a cache of the artefacts.
+//! Builds subjects (servers under test). All runs share a cache of the artefacts, so a subject is
+//! built again only if its inputs change.
 
 use std::collections::BTreeMap;
 use std::fs::{self, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use dyno_archive::plan::Build;
@@ -15,6 +17,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{self, ToolCommand, ToolExit, ToolOutput};
 use serde::{Deserialize, Serialize};
 
+use crate::artefact::Artefact;
 use crate::definition::{BuildSpec, Definition, Require};
 use crate::key::PartsHash;
 use crate::limits::{COPIES, LOCK_POLL};
@@ -30,6 +33,23 @@ pub struct Built {
     /// Folder of the artefacts; empty for subjects without a build.
     pub out: PathBuf,
     pub build: Option<Build>,
+    /// Everything that the build made; `None`: the subject has no build.
+    artefact: Option<Artefact>,
+    /// Shared lock of the build, which is not replaced while a process has the lock; `None`: the
+    /// subject has no build.
+    _in_use: Option<Arc<fs::File>>,
+}
+
+impl Built {
+    /// Compares the folder of the artefacts with what the build made. Returns the files that the
+    /// build did not make, sorted by path.
+    ///
+    /// # Errors
+    /// The path of the first artefact that was changed or lost after the build.
+    pub fn check_artefacts(&self) -> Result<Vec<String>, PathBuf> {
+        let Some(artefact) = &self.artefact else { return Ok(Vec::new()) };
+        artefact.clone().check(&self.out).map_err(|name| self.out.join(name))
+    }
 }
 
 /// Message for a build that the user interrupted.
@@ -40,9 +60,7 @@ pub const INTERRUPTED: &str = "the user ended the build";
 struct Receipt {
     wall_ns: u64,
     cpu_ns: u64,
-    artefact_bytes: u64,
-    /// Hash of the artefact. `None` in receipts of older versions.
-    artefact: Option<String>,
+    artefact: Artefact,
     /// Environment of the build, without secrets.
     environment: BTreeMap<String, String>,
 }
@@ -62,24 +80,25 @@ pub fn build(
     let Some(spec) = &definition.build else {
         let out = build_folder("none", definition, &cache);
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
-        return Ok(Built { out, build: None });
+        return Ok(Built { out, build: None, artefact: None, _in_use: None });
     };
-    // Locked before the sources are read: they may change during the build of another dyno.
+    // The cache is locked before the sources are read, because another dyno process may be
+    // building, and the sources may change in that time.
     let _lock = lock(&cache, supervision)?;
     let mut recipe = Recipe { definition, spec, supervision, read: &mut read_input, on_line };
     recipe.build(&cache)
 }
 
-/// Removes the build caches of a definition whose folder will not exist again.
+/// Removes the build caches of a definition in a temporary folder.
 pub fn remove_caches(definition: &Definition, cache: &Path) {
-    // A folder that cannot be removed only wastes space.
+    // An error is ignored, because a remaining folder only wastes space.
     for folder in build_folders(definition, cache) {
         drop(folder::remove(&folder));
     }
 }
 
-/// Returns the folders in the cache for a definition's folder: the folder of `{cache}`, the folder
-/// of a subject without a build, and the folder of builds that depend on the path of that folder.
+/// Returns the folders in the cache for a definition: the folder of `{cache}`, the folder of a
+/// subject without a build, and the folder of builds that use `{dir}`.
 #[must_use]
 pub fn build_folders(definition: &Definition, cache: &Path) -> [PathBuf; 3] {
     ["kept", "none", "own"]
@@ -97,8 +116,8 @@ fn uses_own_folder(spec: &BuildSpec) -> bool {
     std::iter::once(&spec.command).chain(spec.env.values()).any(|text| text.contains("{dir}"))
 }
 
-/// Returns eight hexadecimal digits that distinguish a definition's folder from others with the
-/// same name.
+/// Returns eight hexadecimal digits that distinguish a definition's folder from other folders with
+/// the same name.
 fn folder_key(definition: &Definition) -> String {
     let mut key = PartsHash::default();
     let folder =
@@ -122,6 +141,7 @@ struct Recipe<'a> {
 }
 
 impl Recipe<'_> {
+    /// Finds the artefact in the cache, or builds it from copies of the inputs.
     fn build(&mut self, cache: &Path) -> Result<Built, String> {
         let without_inputs = key_without_inputs(self.definition, self.spec, self.supervision)?;
         for _ in 0..COPIES {
@@ -130,11 +150,8 @@ impl Recipe<'_> {
                 true => build_folder("own", self.definition, cache).join(&inputs[..16]),
                 false => cache.join(&inputs[..16]),
             });
-            if let Some(receipt) = read_receipt(&folder.receipt()) {
-                return Ok(Built {
-                    out: folder.out(),
-                    build: Some(receipt.into_build(inputs, true)),
-                });
+            if let Some(receipt) = self.cached(&folder)? {
+                return receipt.into_built(&folder, inputs, true);
             }
             let cache_folder = build_folder("kept", self.definition, cache);
             let mut placeholders = placeholders(self.definition, &folder.out());
@@ -150,15 +167,32 @@ impl Recipe<'_> {
             }
             let environment = self.spec.environment(&folder.temporary(), &placeholders);
             let receipt = self.run(&command, &environment, &folder)?;
-            let text = serde_json::to_string(&receipt).expect("numbers and text only");
-            fs::write(folder.receipt(), text).map_err(|e| folder.error(&e))?;
-            return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, false)) });
+            folder.write_receipt(&receipt)?;
+            return receipt.into_built(&folder, inputs, false);
         }
         Err(format!(
-            "the inputs changed while they were copied\nhint: stop the program that writes \
+            "the build inputs changed while dyno copied them\nhint: stop the program that writes \
              into {}, and build again",
             self.definition.folder.display()
         ))
+    }
+
+    /// Returns the receipt of an earlier build whose artefacts are still as the build made them.
+    fn cached(&mut self, folder: &BuildFolder) -> Result<Option<Receipt>, String> {
+        let Some(mut receipt) = read_receipt(&folder.receipt()) else { return Ok(None) };
+        let before = receipt.artefact.clone();
+        if let Err(name) = receipt.artefact.check(&folder.out()) {
+            (self.on_line)(&format!(
+                "{}: was changed or removed after the build, so dyno builds {} again",
+                folder.out().join(name).display(),
+                self.definition.name
+            ));
+            return Ok(None);
+        }
+        if before != receipt.artefact {
+            folder.write_receipt(&receipt)?;
+        }
+        Ok(Some(receipt))
     }
 
     /// Returns the key of a build from the current inputs.
@@ -184,20 +218,19 @@ impl Recipe<'_> {
         let log = Log::create(&folder.0.join("build.log"), secrets).map_err(io)?;
         let deadline = self.spec.deadline.duration();
         let tool = ToolCommand { command, folder: &source, environment, deadline };
-        let ending =
-            tool.run(&log, self.supervision, self.on_line).map_err(|e| format!("sh: {e}"))?;
+        let exit =
+            tool.run(&log, self.supervision, self.on_line).map_err(|e| format!("build: {e}"))?;
         for folder in [&source, &temporary] {
             let _ = folder::remove(folder);
         }
         let failure = |problem: String| {
             Err(format!("`{}` {problem}:\n{}", one_line_command(command), log.tail(30)))
         };
-        match ending {
+        match exit {
             ToolExit::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
                 wall_ns,
                 cpu_ns,
-                artefact_bytes: size_in_bytes(&out).map_err(io)?,
-                artefact: artefact_hash(&out).ok(),
+                artefact: Artefact::read(&out).map_err(io)?,
                 environment: environment.to_record(),
             }),
             ToolExit::Ended { status, .. } => failure(format!("ended with {status}")),
@@ -255,13 +288,46 @@ impl BuildFolder {
         self.0.join("receipt.json")
     }
 
-    /// Creates the folder, and removes an earlier one.
+    /// Opens the file that processes lock while they use the artefacts.
+    fn lock_file(&self) -> io::Result<fs::File> {
+        let mut options = fs::OpenOptions::new();
+        options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);
+        options.open(self.0.join("in_use"))
+    }
+
+    /// Refuses the removal of a folder whose artefacts are in use.
+    fn check_unused(&self) -> Result<(), String> {
+        match self.lock_file().map_err(|e| self.error(&e))?.try_lock() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::Error(error)) => Err(self.error(&error)),
+            Err(TryLockError::WouldBlock) => Err(format!(
+                "{}: the artefacts must be built again, but another dyno process uses them\nhint: \
+                 wait until that process ends, or use another folder for builds (`--cache`)",
+                self.0.display()
+            )),
+        }
+    }
+
+    /// Creates the folder, after an earlier folder of the same path is removed.
+    ///
+    /// # Errors
+    /// Another process uses the artefacts of the earlier folder.
     fn create(&self) -> Result<(), String> {
-        let removal = if self.0.exists() { folder::remove(&self.0) } else { Ok(()) };
+        let removal = if self.0.exists() {
+            self.check_unused()?;
+            folder::remove(&self.0)
+        } else {
+            Ok(())
+        };
         let folders = [self.out(), self.source(), self.temporary()];
         removal
             .and_then(|()| folders.iter().try_for_each(fs::create_dir_all))
             .map_err(|e| self.error(&e))
+    }
+
+    fn write_receipt(&self, receipt: &Receipt) -> Result<(), String> {
+        let text = serde_json::to_string(receipt).expect("numbers and text only");
+        fs::write(self.receipt(), text).map_err(|e| self.error(&e))
     }
 
     fn error(&self, error: &io::Error) -> String {
@@ -270,16 +336,30 @@ impl BuildFolder {
 }
 
 impl Receipt {
-    fn into_build(self, inputs: String, cached: bool) -> Build {
-        Build {
+    /// Returns the build, with its record for the archive, and marks its folder as used.
+    fn into_built(
+        self,
+        folder: &BuildFolder,
+        inputs: String,
+        cached: bool,
+    ) -> Result<Built, String> {
+        let in_use = folder.lock_file().map_err(|e| folder.error(&e))?;
+        in_use.lock_shared().map_err(|e| folder.error(&e))?;
+        let build = Build {
             wall_ns: self.wall_ns,
             cpu_ns: Some(self.cpu_ns),
-            artefact_bytes: self.artefact_bytes,
-            artefact: self.artefact,
+            artefact_bytes: self.artefact.bytes(),
+            artefact: self.artefact.hash(),
             cached,
             inputs,
             environment: self.environment,
-        }
+        };
+        Ok(Built {
+            out: folder.out(),
+            build: Some(build),
+            artefact: Some(self.artefact),
+            _in_use: Some(Arc::new(in_use)),
+        })
     }
 }
 
@@ -297,7 +377,8 @@ pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
     ])
 }
 
-/// Returns the command that tests a requirement. It is run before the build, so it has no `{out}`.
+/// Returns the command that tests a requirement. The command has no `{out}`, because it runs before
+/// the build.
 pub(crate) fn requirement_test(
     definition: &Definition,
     require: &Require,
@@ -324,9 +405,9 @@ fn first_line(output: &str) -> Option<&str> {
     output.lines().next().map(str::trim).filter(|line| !line.is_empty())
 }
 
-/// Returns the key of a subject's build, a hash of everything that can change its artefact: the
-/// build procedure, the machine's architecture, the command, its environment, the versions of the
-/// tools, and names, contents and executable bits of the inputs.
+/// Returns the key of a subject's build, a hash of everything that can change its artefact. These
+/// are the build procedure, the machine's architecture, the command, its environment and the
+/// versions of the tools. Of the inputs, names, contents and executable bits are hashed.
 ///
 /// # Errors
 /// An input cannot be read or is refused, or a tool does not report its version; message for the
@@ -356,7 +437,7 @@ fn key_without_inputs(
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
-    // Inherited secrets are left out. Variables that the definition sets are not secrets.
+    // Inherited secrets are excluded. Variables that the definition sets are not secrets.
     for (name, value) in &spec.env {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
@@ -369,14 +450,17 @@ fn key_without_inputs(
         // An artefact for this CPU model must not be used on another.
         key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
     }
-    let version = definition.version.as_ref().filter(|version| !version.command.contains("{out}"));
-    let fill = |command: &str| placeholders(definition, Path::new("")).fill_command(command);
-    let version = version.map(|v| Ok::<_, String>((fill(&v.command)?, v.deadline))).transpose()?;
-    let requires = definition.requires.iter();
-    let requires = requires
-        .map(|require| Ok((requirement_test(definition, require)?, require.deadline)))
-        .collect::<Result<Vec<_>, String>>()?;
-    for (command, deadline) in version.into_iter().chain(requires) {
+    // The commands that report the versions of the tools, each with its deadline.
+    let mut version_commands = Vec::new();
+    // The artefact cannot report a version before the build.
+    if let Some(version) = definition.version.as_ref().filter(|v| !v.command.contains("{out}")) {
+        let command = placeholders(definition, Path::new("")).fill_command(&version.command)?;
+        version_commands.push((command, version.deadline));
+    }
+    for require in &definition.requires {
+        version_commands.push((requirement_test(definition, require)?, require.deadline));
+    }
+    for (command, deadline) in version_commands {
         match definition.query_tool(&command, deadline, supervision) {
             ToolOutput::Ended { output, .. } => {
                 key.add(first_line(&output).unwrap_or_default().as_bytes());
@@ -396,13 +480,14 @@ fn one_line_command(command: &str) -> String {
 }
 
 fn unreadable(error: &io::Error) -> String {
-    format!("the inputs cannot be read: {error}")
+    format!("the build inputs cannot be read: {error}")
 }
 
 /// Returns the inputs of a build by relative path, each once.
 fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, FolderEntry>> {
     let mut entries = BTreeMap::new();
-    // The settings of the definition that affect a build are already in the key.
+    // The file of the definition is excluded, because its settings that affect a build are already
+    // in the key.
     let is_definition =
         |entry: &FolderEntry| entry.relative_path == Path::new(definition.role.file());
     for input in &spec.inputs {
@@ -421,7 +506,7 @@ fn read_input(input: &FolderEntry) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes an input to its path in the folder `source`. It never overwrites a file.
+/// Writes an input to its path in the folder `source`. Never overwrites a file.
 fn write_input(input: &FolderEntry, bytes: &[u8], source: &Path) -> io::Result<()> {
     let path = source.join(&input.relative_path);
     let EntryKind::File { mode } = input.kind else { return fs::create_dir_all(path) };
@@ -432,55 +517,10 @@ fn write_input(input: &FolderEntry, bytes: &[u8], source: &Path) -> io::Result<(
         .write_all(bytes)
 }
 
-/// Returns the size of all files below a folder, bytes. Links are not followed, because they may
-/// lead out of the folder.
-fn size_in_bytes(path: &Path) -> io::Result<u64> {
-    let metadata = fs::symlink_metadata(path)?;
-    if !metadata.is_dir() {
-        return Ok(metadata.len());
-    }
-    fs::read_dir(path)?.map(|entry| size_in_bytes(&entry?.path())).sum()
-}
-
-/// Returns a hash of all entries below a folder: relative paths, kinds, executable bits, contents
-/// of files and targets of links.
-fn artefact_hash(folder: &Path) -> io::Result<String> {
-    let mut key = PartsHash::default();
-    add_folder_to(&mut key, folder, Path::new(""))?;
-    Ok(key.into_text())
-}
-
-/// Adds the entries of the folder with the relative path `parent`, sorted by name.
-fn add_folder_to(key: &mut PartsHash, folder: &Path, parent: &Path) -> io::Result<()> {
-    let names = fs::read_dir(folder.join(parent))?.map(|entry| Ok(entry?.file_name()));
-    let mut names = names.collect::<io::Result<Vec<_>>>()?;
-    names.sort();
-    for name in names.iter().map(|name| parent.join(name)) {
-        let path = folder.join(&name);
-        let metadata = fs::symlink_metadata(&path)?;
-        key.add(name.as_os_str().as_encoded_bytes());
-        if metadata.is_dir() {
-            key.add(b"/");
-            add_folder_to(key, folder, &name)?;
-        } else if metadata.is_symlink() {
-            key.add(b"@");
-            key.add(fs::read_link(&path)?.as_os_str().as_encoded_bytes());
-        } else if metadata.is_file() {
-            key.add(if metadata.mode() & 0o111 == 0 { b"-" } else { b"x" });
-            key.add_contents(fs::File::open(&path)?)?;
-        } else {
-            // A pipe, a socket or a device has no contents to read.
-            key.add(b"|");
-        }
-    }
-    Ok(())
-}
-
 /// Locks the builds of a subject, and waits while another dyno has the lock.
 fn lock(folder: &Path, supervision: &Supervision<'_>) -> Result<fs::File, String> {
     let path = folder.join("lock");
-    let lock_error =
-        |e: io::Error| format!("{}: the build cache cannot be locked: {e}", path.display());
+    let lock_error = |e: io::Error| format!("{}: cannot lock the build cache: {e}", path.display());
     fs::create_dir_all(folder).map_err(lock_error)?;
     let mut options = fs::OpenOptions::new();
     options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);

@@ -1,4 +1,5 @@
-//! Makes the certificates of subjects: an authority for one run, and a certificate that it signs.
+//! Creates the certificates of subjects: an authority for one run, and a certificate that the
+//! authority signs. Subjects need them to serve TLS.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

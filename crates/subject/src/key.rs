@@ -1,4 +1,4 @@
-//! A hash of a list of parts: the key of builds, and the fingerprint of starts.
+//! Hashes a list of parts. The hash is the key of a build, or the fingerprint of a start.
 
 use std::io::{self, Read};
 
@@ -15,22 +15,25 @@ impl PartsHash {
         self.0.update(part);
     }
 
-    /// Adds the hash of a file's contents, because the file may be larger than the memory.
-    pub(crate) fn add_contents(&mut self, mut file: impl Read) -> io::Result<()> {
-        let mut contents = Sha256::new();
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                n => contents.update(&buffer[..n]),
-            }
-        }
-        self.add(&contents.finalize());
-        Ok(())
-    }
-
     /// Returns the hash in hexadecimal.
     pub(crate) fn into_text(self) -> String {
-        self.0.finalize().iter().map(|b| format!("{b:02x}")).collect()
+        hexadecimal(self.0)
     }
+}
+
+/// Returns the SHA-256 of a file's contents in hexadecimal. The contents are read in pieces,
+/// because the file may be larger than the memory.
+pub(crate) fn contents_hash(mut file: impl Read) -> io::Result<String> {
+    let mut contents = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hexadecimal(contents)),
+            n => contents.update(&buffer[..n]),
+        }
+    }
+}
+
+fn hexadecimal(hash: Sha256) -> String {
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -1,7 +1,8 @@
-//! Servers under test: their definitions ([`definition`]), their builds ([`build`]), and their
-//! certificates ([`certs`]).
+//! Reads and builds servers under test: their definitions ([`definition`]), their builds
+//! ([`build`]), and their certificates ([`certs`]).
 #![forbid(unsafe_code)]
 
+pub mod artefact;
 pub mod build;
 pub mod certs;
 pub mod definition;

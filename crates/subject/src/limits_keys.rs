@@ -42,7 +42,7 @@ impl RawLimits {
         if memory.is_some_and(|bytes| bytes < 1 << 20) {
             return Err(mistake(
                 "memory",
-                "`memory`: must be at least 1MiB, which a process needs to start",
+                "`memory`: must be at least 1MiB, because a process needs this much to start",
             ));
         }
         let cpuset = self
@@ -58,7 +58,7 @@ impl RawLimits {
     }
 }
 
-/// Returns the default limits, replaced by `overrides` where those have a value.
+/// Returns the default limits, replaced by `overrides` where these have a value.
 #[must_use]
 pub fn override_limits(overrides: &CheckedLimits, defaults: &CheckedLimits) -> CheckedLimits {
     let (new, old) = (&overrides.limits, &defaults.limits);

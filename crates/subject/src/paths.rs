@@ -1,5 +1,5 @@
-//! Walks the files below a path in a folder, and parses names of folders. Links that lead out of
-//! the folder are refused.
+//! Lists the files below a path in a folder, and parses names of folders. A link that leads out of
+//! the folder is refused, because a build must depend only on files in the folder.
 
 use std::fs;
 use std::io;
@@ -74,6 +74,7 @@ struct FolderWalk {
 }
 
 impl FolderWalk {
+    /// Adds the entry at a relative path, and all entries below it.
     fn visit(&mut self, name: &Path) -> io::Result<()> {
         let with_name = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", name.display()));
         let path = self.root.join(name).canonicalize().map_err(with_name)?;
@@ -92,7 +93,7 @@ impl FolderWalk {
         if self.parents.contains(&path) {
             return Err(invalid_path(
                 name,
-                "is a symbolic link that leads back to a folder above it",
+                "is a symbolic link to a folder that contains the link",
             ));
         }
         self.entries.push(FolderEntry {
@@ -153,7 +154,10 @@ mod tests {
 
         symlink("..", folder.join("src/deep/up")).unwrap();
         assert!(
-            walk(&folder, &source).unwrap_err().to_string().contains("back to a folder above it")
+            walk(&folder, &source)
+                .unwrap_err()
+                .to_string()
+                .contains("a folder that contains the link")
         );
         fs::remove_file(folder.join("src/deep/up")).unwrap();
 

@@ -1,8 +1,8 @@
 //! Replaces placeholders in commands and templates: `{port}` by its value, `{{port}}` by the
 //! literal text `{port}`.
 //!
-//! Any text in the form of a placeholder counts as one, so that a misspelt name is reported. The
-//! exception is `${NAME}`, the syntax of shells and other languages.
+//! Any text in the form of a placeholder is treated as one, so that a misspelt name is reported.
+//! The exception is `${NAME}`, the syntax of shells and other languages.
 
 use std::borrow::Cow;
 
@@ -36,8 +36,8 @@ enum Piece<'a> {
 }
 
 impl Placeholders {
-    /// Replaces placeholders by their values. A placeholder without a value stays: it was reported
-    /// when the text was read, unless the text has changed since.
+    /// Replaces placeholders by their values. A placeholder without a value is kept, because
+    /// [`PlaceholderScope::check`] reports it.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
         let value = |name: &str| {
@@ -57,7 +57,7 @@ impl Placeholders {
     }
 
     /// Does the same as [`fill`](Self::fill), for a shell command. Values are not quoted, because
-    /// placeholders may be within quotes. A value that a shell would not read literally is refused.
+    /// placeholders can be within quotes. A value that a shell would not read literally is refused.
     ///
     /// # Errors
     /// A sentence that names the value.
@@ -66,8 +66,9 @@ impl Placeholders {
         match self.0.iter().find(|(name, value)| is_used(name) && !is_one_word(value)) {
             None => Ok(self.fill(command)),
             Some((name, value)) => Err(format!(
-                "{{{name}}}: its value {value:?} is not one word in a shell\nhint: use a folder \
-                 without blanks and special characters in its path ({})",
+                "{{{name}}}: the value {value:?} has blanks or special characters, so a shell \
+                 would not read it as one word\nhint: use a folder without blanks and special \
+                 characters in its path ({})",
                 match name.as_ref() {
                     "out" | "cache" => "`--cache FOLDER`",
                     "dir" => "`--subjects FOLDER`",
@@ -92,10 +93,10 @@ pub fn backends_in(text: &str) -> impl Iterator<Item = &str> {
     names(text).filter_map(|name| Some(name.split_once('.')?.0))
 }
 
-/// The use of a text, which decides its placeholders.
+/// The use of a text, which decides the placeholders that are allowed in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceholderScope {
-    /// A command that queries a tool, such as that for the version.
+    /// A command that queries a tool, such as the command for the version.
     Query,
     Build,
     Start,
@@ -104,7 +105,7 @@ pub enum PlaceholderScope {
 }
 
 impl PlaceholderScope {
-    /// Returns the names of its placeholders, without the names of back ends' placeholders.
+    /// Returns the names of the placeholders in this scope, without those of back ends.
     fn placeholder_names(self) -> Vec<&'static str> {
         let (base, extra): (&[&str], &[&str]) = match self {
             PlaceholderScope::Query => (&[], &[]),
@@ -127,14 +128,15 @@ impl PlaceholderScope {
     pub fn check(self, text: &str) -> Result<(), String> {
         if text.contains('\0') {
             return Err(
-                "has a NUL, which cannot be passed to a program (execve(2))\nhint: remove it"
+                "has a NUL character, which cannot be passed to a program (execve(2))\nhint: \
+                 remove the NUL"
                     .into(),
             );
         }
         self.check_contents(text)
     }
 
-    /// Checks that all placeholders in the contents of a file are known. A file may have NULs.
+    /// Checks that all placeholders in the contents of a file are known. A file can have NULs.
     ///
     /// # Errors
     /// The first unknown placeholder.
@@ -167,8 +169,8 @@ impl PlaceholderScope {
             }
         };
         Err(format!(
-            "unknown placeholder {{{unknown}}}\nhint: {hint} Write {{{{{unknown}}}}} for the text \
-             itself"
+            "unknown placeholder {{{unknown}}}\nhint: {hint} Write {{{{{unknown}}}}} for the \
+             literal text {{{unknown}}}"
         ))
     }
 }
@@ -176,7 +178,7 @@ impl PlaceholderScope {
 /// Splits a text into literal text and placeholders.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
-    // The text before `start` is in `pieces`, and that before `searched` has been searched.
+    // The text before `start` is in `pieces`, and the text before `searched` has been searched.
     let mut start = 0;
     let mut searched = 0;
     while let Some(offset) = text[searched..].find('{') {
@@ -259,7 +261,7 @@ mod tests {
         );
         assert!(
             error(PlaceholderScope::Query, "{cache}")
-                .ends_with("Write {{cache}} for the text itself")
+                .ends_with("Write {{cache}} for the literal text {cache}")
         );
         for (scope, text) in [
             (

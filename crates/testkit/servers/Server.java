@@ -40,7 +40,7 @@ public class Server {
                 case "sleep", "pool" -> Thread.sleep(20);
                 case "lock" -> { synchronized (LOCK) { Thread.sleep(3); } }
                 case "gc" -> churn();
-                // A class of the same code under a new name: nothing of it is compiled yet.
+                // A new class with the same code, none of which is compiled yet.
                 case "jit" -> MethodHandles.lookup().defineHiddenClass(code, true).lookupClass()
                     .getMethod("run").invoke(null);
             }
@@ -49,12 +49,12 @@ public class Server {
         }
     }
 
-    // Many small objects that live: each collection of the whole heap visits all of them.
+    // Keeps many small objects alive, because each collection of the whole heap visits all of them.
     static void fill() {
         for (int i = 0; i < 900_000; i++) LIVE.add(new int[] {i});
     }
 
-    // Objects that live for a while are replaced, so that the old generation fills, too.
+    // Replaces objects that lived for a while, so that the old generation fills, too.
     static synchronized void churn() {
         for (int i = 0; i < 2_000; i++) {
             LIVE.removeFirst();

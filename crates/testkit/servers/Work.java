@@ -1,4 +1,4 @@
-// Code to compile: much of it, little to run.
+// A large amount of code to compile, which takes little time to run.
 public class Work {
     public static double run() {
         return a(1) + b(2) + c(3) + d(4);

@@ -5,7 +5,7 @@ const { setTimeout: sleep } = require("node:timers/promises");
 const [port, mode] = process.argv.slice(2);
 let last = Promise.resolve();
 
-// One request at a time, in the order in which they came.
+// Does the work of one request at a time, in the order of arrival.
 function inTurn(work) {
   last = last.then(work);
   return last;

@@ -6,12 +6,12 @@ import os
 import random
 import sys
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"
 SIZE = 256 << 20
 
 
 def map_file():
-    """More than the memory limit lets stay in memory; what is touched is read from the disk."""
+    """Maps a file larger than the memory limit, so that pages are read from the disk on access."""
     with open("pages", "w+b") as file:
         for _ in range(SIZE >> 20):
             file.write(os.urandom(1 << 20))
@@ -41,7 +41,7 @@ async def main(port, mode):
             while True:
                 await reader.readuntil(b"\r\n\r\n")
                 await work(mode, pages)
-                writer.write(ANSWER)
+                writer.write(RESPONSE)
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 

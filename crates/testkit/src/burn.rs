@@ -1,4 +1,4 @@
-//! Computes for a known CPU time. Test servers use it as the work of a request.
+//! Computes for a known CPU time. Test servers use this computation as the work of a request.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -8,16 +8,18 @@ use rustix::time::{ClockId, clock_gettime};
 /// Rounds of one speed measurement, which takes some milliseconds.
 const ROUNDS: u64 = 2_000_000;
 
-/// Work of a known CPU time. It does not read the clock while it computes, because dyno would count
-/// those system calls.
+/// Work of a known CPU time. The work does not read the clock, because dyno would count these
+/// system calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Burner {
     rounds_per_us: f64,
 }
 
 impl Burner {
+    /// Measures the speed of this thread's CPU.
     pub fn new() -> Burner {
-        // The fastest of several measurements counts, because others may be interrupted.
+        // The fastest of several measurements is used, because the others may have been
+        // interrupted.
         let measure = |_| {
             let before = cpu_time();
             compute(ROUNDS);
@@ -32,7 +34,7 @@ impl Burner {
         compute(self.rounds(us));
     }
 
-    /// Number of rounds that take this time, microseconds.
+    /// Returns the number of rounds that take this time, microseconds.
     pub fn rounds(self, us: u32) -> u64 {
         (self.rounds_per_us * f64::from(us)) as u64
     }
@@ -56,6 +58,7 @@ pub fn compute(rounds: u64) {
     }
 }
 
+/// Returns the CPU time of this thread.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

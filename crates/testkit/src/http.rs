@@ -1,4 +1,4 @@
-//! Implements the part of HTTP/1.1 that a load generator needs: requests without bodies, and one
+//! Implements the small part of HTTP/1.1 that test servers need: requests without bodies, and one
 //! fixed response.
 
 use std::io::{self, Read, Write};
@@ -7,38 +7,42 @@ use std::net::TcpStream;
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\n";
 pub const BODY: &[u8] = b"Hello, World!";
 
+/// End of a request without a body.
 const END: &[u8] = b"\r\n\r\n";
 
-/// A connection, and the received bytes of incomplete requests.
+/// A connection of a server.
 #[derive(Debug)]
 pub struct ServerConnection {
     pub stream: TcpStream,
-    read: Vec<u8>,
+    /// Received bytes of incomplete requests.
+    unparsed: Vec<u8>,
 }
 
 impl ServerConnection {
     pub fn new(stream: TcpStream) -> ServerConnection {
-        ServerConnection { stream, read: Vec::new() }
+        ServerConnection { stream, unparsed: Vec::new() }
     }
 
-    /// Reads once. Returns the number of complete requests. `None`: the connection has ended.
+    /// Reads once, and returns the number of complete requests. `None`: the connection has ended.
     pub fn receive(&mut self) -> Option<usize> {
         let mut buffer = [0; 4096];
         match self.stream.read(&mut buffer) {
             Ok(0) => None,
             Ok(n) => {
-                self.read.extend_from_slice(&buffer[..n]);
-                Some(take_requests(&mut self.read))
+                self.unparsed.extend_from_slice(&buffer[..n]);
+                Some(take_requests(&mut self.unparsed))
             }
             Err(error) if is_temporary(&error) => Some(0),
             Err(_) => None,
         }
     }
 
+    /// Sends a response in one write.
     pub fn respond(&mut self) -> io::Result<()> {
         self.stream.write_all(&[HEAD, BODY].concat())
     }
 
+    /// Sends the head and the body of a response in separate writes.
     pub fn respond_in_two_writes(&mut self) -> io::Result<()> {
         self.stream.write_all(HEAD)?;
         self.stream.write_all(BODY)
@@ -58,15 +62,16 @@ pub fn request(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a later read can succeed.
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Removes the complete requests, and returns their number.
-fn take_requests(read: &mut Vec<u8>) -> usize {
+/// Removes complete requests from the received bytes, and returns their number.
+fn take_requests(unparsed: &mut Vec<u8>) -> usize {
     let mut count = 0;
-    while let Some(at) = read.windows(END.len()).position(|four| four == END) {
-        read.drain(..at + END.len());
+    while let Some(at) = unparsed.windows(END.len()).position(|window| window == END) {
+        unparsed.drain(..at + END.len());
         count += 1;
     }
     count

@@ -1,5 +1,6 @@
-//! Lists servers with a known bottleneck, and the correct verdicts for each at each load. dyno is
-//! tested against them. The program `testkit` is most of these servers.
+//! Lists behaviours: servers with a known bottleneck, and the correct verdicts for each at each
+//! load. Tests compare dyno's verdicts with this list. The program `testkit` implements most of
+//! these servers.
 #![forbid(unsafe_code)]
 
 mod behaviour;
@@ -11,12 +12,12 @@ pub use behaviour::{
     TestConditions, ThreadModel,
 };
 
-/// All behaviours, the Rust server's behaviours first.
+/// Returns all behaviours, those of the Rust server first.
 pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
     rust::BEHAVIOURS.iter().chain(runtimes::BEHAVIOURS)
 }
 
-/// The behaviour of this name.
+/// Returns the behaviour of this name. `None`: the name is unknown.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Behaviour> {
     behaviours().find(|behaviour| behaviour.name == name)

@@ -1,9 +1,9 @@
 //! Runs an HTTP/1.1 server with a known bottleneck.
 //!
-//! - `testkit --port P --behaviour NAME [--backend P] [--us N] [--workers N]` runs a server of the
-//!   table.
-//! - `testkit --burn N` fills N CPUs until it is killed.
-//! - `testkit --rounds N` computes once.
+//! - `testkit --port P --behaviour NAME [--backend P] [--us N] [--workers N]` runs the server of a
+//!   behaviour in the list.
+//! - `testkit --burn N` uses N CPUs fully until it is killed.
+//! - `testkit --rounds N` computes N rounds and ends.
 #![forbid(unsafe_code)]
 
 mod burn;
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs the server or the computation that the arguments name.
 fn run() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(rounds) = number(&arguments, "--rounds")? {
@@ -56,10 +57,11 @@ fn run() -> Result<(), String> {
     model::serve(&listener, model, &Arc::new(task)).map_err(|error| format!("{name}: {error}"))
 }
 
+/// Returns the threading model and the work of a behaviour of this program.
 fn behaviour(name: &str) -> Result<(ThreadModel, RequestWork), String> {
     let names = || {
-        let ours = behaviours().filter(|b| matches!(b.program, Program::Testkit(..)));
-        ours.map(|b| b.name).collect::<Vec<_>>().join(", ")
+        let of_testkit = behaviours().filter(|b| matches!(b.program, Program::Testkit(..)));
+        of_testkit.map(|b| b.name).collect::<Vec<_>>().join(", ")
     };
     match find(name).map(|behaviour| behaviour.program) {
         Some(Program::Testkit(model, work)) => Ok((model, work)),
@@ -67,7 +69,7 @@ fn behaviour(name: &str) -> Result<(ThreadModel, RequestWork), String> {
     }
 }
 
-/// Returns the work with another time, if it has one.
+/// Returns the work with another time. Work without a time is unchanged.
 const fn with_time(work: RequestWork, us: u32) -> RequestWork {
     match work {
         RequestWork::Burn(_) => RequestWork::Burn(us),
@@ -80,19 +82,19 @@ const fn with_time(work: RequestWork, us: u32) -> RequestWork {
         RequestWork::Spinlock(_) => RequestWork::Spinlock(us),
         RequestWork::Process(_) => RequestWork::Process(us),
         RequestWork::Leak(_) => RequestWork::Leak(us),
-        RequestWork::Dearer(_) => RequestWork::Dearer(us),
+        RequestWork::GrowingBurn(_) => RequestWork::GrowingBurn(us),
         RequestWork::Lock { burn, .. } => RequestWork::Lock { burn, sleep: us },
         other => other,
     }
 }
 
-/// Value of an option.
+/// Returns the value of an option. `None`: the option is not given.
 fn value<'a>(arguments: &'a [String], option: &str) -> Option<&'a str> {
     let index = arguments.iter().position(|argument| argument == option)?;
     arguments.get(index + 1).map(String::as_str)
 }
 
-/// Value of an option, as a number.
+/// Returns the value of an option as a number. `None`: the option is not given.
 fn number(arguments: &[String], option: &str) -> Result<Option<u32>, String> {
     let parse = |text: &str| text.parse().map_err(|_| format!("{option} {text}: must be a number"));
     value(arguments, option).map(parse).transpose()

@@ -23,7 +23,8 @@ const BACKLOG: i32 = 1024;
 
 /// Serves until the process ends.
 pub fn serve(listener: &TcpListener, model: ThreadModel, task: &Arc<Task>) -> io::Result<()> {
-    // Listening again changes the length of the accept queue, which the standard library has set.
+    // The standard library listens with an accept queue of its own length. A second `listen`
+    // changes this length.
     let backlog =
         if let ThreadModel::SlowAccept { backlog, .. } = model { backlog } else { BACKLOG };
     rustix::net::listen(listener, backlog)?;
@@ -45,6 +46,7 @@ pub fn serve(listener: &TcpListener, model: ThreadModel, task: &Arc<Task>) -> io
     }
 }
 
+/// Accepts connections forever, one after each `pause`, and serves each in its own thread.
 fn accept_all(listener: &TcpListener, task: &Arc<Task>, pause: Duration) -> io::Result<()> {
     loop {
         thread::sleep(pause);
@@ -58,6 +60,7 @@ fn accept_all(listener: &TcpListener, task: &Arc<Task>, pause: Duration) -> io::
     }
 }
 
+/// Disables Nagle's algorithm, except for work that needs it.
 fn set_nodelay(stream: &TcpStream, task: &Task) {
     // Fails only if the peer has closed the connection, which the next read reports.
     let _ = stream.set_nodelay(!matches!(task.work, RequestWork::TwoWrites));
@@ -72,12 +75,14 @@ fn serve_once(connection: &mut ServerConnection, task: &Task) -> bool {
     })
 }
 
+/// Prints an error. A client that closes its connection is not an error.
 fn report(error: &io::Error) {
     if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
         eprintln!("testkit: {error}");
     }
 }
 
+/// Sends a response in the way that the work requires.
 fn respond(connection: &mut ServerConnection, task: &Task) -> io::Result<()> {
     match task.work {
         RequestWork::TwoWrites => connection.respond_in_two_writes(),
@@ -90,7 +95,7 @@ struct EventLoop {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     connections: HashMap<u64, ServerConnection>,
-    /// Instants of responses with their connections, in order of time.
+    /// Times of scheduled responses with their connections, in order of time.
     timers: VecDeque<(Instant, u64)>,
 }
 
@@ -114,7 +119,7 @@ impl EventLoop {
                 }
             }
             self.events.reserve(256);
-            self.respond_due();
+            self.send_scheduled();
         }
     }
 
@@ -133,8 +138,8 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let continues = match task.work {
             RequestWork::Timer(us) => connection.receive().map(|requests| {
-                let due = Instant::now() + Duration::from_micros(us.into());
-                self.timers.extend((0..requests).map(|_| (due, id)));
+                let respond_at = Instant::now() + Duration::from_micros(us.into());
+                self.timers.extend((0..requests).map(|_| (respond_at, id)));
             }),
             _ => serve_once(connection, task).then_some(()),
         };
@@ -143,12 +148,13 @@ impl EventLoop {
         }
     }
 
-    /// Time until the first response is due.
+    /// Returns the time until the first scheduled response. `None`: no response is scheduled.
     fn timeout(&self) -> Option<Duration> {
-        self.timers.front().map(|(due, _)| due.saturating_duration_since(Instant::now()))
+        self.timers.front().map(|(at, _)| at.saturating_duration_since(Instant::now()))
     }
 
-    fn respond_due(&mut self) {
+    /// Sends the responses whose time has come.
+    fn send_scheduled(&mut self) {
         while self.timeout() == Some(Duration::ZERO) {
             let Some((_, id)) = self.timers.pop_front() else { return };
             let Some(connection) = self.connections.get_mut(&id) else { continue };
@@ -159,6 +165,7 @@ impl EventLoop {
     }
 }
 
+/// Waits for events. A signal ends the wait without events.
 fn wait(
     epoll: &OwnedFd,
     events: &mut Vec<epoll::Event>,
@@ -177,36 +184,40 @@ fn wait(
 /// Queue of connections with received data, for the workers.
 #[derive(Default)]
 struct Queue {
-    ready: Mutex<VecDeque<ServerConnection>>,
-    is_ready: Condvar,
+    connections: Mutex<VecDeque<ServerConnection>>,
+    connection_added: Condvar,
 }
 
 impl Queue {
     fn push(&self, connection: ServerConnection) {
-        self.ready.lock().expect("no thread panics").push_back(connection);
-        self.is_ready.notify_one();
+        self.connections.lock().expect("no thread should panic").push_back(connection);
+        self.connection_added.notify_one();
     }
 
+    /// Removes the first connection. Waits while the queue is empty.
     fn take(&self) -> ServerConnection {
-        let ready = self.ready.lock().expect("no thread panics");
-        let is_empty = |ready: &mut VecDeque<ServerConnection>| ready.is_empty();
-        let mut ready = self.is_ready.wait_while(ready, is_empty).expect("no thread panics");
-        ready.pop_front().expect("waited for one")
+        let queue = self.connections.lock().expect("no thread should panic");
+        let is_empty = |queue: &mut VecDeque<ServerConnection>| queue.is_empty();
+        let mut queue =
+            self.connection_added.wait_while(queue, is_empty).expect("no thread should panic");
+        queue.pop_front().expect("the wait should end only when the queue has a connection")
     }
 }
 
-/// Connections that wait for a request. Each is registered for one event.
+/// Connections that wait for a request. The kernel reports one event for each, and then no further
+/// event until the connection is inserted again.
 struct WaitingConnections {
     epoll: OwnedFd,
     connections: Mutex<HashMap<u64, ServerConnection>>,
 }
 
 impl WaitingConnections {
+    /// Stores a connection, and waits for its next request.
     fn insert(&self, connection: ServerConnection, is_new: bool) -> io::Result<()> {
         let id = connection.stream.as_raw_fd() as u64;
         let armed = EventFlags::IN | EventFlags::ONESHOT;
-        // Locked until the event is registered, so that its connection is found.
-        let mut connections = self.connections.lock().expect("no thread panics");
+        // The lock is held until the event is registered, so that `dispatch` finds the connection.
+        let mut connections = self.connections.lock().expect("no thread should panic");
         let stream = &connections.entry(id).insert_entry(connection).into_mut().stream;
         match is_new {
             true => epoll::add(&self.epoll, stream, EventData::new_u64(id), armed)?,
@@ -215,9 +226,10 @@ impl WaitingConnections {
         Ok(())
     }
 
+    /// Serves the requests of a connection, which then waits again.
     fn serve(&self, mut connection: ServerConnection, task: &Task) {
         if serve_once(&mut connection, task) {
-            // Fails only if there is no memory. The connection is then closed.
+            // This fails only if the kernel has no memory, and closes the connection.
             let _ = self.insert(connection, false);
         }
     }
@@ -250,7 +262,7 @@ fn dispatch(listener: &TcpListener, task: &Arc<Task>, workers: Option<u32>) -> i
                 }
                 continue;
             }
-            let mut connections = waiting.connections.lock().expect("no thread panics");
+            let mut connections = waiting.connections.lock().expect("no thread should panic");
             let Some(connection) = connections.remove(&event.data.u64()) else { continue };
             drop(connections);
             if workers.is_some() {

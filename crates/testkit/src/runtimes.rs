@@ -5,10 +5,12 @@ use crate::behaviour::{
     TestConditions,
 };
 
-const fn expected_verdict(connections: u32, right: &'static [&'static str]) -> ExpectedVerdict {
-    ExpectedVerdict { at: Connections(connections), right }
+/// Returns the correct verdicts at a number of connections.
+const fn at_connections(connections: u32, correct: &'static [&'static str]) -> ExpectedVerdict {
+    ExpectedVerdict { at: Connections(connections), correct }
 }
 
+/// Returns a behaviour with a longer warm-up.
 const fn behaviour(
     name: &'static str,
     cause: &'static str,
@@ -26,13 +28,14 @@ const fn behaviour(
     Behaviour { name, cause, program, conditions: LONGER, back_end: None, needs, loads }
 }
 
-/// Lets a JVM compile all code of requests before it is measured. It uses only the quick compiler,
-/// and a longer warm-up, because few requests arrive per second.
+/// Uses only the quick compiler of a JVM, and a longer warm-up, so that all code of requests is
+/// compiled before the measured window. Few requests arrive per second, so compilation takes long.
 const fn warm(behaviour: Behaviour) -> Behaviour {
     let conditions = TestConditions { warmup_ms: Some(5000), ..LONGER };
     Behaviour { conditions, ..with_options(behaviour, &["-XX:TieredStopAtLevel=1"]) }
 }
 
+/// Sets the options of the runtime.
 const fn with_options(behaviour: Behaviour, options: &'static [&'static str]) -> Behaviour {
     match behaviour.program {
         Program::Server { runtime, mode, .. } => {
@@ -53,10 +56,12 @@ const LONGER: TestConditions = TestConditions {
     is_machine_busy: false,
 };
 
+/// Requests wait independently of each other, so throughput is proportional to the number in
+/// flight.
 const TIMED: &[ExpectedVerdict] = &[
-    expected_verdict(1, &["concurrency"]),
-    expected_verdict(8, &["concurrency"]),
-    expected_verdict(32, &["concurrency"]),
+    at_connections(1, &["concurrency"]),
+    at_connections(8, &["concurrency"]),
+    at_connections(32, &["concurrency"]),
 ];
 
 pub const BEHAVIOURS: &[Behaviour] = &[
@@ -67,9 +72,9 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         Java,
         "pool",
         &[
-            expected_verdict(4, &["concurrency", "workers"]),
-            expected_verdict(16, &["workers"]),
-            expected_verdict(32, &["workers"]),
+            at_connections(4, &["concurrency", "workers"]),
+            at_connections(16, &["workers"]),
+            at_connections(32, &["workers"]),
         ],
     )),
     warm(behaviour(
@@ -78,9 +83,9 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         Java,
         "lock",
         &[
-            expected_verdict(1, &["concurrency", "lock"]),
-            expected_verdict(8, &["lock"]),
-            expected_verdict(32, &["lock"]),
+            at_connections(1, &["concurrency", "lock"]),
+            at_connections(8, &["lock"]),
+            at_connections(32, &["lock"]),
         ],
     )),
     with_options(
@@ -89,7 +94,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
             "a heap that is nearly full",
             Java,
             "gc",
-            &[expected_verdict(4, &["gc"]), expected_verdict(8, &["gc"])],
+            &[at_connections(4, &["gc"]), at_connections(8, &["gc"])],
         ),
         &["-Xms60m", "-Xmx60m", "-Xmn6m", "-XX:+UseParallelGC"],
     ),
@@ -101,7 +106,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
                 "new code to compile",
                 Java,
                 "jit",
-                &[expected_verdict(2, &["jit"]), expected_verdict(4, &["jit"])],
+                &[at_connections(2, &["jit"]), at_connections(4, &["jit"])],
             ),
             &["-Xcomp", "-XX:-TieredCompilation", "-XX:CompileCommand=quiet"],
         )
@@ -113,21 +118,21 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         Go,
         "lock",
         &[
-            expected_verdict(1, &["concurrency", "lock", "elsewhere"]),
-            expected_verdict(8, &["lock", "elsewhere"]),
-            expected_verdict(32, &["lock", "elsewhere"]),
+            at_connections(1, &["concurrency", "lock", "elsewhere"]),
+            at_connections(8, &["lock", "elsewhere"]),
+            at_connections(32, &["lock", "elsewhere"]),
         ],
     ),
     behaviour("node-timeout", "`setTimeout`", Node, "timeout", TIMED),
     behaviour(
         "node-pool-one",
-        "a pool of one, which every request waits for",
+        "a pool with one object, for which every request waits",
         Node,
         "pool",
         &[
-            expected_verdict(1, &["concurrency", "elsewhere", "workers", "lock"]),
-            expected_verdict(8, &["elsewhere", "workers", "lock"]),
-            expected_verdict(32, &["elsewhere", "workers", "lock"]),
+            at_connections(1, &["concurrency", "elsewhere", "workers", "lock"]),
+            at_connections(8, &["elsewhere", "workers", "lock"]),
+            at_connections(32, &["elsewhere", "workers", "lock"]),
         ],
     ),
     behaviour("asyncio-sleep", "`asyncio.sleep`", Python, "sleep", TIMED),
@@ -137,8 +142,8 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         Python,
         "cpu",
         &[
-            expected_verdict(4, &["server_cpu", "server_thread"]),
-            expected_verdict(16, &["server_cpu", "server_thread"]),
+            at_connections(4, &["server_cpu", "server_thread"]),
+            at_connections(16, &["server_cpu", "server_thread"]),
         ],
     ),
     Behaviour {
@@ -146,13 +151,13 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         needs: &[Need::Root, Need::Disk, Need::Runtime(Python)],
         ..behaviour(
             "memory",
-            "more memory is in use than the limit of 64 MiB lets stay",
+            "more memory is in use than the limit of 64 MiB",
             Python,
             "memory",
             &[
-                expected_verdict(1, &["memory", "concurrency"]),
-                expected_verdict(4, &["memory"]),
-                expected_verdict(16, &["memory"]),
+                at_connections(1, &["memory", "concurrency"]),
+                at_connections(4, &["memory"]),
+                at_connections(16, &["memory"]),
             ],
         )
     },

@@ -17,14 +17,17 @@ const PLAIN: TestConditions = TestConditions {
     is_machine_busy: false,
 };
 
-const fn expected_verdict(connections: u32, right: &'static [&'static str]) -> ExpectedVerdict {
-    ExpectedVerdict { at: Connections(connections), right }
+/// Returns the correct verdicts at a number of connections.
+const fn at_connections(connections: u32, correct: &'static [&'static str]) -> ExpectedVerdict {
+    ExpectedVerdict { at: Connections(connections), correct }
 }
 
-const fn rate(per_second: u32, right: &'static [&'static str]) -> ExpectedVerdict {
-    ExpectedVerdict { at: Rate(per_second), right }
+/// Returns the correct verdicts at a rate.
+const fn at_rate(per_second: u32, correct: &'static [&'static str]) -> ExpectedVerdict {
+    ExpectedVerdict { at: Rate(per_second), correct }
 }
 
+/// Returns a behaviour with default conditions.
 const fn behaviour(
     name: &'static str,
     cause: &'static str,
@@ -36,6 +39,7 @@ const fn behaviour(
     Behaviour { name, cause, program, conditions: PLAIN, back_end: None, needs: &[], loads }
 }
 
+/// Adds a back end that the behaviour calls.
 const fn calling(behaviour: Behaviour, back_end: &'static str, is_monitored: bool) -> Behaviour {
     Behaviour { back_end: Some(BackEnd { behaviour: back_end, is_monitored }), ..behaviour }
 }
@@ -43,49 +47,50 @@ const fn calling(behaviour: Behaviour, back_end: &'static str, is_monitored: boo
 /// Requests wait independently of each other, so throughput is proportional to the number in
 /// flight.
 const TIMED: &[ExpectedVerdict] = &[
-    expected_verdict(1, &["concurrency"]),
-    expected_verdict(8, &["concurrency"]),
-    expected_verdict(32, &["concurrency"]),
+    at_connections(1, &["concurrency"]),
+    at_connections(8, &["concurrency"]),
+    at_connections(32, &["concurrency"]),
 ];
 
-/// Two requests in flight fill the only CPU.
+/// The server has one CPU, which more than one request in flight uses fully.
 const CPU: &[ExpectedVerdict] = &[
-    expected_verdict(1, &["server_cpu", "server_thread", "concurrency"]),
-    expected_verdict(4, &["server_cpu", "server_thread"]),
-    expected_verdict(16, &["server_cpu", "server_thread"]),
+    at_connections(1, &["server_cpu", "server_thread", "concurrency"]),
+    at_connections(4, &["server_cpu", "server_thread"]),
+    at_connections(16, &["server_cpu", "server_thread"]),
 ];
 
-/// One lock. With one connection there is no contention, but the lock is the limit nevertheless,
-/// because more threads would not serve more requests.
+/// One lock. With one connection there is no contention, but the lock is still the limit, because
+/// more threads would not serve more requests.
 const LOCK: &[ExpectedVerdict] = &[
-    expected_verdict(1, &["concurrency", "lock"]),
-    expected_verdict(4, &["lock"]),
-    expected_verdict(16, &["lock"]),
+    at_connections(1, &["concurrency", "lock"]),
+    at_connections(4, &["lock"]),
+    at_connections(16, &["lock"]),
 ];
 
-/// A spinlock. Waiting threads use the CPU, so both are the limit.
+/// The verdicts for a spinlock. Both are correct, because waiting threads use the CPU.
 const SPINS: &[&str] = &["lock", "server_cpu"];
 
-/// Fewer workers than requests in flight, except with one connection.
+/// There are fewer workers than requests in flight, except with one connection.
 const WORKERS: &[ExpectedVerdict] = &[
-    expected_verdict(1, &["concurrency", "workers"]),
-    expected_verdict(8, &["workers"]),
-    expected_verdict(32, &["workers"]),
+    at_connections(1, &["concurrency", "workers"]),
+    at_connections(8, &["workers"]),
+    at_connections(32, &["workers"]),
 ];
 
-/// A service that the suite does not name. dyno can only report "elsewhere". A report that threads
-/// wait for the back end is correct as well.
+/// A service that the suite does not name, so dyno does not monitor it. dyno can report "elsewhere"
+/// or, if it sees threads wait for the service, "backend".
 const UNMONITORED: &[ExpectedVerdict] = &[
-    expected_verdict(1, &["concurrency", "elsewhere", "backend"]),
-    expected_verdict(8, &["elsewhere", "backend"]),
-    expected_verdict(32, &["elsewhere", "backend"]),
+    at_connections(1, &["concurrency", "elsewhere", "backend"]),
+    at_connections(8, &["elsewhere", "backend"]),
+    at_connections(32, &["elsewhere", "backend"]),
 ];
 
-/// A pool of connections for which requests wait, a limit of the server itself.
+/// A pool of connections for which requests wait. The pool belongs to the server itself, so "lock"
+/// is correct as well.
 const CONNECTION_POOL: &[ExpectedVerdict] = &[
-    expected_verdict(1, &["concurrency", "elsewhere", "lock", "backend"]),
-    expected_verdict(8, &["elsewhere", "lock", "backend"]),
-    expected_verdict(32, &["elsewhere", "lock", "backend"]),
+    at_connections(1, &["concurrency", "elsewhere", "lock", "backend"]),
+    at_connections(8, &["elsewhere", "lock", "backend"]),
+    at_connections(32, &["elsewhere", "lock", "backend"]),
 ];
 
 const THREADS: ThreadModel = ThreadModel::ThreadPerConnection;
@@ -103,10 +108,10 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         conditions: TestConditions { is_on_several_cpus: true, ..PLAIN },
         ..behaviour(
             "one-thread",
-            "one thread of several does all the work, on more CPUs than it can use",
+            "one of several threads does all the work, on more CPUs than this thread can use",
             ThreadModel::EventLoop,
             RequestWork::BurnWithIdlers(300),
-            &[expected_verdict(4, &["server_thread"]), expected_verdict(16, &["server_thread"])],
+            &[at_connections(4, &["server_thread"]), at_connections(16, &["server_thread"])],
         )
     },
     Behaviour {
@@ -117,7 +122,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
             "a quota of 0.3 CPUs",
             THREADS,
             RequestWork::Burn(300),
-            &[expected_verdict(4, &["cpu_quota"]), expected_verdict(16, &["cpu_quota"])],
+            &[at_connections(4, &["cpu_quota"]), at_connections(16, &["cpu_quota"])],
         )
     },
     behaviour(
@@ -136,21 +141,17 @@ pub const BEHAVIOURS: &[Behaviour] = &[
     ),
     behaviour(
         "lock-turn",
-        "a turn that a condition variable hands on",
+        "requests run one after the other, and each wakes the next with a condition variable",
         THREADS,
         RequestWork::Turn(3000),
         LOCK,
     ),
     behaviour(
         "spinlock",
-        "one spinlock, held while asleep; the others burn the CPU until they have it",
+        "one spinlock, held while asleep; waiting threads use the CPU",
         THREADS,
         RequestWork::Spinlock(2000),
-        &[
-            expected_verdict(1, &["concurrency"]),
-            expected_verdict(4, SPINS),
-            expected_verdict(16, SPINS),
-        ],
+        &[at_connections(1, &["concurrency"]), at_connections(4, SPINS), at_connections(16, SPINS)],
     ),
     behaviour(
         "wait-nanosleep",
@@ -211,13 +212,13 @@ pub const BEHAVIOURS: &[Behaviour] = &[
     calling(
         behaviour(
             "backend-serial-monitored",
-            "a monitored back end that answers one request at a time",
+            "a monitored back end that serves one request at a time",
             THREADS,
             RequestWork::CallBackEnd,
             &[
-                expected_verdict(1, &["backend", "concurrency"]),
-                expected_verdict(8, &["backend"]),
-                expected_verdict(32, &["backend"]),
+                at_connections(1, &["backend", "concurrency"]),
+                at_connections(8, &["backend"]),
+                at_connections(32, &["backend"]),
             ],
         ),
         "lock-sleep",
@@ -229,7 +230,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
             "a monitored back end whose CPU is full",
             THREADS,
             RequestWork::CallBackEnd,
-            &[expected_verdict(4, &["backend"]), expected_verdict(16, &["backend"])],
+            &[at_connections(4, &["backend"]), at_connections(16, &["backend"])],
         ),
         "cpu",
         true,
@@ -237,7 +238,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
     calling(
         behaviour(
             "backend-serial",
-            "a back end that answers one request at a time, unmonitored",
+            "an unmonitored back end that serves one request at a time",
             THREADS,
             RequestWork::CallBackEnd,
             UNMONITORED,
@@ -248,7 +249,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
     calling(
         behaviour(
             "backend-pooled",
-            "a back end with two workers, unmonitored",
+            "an unmonitored back end with two workers",
             THREADS,
             RequestWork::CallBackEnd,
             UNMONITORED,
@@ -263,9 +264,9 @@ pub const BEHAVIOURS: &[Behaviour] = &[
             ThreadModel::EventLoop,
             RequestWork::CallBackEnd,
             &[
-                expected_verdict(1, &["concurrency", "elsewhere", "backend", "workers"]),
-                expected_verdict(8, &["elsewhere", "backend", "workers"]),
-                expected_verdict(32, &["elsewhere", "backend", "workers"]),
+                at_connections(1, &["concurrency", "elsewhere", "backend", "workers"]),
+                at_connections(8, &["elsewhere", "backend", "workers"]),
+                at_connections(32, &["elsewhere", "backend", "workers"]),
             ],
         ),
         "wait-nanosleep",
@@ -274,13 +275,14 @@ pub const BEHAVIOURS: &[Behaviour] = &[
     calling(
         behaviour(
             "backend-parallel",
-            "a back end that takes 20 ms for each request, any number at a time",
+            "a back end that takes 20 ms for each request, and serves all requests at the same \
+             time",
             THREADS,
             RequestWork::CallBackEnd,
             &[
-                expected_verdict(1, &["concurrency", "elsewhere", "backend"]),
-                expected_verdict(8, &["concurrency", "elsewhere", "backend"]),
-                expected_verdict(32, &["concurrency", "elsewhere", "backend"]),
+                at_connections(1, &["concurrency", "elsewhere", "backend"]),
+                at_connections(8, &["concurrency", "elsewhere", "backend"]),
+                at_connections(32, &["concurrency", "elsewhere", "backend"]),
             ],
         ),
         "wait-nanosleep",
@@ -312,25 +314,25 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         conditions: TestConditions { requests_per_connection: Some(1), ..PLAIN },
         ..behaviour(
             "accept-queue",
-            "a connection is accepted each 5 ms, and eight may wait",
+            "one connection is accepted every 5 ms, and at most eight connections wait",
             ThreadModel::SlowAccept { every_us: 5000, backlog: 8 },
             RequestWork::Nothing,
-            &[expected_verdict(12, &["accept_queue"])],
+            &[at_connections(12, &["accept_queue"])],
         )
     },
     Behaviour {
         needs: &[Need::Disk],
         ..behaviour(
             "disk-sync",
-            "each request writes 1 MiB to the disk, past the page cache",
+            "each request writes 1 MiB to the disk, bypassing the page cache",
             THREADS,
             RequestWork::Sync,
             // A disk handles many writes at a time, so throughput still grows with eight
             // connections.
             &[
-                expected_verdict(1, &["disk", "concurrency"]),
-                expected_verdict(8, &["disk", "concurrency"]),
-                expected_verdict(32, &["disk"]),
+                at_connections(1, &["disk", "concurrency"]),
+                at_connections(8, &["disk", "concurrency"]),
+                at_connections(32, &["disk"]),
             ],
         )
     },
@@ -338,52 +340,52 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         needs: &[Need::Disk],
         ..behaviour(
             "disk-read",
-            "each request reads from the disk, past the page cache, one thread",
+            "each request reads from the disk, bypassing the page cache, in one thread",
             ThreadModel::EventLoop,
             RequestWork::ReadDisk,
             &[
-                expected_verdict(1, &["disk", "concurrency"]),
-                expected_verdict(8, &["disk"]),
-                expected_verdict(32, &["disk"]),
+                at_connections(1, &["disk", "concurrency"]),
+                at_connections(8, &["disk"]),
+                at_connections(32, &["disk"]),
             ],
         )
     },
     behaviour(
         "nagle",
-        "head and body are written by themselves, with Nagle's algorithm on",
+        "head and body are written separately, with Nagle's algorithm on",
         THREADS,
         RequestWork::TwoWrites,
-        &[expected_verdict(1, &["delayed_ack"]), expected_verdict(8, &["delayed_ack"])],
+        &[at_connections(1, &["delayed_ack"]), at_connections(8, &["delayed_ack"])],
     ),
     behaviour(
         "busy-poll",
-        "a loop that asks for events without waiting, with capacity left",
+        "a loop that polls for events without waiting, with capacity left",
         ThreadModel::BusyLoop,
         RequestWork::Nothing,
-        &[expected_verdict(1, &["concurrency"]), rate(2000, &["offered_rate"])],
+        &[at_connections(1, &["concurrency"]), at_rate(2000, &["offered_rate"])],
     ),
     behaviour(
         "process-per-request",
         "each request starts a process",
         THREADS,
         RequestWork::Process(500),
-        &[expected_verdict(4, &["server_cpu"]), expected_verdict(16, &["server_cpu"])],
+        &[at_connections(4, &["server_cpu"]), at_connections(16, &["server_cpu"])],
     ),
     behaviour(
         "thread-per-request",
-        "each request has a thread that computes",
+        "each request has its own thread, which computes",
         ThreadModel::ThreadPerRequest,
         RequestWork::Burn(300),
-        &[expected_verdict(4, &["server_cpu"]), expected_verdict(16, &["server_cpu"])],
+        &[at_connections(4, &["server_cpu"]), at_connections(16, &["server_cpu"])],
     ),
     Behaviour {
         conditions: TestConditions { requests_per_connection: Some(1), ..PLAIN },
         ..behaviour(
             "thread-per-connection",
-            "each request has a connection, and a thread that computes",
+            "each request has its own connection, and a thread that computes",
             THREADS,
             RequestWork::Burn(300),
-            &[expected_verdict(4, &["server_cpu"]), expected_verdict(16, &["server_cpu"])],
+            &[at_connections(4, &["server_cpu"]), at_connections(16, &["server_cpu"])],
         )
     },
     behaviour(
@@ -392,8 +394,8 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         THREADS,
         RequestWork::Cache { requests: 700, cold: 1000, warm: 300 },
         &[
-            expected_verdict(4, &["server_cpu", "server_thread"]),
-            expected_verdict(16, &["server_cpu", "server_thread"]),
+            at_connections(4, &["server_cpu", "server_thread"]),
+            at_connections(16, &["server_cpu", "server_thread"]),
         ],
     ),
     behaviour(
@@ -405,32 +407,38 @@ pub const BEHAVIOURS: &[Behaviour] = &[
     ),
     behaviour(
         "stall",
-        "everything stops for 100 ms each 500 ms, with capacity left",
+        "the server stops for 100 ms every 500 ms, with capacity left",
         ThreadModel::EventLoop,
         RequestWork::Stall { every_ms: 500, stop_ms: 100 },
-        &[rate(300, &["offered_rate"])],
+        &[at_rate(300, &["offered_rate"])],
     ),
-    behaviour("drift", "requests get dearer", THREADS, RequestWork::Dearer(200), CPU),
+    behaviour(
+        "drift",
+        "the CPU time per request grows",
+        THREADS,
+        RequestWork::GrowingBurn(200),
+        CPU,
+    ),
     behaviour(
         "offered-rate",
         "requests compute, with capacity left",
         THREADS,
         RequestWork::Burn(50),
-        &[rate(500, &["offered_rate"]), rate(2000, &["offered_rate"])],
+        &[at_rate(500, &["offered_rate"]), at_rate(2000, &["offered_rate"])],
     ),
     behaviour(
         "offered-wait",
         "requests sleep, with capacity left",
         THREADS,
         RequestWork::Sleep(5000),
-        &[rate(300, &["offered_rate"])],
+        &[at_rate(300, &["offered_rate"])],
     ),
     behaviour(
         "overload-cpu",
-        "more requests are offered than the CPU can answer",
+        "more requests are offered than the CPU can serve",
         THREADS,
         RequestWork::Burn(1000),
-        &[rate(2000, &["server_cpu", "server_thread"])],
+        &[at_rate(2000, &["server_cpu", "server_thread"])],
     ),
     Behaviour {
         conditions: TestConditions { is_machine_busy: true, ..PLAIN },
@@ -439,7 +447,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
             "other programs use all CPUs of the machine",
             THREADS,
             RequestWork::Burn(300),
-            &[expected_verdict(4, &["other_programs"]), expected_verdict(16, &["other_programs"])],
+            &[at_connections(4, &["other_programs"]), at_connections(16, &["other_programs"])],
         )
     },
 ];

@@ -1,4 +1,4 @@
-//! Tests that the server responds with every behaviour.
+//! Tests that `testkit` responds to requests with every behaviour.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use dyno_testkit::{Behaviour, Program, behaviours};
 
-/// A server, killed on drop.
+/// A running server, which is killed on drop.
 struct Server {
     child: Child,
     port: u16,

@@ -1,4 +1,4 @@
-//! Tests that the table of behaviours is consistent.
+//! Tests that the list of behaviours is consistent.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn every_load_has_expected_verdicts() {
     for behaviour in behaviours() {
         assert!(!behaviour.loads.is_empty(), "{}", behaviour.name);
         for load in behaviour.loads {
-            assert!(!load.right.is_empty(), "{}", behaviour.name);
+            assert!(!load.correct.is_empty(), "{}", behaviour.name);
         }
     }
 }

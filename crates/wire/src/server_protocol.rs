@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use crate::h1::request;
 use crate::h2::server;
 
-/// The protocol of a server's connection, with the connection's state. `H2` is the type of that
+/// The protocol of a server's connection, with the connection's state. `H2` is the type of the
 /// state for HTTP/2.
 #[derive(Debug)]
 pub enum ServerProtocol<H2> {
-    /// Not known yet: the bytes received so far could begin either.
+    /// Not known yet: the bytes received so far could begin either protocol.
     Unknown(Vec<u8>),
     H1(request::RequestReader),
     H2(Box<H2>),
@@ -25,16 +25,16 @@ impl<H2> Default for ServerProtocol<H2> {
 }
 
 impl<H2> ServerProtocol<H2> {
-    /// Takes bytes of a connection whose protocol is not known yet. Returns `None` while they could
-    /// begin either. Then returns all bytes received so far, for the reader of the protocol.
-    /// `begin_h2` makes the state of an HTTP/2 connection.
+    /// Takes bytes of a connection whose protocol is not known yet. Returns `None` while the bytes
+    /// could begin either protocol. Once the protocol is known, returns all bytes received so far,
+    /// for the reader of that protocol. `begin_h2` creates the state of an HTTP/2 connection.
     ///
     /// # Panics
     ///
-    /// If the protocol is known already.
+    /// If the protocol is already known.
     pub fn begin(&mut self, bytes: &[u8], begin_h2: impl FnOnce() -> H2) -> Option<Vec<u8>> {
         let ServerProtocol::Unknown(received) = self else {
-            panic!("the protocol is known: its reader takes these bytes")
+            panic!("the reader of the known protocol should take these bytes")
         };
         received.extend_from_slice(bytes);
         let is_h2 = server::is_http2(received)?;

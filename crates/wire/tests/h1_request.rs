@@ -1,4 +1,5 @@
-//! Tests that the server half reads requests as we encode them, and refuses invalid ones.
+//! Tests that the server half reads the requests that the client half encodes, and refuses invalid
+//! requests.
 
 use dyno_wire::h1::Http1Error;
 use dyno_wire::h1::encode::{self, Invalid};

@@ -222,6 +222,12 @@ fn each_violation_has_its_error() {
     assert_eq!(chunked("\r\n"), Http1Error::ChunkSize);
     assert_eq!(chunked("g\r\n"), Http1Error::ChunkSize);
     assert_eq!(chunked("11112222333344445\r\n"), Http1Error::ChunkSize);
+    assert_eq!(chunked("0011112222333344445\r\n"), Http1Error::ChunkSize);
+    assert_eq!(chunked(&"0".repeat(5000)), Http1Error::ChunkLineTooLong);
+    for trailer in ["no colon", "T\r\n", ": x", "T : x", " folded", "T: x\r\nU\r\n"] {
+        assert_eq!(chunked(&format!("0\r\n{trailer}\r\n")), Http1Error::TrailerFieldName);
+    }
+    assert_eq!(chunked("0\r\nT\n"), Http1Error::BareLineFeed);
     assert_eq!(chunked("1\rx"), Http1Error::BareCarriageReturn);
     assert_eq!(chunked("1\n"), Http1Error::BareLineFeed);
     assert_eq!(chunked("1;a\n"), Http1Error::BareLineFeed);

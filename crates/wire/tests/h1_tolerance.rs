@@ -198,13 +198,6 @@ fn folded_value_has_blanks_for_line_breaks() {
 }
 
 #[test]
-fn trailers_ignored() {
-    let trailers = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nno \
-                    colon\r\nA: \0\r\n\r\n";
-    check_accepted(trailers, (200, "ok", REUSABLE));
-}
-
-#[test]
 fn bare_carriage_return_refused() {
     for head in [
         "HTTP/1.1 200 OK\rContent-Length: 0\r\n\r\n",
@@ -238,6 +231,25 @@ fn bare_carriage_return_after_limit_is_head_too_large() {
             Http1Error::HeadTooLarge
         };
         check_refused(&head, error);
+    }
+}
+
+/// A size is `1*HEXDIG` (RFC 9112 §7.1), so any number of zeros may come first.
+#[test]
+fn zeros_before_chunk_size_accepted() {
+    for zeros in [1, 15, 16, 300, 4000] {
+        check_accepted(&with_chunk_line(&("0".repeat(zeros) + "2")), (200, "ok", REUSABLE));
+    }
+    check_accepted(&with_chunk_line(&("0".repeat(40) + "2;a=b")), (200, "ok", REUSABLE));
+}
+
+#[test]
+fn trailer_fields_accepted() {
+    for trailer in
+        ["", "T: x\r\n", "T: \0\r\n", "T:\r\nU: a:b\r\n", "T: x\r\n folded\r\n\tagain\r\n"]
+    {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        check_accepted(&format!("{head}2\r\nok\r\n0\r\n{trailer}\r\n"), (200, "ok", REUSABLE));
     }
 }
 

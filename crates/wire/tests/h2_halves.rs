@@ -204,7 +204,7 @@ impl ConnectionPair {
             match self.client.next(&mut rest, &mut io).unwrap() {
                 ClientEvent::Head { stream, status: 200, end } => self.finish_if(stream, end),
                 ClientEvent::Body { stream, data, end } => {
-                    let index = *self.client.data(stream).unwrap();
+                    let index = *self.client.value(stream).unwrap();
                     self.responses[index].body.extend_from_slice(data);
                     self.finish_if(stream, end);
                 }
@@ -224,7 +224,7 @@ impl ConnectionPair {
     fn finish_if(&mut self, stream: dyno_wire::h2::StreamKey, end: bool) {
         if end {
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
-            let index = *self.client.data(stream).unwrap();
+            let index = *self.client.value(stream).unwrap();
             self.client.finish(stream, &mut io);
             self.responses[index].end = Some(End::Whole);
         }

@@ -351,7 +351,7 @@ impl<'a> Server<'a> {
         true
     }
 
-    /// Applies the change of the window and the shutdown that are due after this request.
+    /// Applies the change of the window and the shutdown that are planned after this request.
     fn apply_changes(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         let accepted = self.log.streams.len();

@@ -414,10 +414,14 @@ fn generation_changes_only_with_table() {
 
 #[test]
 fn static_index_finds_entries() {
-    assert_eq!(encode::static_index(b":method", b"POST"), (Some(3), Some(2)));
-    assert_eq!(encode::static_index(b":method", b"PUT"), (None, Some(2)));
-    assert_eq!(encode::static_index(b"www-authenticate", b""), (Some(61), Some(61)));
-    assert_eq!(encode::static_index(b"x-unknown", b""), (None, None));
+    let indexes = |name: &[u8], value: &[u8]| {
+        let encode::FieldIndexes { full, named } = encode::static_indexes(name, value);
+        (full, named)
+    };
+    assert_eq!(indexes(b":method", b"POST"), (Some(3), Some(2)));
+    assert_eq!(indexes(b":method", b"PUT"), (None, Some(2)));
+    assert_eq!(indexes(b"www-authenticate", b""), (Some(61), Some(61)));
+    assert_eq!(indexes(b"x-unknown", b""), (None, None));
     assert!(encode::is_static(b":status", b"404"));
     assert!(!encode::is_static(b":status", b"405"));
 }

@@ -31,8 +31,8 @@ pub fn request(
 /// Reads a request of a mix: `80 GET /items/{seq}`, `20 POST /items {"n":1}` or `20 POST /items
 /// @body.json`. `Err`: the text is not a request, or its body cannot be read.
 pub fn parse_mix_entry(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
-    const WRONG: &str = "not a request\nhint: write it like '80 GET /items' or '20 POST /items \
-                         @body.json'";
+    const WRONG: &str = "not a request\nhint: write weight, method and path, such as '80 GET \
+                         /items' or '20 POST /items @body.json'";
     let mut words = text.trim().splitn(4, ' ');
     let (Some(weight), Some(method), Some(path)) = (words.next(), words.next(), words.next())
     else {
@@ -62,7 +62,7 @@ pub fn header(text: &str) -> Result<(String, String), String> {
         .ok_or("not a header\nhint: write it like 'Name: value'")?;
     let name = name.trim();
     if compile::is_framing(name) {
-        return Err(compile::no_framing(name));
+        return Err(compile::framing_header_error(name));
     }
     Ok((name.into(), value.trim().into()))
 }
@@ -86,7 +86,7 @@ pub fn expected_json(text: &str) -> Result<(String, serde_json::Value), String> 
     Ok((pointer.into(), value))
 }
 
-/// Adds a number to the name of a request that has the name of an earlier one.
+/// Adds a number to the name of a request if an earlier request has the same name.
 pub fn number_duplicates(requests: &mut [Request]) {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for request in requests {
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(header(" X-A : b: c ").unwrap(), ("X-A".into(), "b: c".into()));
         assert_eq!(header(":path: /").unwrap(), (":path".into(), "/".into()));
         assert!(header("X-A").unwrap_err().contains("'Name: value'"));
-        assert!(header("Content-Length: 3").unwrap_err().contains("leave it out"));
+        assert!(header("Content-Length: 3").unwrap_err().contains("remove it"));
     }
 
     #[test]

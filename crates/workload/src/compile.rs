@@ -17,25 +17,26 @@ use regex::bytes::Regex;
 
 use crate::ReadFile;
 use crate::header;
+use crate::quotation::{plain, quote, quote_in};
 use crate::template::Templates;
 
-/// Returns whether a header frames a message. dyno writes these headers itself: with a wrong length
-/// the server would read other requests than those that were sent.
+/// Returns whether a header frames a message. dyno writes these headers itself, because with a
+/// wrong length the server would read different requests.
 #[must_use]
 pub fn is_framing(header: &str) -> bool {
     ["content-length", "transfer-encoding"].iter().any(|name| header.eq_ignore_ascii_case(name))
 }
 
-/// Returns why a framing header is refused.
+/// Returns the error of a header that frames a message.
 #[must_use]
-pub fn no_framing(header: &str) -> String {
+pub fn framing_header_error(header: &str) -> String {
     format!(
-        "header {header:?}: dyno writes it itself, to mark the end of a request\nhint: leave it \
-         out"
+        "header {header:?}: dyno writes this header itself, to mark the end of a request\nhint: \
+         remove it"
     )
 }
 
-/// A private-use character on both sides of a placeholder's number: this mark replaces the
+/// The private-use character on both sides of a placeholder's number. Such a mark stands for the
 /// placeholder while a head is encoded and checked.
 const MARK: char = '\u{F8FF}';
 
@@ -94,7 +95,7 @@ fn compile_located(
     let protocol = workload.protocol;
     let mut templates = Templates::new(read);
     let mut compiled = Vec::with_capacity(workload.requests.len());
-    let mut lists = Vec::new();
+    let mut field_lists = Vec::new();
     let body_budget = BodyBudget::default();
     for (i, request) in workload.requests.iter().enumerate() {
         let with_request = |error: FieldError| request_error(i, request, error);
@@ -106,12 +107,12 @@ fn compile_located(
         if !protocol.is_h1() {
             let scheme = if protocol.is_tls() { "https" } else { "http" };
             let list = FieldList::from_request(request, scheme, host, &mut templates);
-            lists.push(list.map_err(with_request)?);
+            field_lists.push(list.map_err(with_request)?);
         }
     }
-    let constant: Vec<_> = lists.iter().map(FieldList::constant_fields).collect();
+    let constant: Vec<_> = field_lists.iter().map(FieldList::constant_fields).collect();
     let shared = h2::SharedFields::from_requests(&constant);
-    for ((request, _), list) in compiled.iter_mut().zip(lists) {
+    for ((request, _), list) in compiled.iter_mut().zip(field_lists) {
         request.stream = Some(list.encode(&shared));
     }
     if protocol == Protocol::H2cUpgrade {
@@ -130,7 +131,7 @@ fn compile_located(
 fn request_error(i: usize, request: &plan::Request, (field, error): FieldError) -> CompileError {
     CompileError {
         location: Some((i, field)),
-        message: format!("request {:?}: {error}", request.name),
+        message: format!("request {}: {error}", quote(&request.name)),
     }
 }
 
@@ -151,7 +152,7 @@ fn compile_request(
     templates: &mut Templates<'_>,
 ) -> Result<CompiledRequest, FieldError> {
     const TUNNEL: &str = "method CONNECT: cannot be measured, because it opens a tunnel and gets \
-                          no response\nhint: load the server itself, with another method";
+                          no response\nhint: use another method, such as GET";
     if request.method == "CONNECT" {
         return Err((Field::Method, TUNNEL.into()));
     }
@@ -229,8 +230,8 @@ impl FieldList {
         Ok(FieldList { fields, body })
     }
 
-    /// Returns the constant fields whose name is not the name of a varying field. They may be
-    /// reordered.
+    /// Returns the constant fields without a varying field of the same name. Their order can
+    /// change.
     fn constant_fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let is_varying =
             |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
@@ -250,7 +251,7 @@ impl FieldList {
         let mut fields = Vec::new();
         let is_movable = |name: &Vec<u8>| constant.iter().any(|(n, _)| n == name);
         // Pseudo-header fields come first (RFC 9113 §8.3). Within each kind the movable fields come
-        // first, and the others keep their order.
+        // first, and the order of the other fields does not change.
         for pseudo in [true, false] {
             let has_kind = |name: &[u8]| is_pseudo(name) == pseudo;
             let movable: Vec<_> =
@@ -359,14 +360,14 @@ fn insert_marks(
         .parse(text, templates)?
         .into_iter()
         .map(|part| match part {
-            // A part of a string between ASCII braces is a string, so nothing is lost.
+            // Braces are ASCII, so they never split a character, and nothing is lost.
             RequestPart::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             placeholder => add_mark(placeholder, placeholders),
         })
         .collect())
 }
 
-/// The part of a head that contains a placeholder.
+/// The part of a head with a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeadPart<'a> {
     Path,
@@ -384,8 +385,14 @@ impl HeadPart<'_> {
     ) -> Result<Vec<RequestPart>, FieldError> {
         let with_field = |error: String| (self.field(), error);
         let parts = templates.parse(text.as_bytes()).map_err(with_field)?;
-        let value_error =
-            |value| with_field(format!("{text}: the value {value:?} {}", self.value_problem()));
+        let line = match self {
+            HeadPart::Path => text.into(),
+            HeadPart::Header(name) => format!("{name}: {text}"),
+        };
+        let value_error = |value: String| {
+            let (shown, value) = (plain(&line), quote_in(&line, &value));
+            with_field(format!("{shown}: the value {value} {}", self.value_problem()))
+        };
         parts.iter().try_for_each(|part| self.check(part)).map_err(value_error)?;
         Ok(parts)
     }
@@ -437,8 +444,9 @@ fn replace_marks(head: &[u8], placeholders: Vec<RequestPart>) -> Vec<RequestPart
     let mut rest = head;
     // Each placeholder has two marks, in the order of the list.
     for placeholder in placeholders {
-        let start = find(rest, mark);
-        let end = start + mark.len() + find(&rest[start + mark.len()..], mark) + mark.len();
+        let start = mark_position(rest, mark);
+        let after_mark = start + mark.len();
+        let end = after_mark + mark_position(&rest[after_mark..], mark) + mark.len();
         parts.extend((start > 0).then(|| RequestPart::Bytes(rest[..start].into())));
         parts.push(placeholder);
         rest = &rest[end..];
@@ -447,8 +455,9 @@ fn replace_marks(head: &[u8], placeholders: Vec<RequestPart>) -> Vec<RequestPart
     parts
 }
 
-fn find(bytes: &[u8], mark: &[u8]) -> usize {
-    bytes.windows(mark.len()).position(|w| w == mark).expect("every placeholder has two marks")
+fn mark_position(bytes: &[u8], mark: &[u8]) -> usize {
+    let position = bytes.windows(mark.len()).position(|w| w == mark);
+    position.expect("each placeholder should have two marks")
 }
 
 /// Compiles the expectation of a request.
@@ -526,8 +535,8 @@ pub fn expression(text: &str) -> Result<Regex, String> {
 fn parse_sha256(text: &str) -> Result<[u8; 32], String> {
     let wrong = || {
         format!(
-            "{text:?}: not a SHA-256 of 64 hexadecimal digits\nhint: use the one that `sha256sum` \
-             prints"
+            "{text:?}: not a SHA-256 of 64 hexadecimal digits\nhint: copy the digest from the \
+             output of `sha256sum FILE`"
         )
     };
     if text.len() != 64 || !text.is_ascii() {

@@ -1,4 +1,4 @@
-//! Reads a TOML file whose values keep their positions, even after some of them override others.
+//! Reads a TOML file whose values have their positions, even after some values override others.
 //!
 //! A suite's profile overrides values of the suite. An error must still name the line of the value.
 
@@ -38,8 +38,9 @@ impl<'s> Document<'s> {
     pub fn take_tables(&mut self, key: &str) -> Result<Vec<(String, DeTable<'s>)>, FileError> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
         let error = |span| {
-            let message =
-                format!("`{key}`: must be a table of tables\nhint: write each as [{key}.NAME]");
+            let message = format!(
+                "`{key}`: must be a table of tables\nhint: write each table as [{key}.NAME]"
+            );
             FileError::from_span(self.path, self.source, span, message)
         };
         let span = value.span();
@@ -58,7 +59,7 @@ impl<'s> Document<'s> {
         overlay(&mut self.table, overrides);
     }
 
-    /// Returns the whole document as a value. Its type must refuse unknown keys
+    /// Returns the whole document as a value. The type of the value must refuse unknown keys
     /// (`deny_unknown_fields`).
     ///
     /// # Errors
@@ -67,7 +68,8 @@ impl<'s> Document<'s> {
         self.read_part(Spanned::new(0..0, DeValue::Table(self.table.clone())))
     }
 
-    /// Returns a value that was taken out of the document. Its type must refuse unknown keys.
+    /// Returns a value that was taken out of the document. The type of the value must refuse
+    /// unknown keys.
     ///
     /// # Errors
     /// The first mistake, at its position.

@@ -1,10 +1,10 @@
 //! Checks whether a protocol can carry a header.
 //!
-//! Command lines and suites refuse a header that it cannot carry, and imports leave it out.
+//! Command lines and suites refuse a header that the protocol cannot carry. Imports omit it.
 
 use dyno_archive::Protocol;
 
-use crate::compile::{is_framing, no_framing};
+use crate::compile::{framing_header_error, is_framing};
 
 /// Fields of HTTP/1.1 connections, which HTTP/2 forbids in messages (RFC 9113 §8.2.2).
 const CONNECTION_FIELDS: [&str; 6] = [
@@ -28,16 +28,17 @@ pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     }
     if name.is_empty() || !name.bytes().all(is_token_byte) {
         return Some(format!(
-            "header name {name:?}: not a token (RFC 9110 §5.1)\nhint: write it like X-Name"
+            "header name {name:?}: not a valid name (RFC 9110 §5.1)\nhint: write it like X-Name, \
+             without blanks or colons"
         ));
     }
     if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
         return Some(format!(
-            "header {name:?}: its value has a line break or NUL\nhint: remove that character"
+            "header {name:?}: the value has a line break or NUL\nhint: remove that character"
         ));
     }
     if is_framing(name) {
-        return Some(no_framing(name));
+        return Some(framing_header_error(name));
     }
     if name.eq_ignore_ascii_case("host") && !is_host(value) {
         return Some(format!(
@@ -51,20 +52,22 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     let is_te = name.eq_ignore_ascii_case("te");
     let is_connection_field =
         CONNECTION_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field));
-    // The only permitted transfer coding is `trailers`.
-    if !is_connection_field && (!is_te || value.trim().eq_ignore_ascii_case("trailers")) {
-        return (name.eq_ignore_ascii_case("host") && value.trim().is_empty()).then(|| {
-            "header Host: an empty value cannot be sent over HTTP/2 (RFC 9113 §8.3.1)\nhint: leave \
-             the header out"
-                .into()
-        });
+    // In HTTP/2 the only value of TE is `trailers`.
+    let is_invalid_te = is_te && !value.trim().eq_ignore_ascii_case("trailers");
+    if is_connection_field || is_invalid_te {
+        let negotiated =
+            if protocol == Protocol::Auto { ", which an https:// load may negotiate" } else { "" };
+        return Some(format!(
+            "header {name:?}: belongs to HTTP/1.1, and cannot be sent over HTTP/2{negotiated} (RFC \
+             9113 §8.2.2)\nhint: remove the header, or choose HTTP/1.1"
+        ));
     }
-    let negotiated =
-        if protocol == Protocol::Auto { ", which an https:// load may negotiate" } else { "" };
-    Some(format!(
-        "header {name:?}: belongs to HTTP/1.1, and cannot be sent over HTTP/2{negotiated} (RFC \
-         9113 §8.2.2)\nhint: leave the header out, or choose HTTP/1.1"
-    ))
+    let is_empty_host = name.eq_ignore_ascii_case("host") && value.trim().is_empty();
+    is_empty_host.then(|| {
+        "header Host: an empty value cannot be sent over HTTP/2 (RFC 9113 §8.3.1)\nhint: remove \
+         the header"
+            .into()
+    })
 }
 
 /// Returns a second Host header with the reason why it is refused; `None`: at most one Host.
@@ -72,18 +75,18 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
 pub fn duplicate(headers: &[(String, String)]) -> Option<(String, String)> {
     let mut hosts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
     let (_, second) = (hosts.next()?, hosts.next()?);
-    let reason = "only one Host is allowed, because servers respond to two with 400 (RFC 9112 \
-               §3.2)\nhint: leave one out";
+    let reason = "two Host headers: servers respond to them with 400 (RFC 9112 §3.2)\nhint: remove \
+                  one of them";
     Some((second.0.clone(), reason.into()))
 }
 
-/// Returns whether a byte may be in a token (RFC 9110 §5.6.2).
+/// Returns whether a byte is allowed in a token (RFC 9110 §5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Returns whether a value may be `uri-host [ ":" port ]` (RFC 9110 §7.2). Any part may be a
-/// placeholder.
+/// Returns whether a value can have the form `uri-host [ ":" port ]` (RFC 9110 §7.2). Any part can
+/// be a placeholder.
 fn is_host(value: &str) -> bool {
     !value.trim().bytes().any(|b| b <= b' ' || b == 0x7F || b"/?#@,\\".contains(&b))
 }
@@ -119,14 +122,14 @@ mod tests {
         for (name, value, expected) in [
             (":authority", "h", "pseudo-header"),
             (":path", "/", "pseudo-header"),
-            ("", "x", "not a token"),
-            ("X Y", "x", "not a token"),
-            ("X\r\nY", "x", "not a token"),
+            ("", "x", "not a valid name"),
+            ("X Y", "x", "not a valid name"),
+            ("X\r\nY", "x", "not a valid name"),
             ("X", "a\r\nB: c", "line break or NUL"),
             ("X", "a\nb", "line break or NUL"),
             ("X", "a\0b", "line break or NUL"),
-            ("Content-Length", "3", "leave it out"),
-            ("Transfer-Encoding", "chunked", "leave it out"),
+            ("Content-Length", "3", "remove it"),
+            ("Transfer-Encoding", "chunked", "remove it"),
             ("Host", "a b", "not a host"),
             ("host", "http://a/", "not a host"),
             ("Host", "a,b", "not a host"),

@@ -39,7 +39,7 @@ pub struct Keys<'f> {
     head: Option<Range<usize>>,
     known_keys: BTreeSet<&'static str>,
     required: Vec<&'static str>,
-    /// Whether serde has read all keys, and has reported unknown ones.
+    /// Whether serde has read all keys, and has reported unknown keys.
     has_taken_rest: bool,
     mistakes: &'f MistakeList<'f>,
 }
@@ -71,7 +71,7 @@ pub fn read<T>(
         (None, Some(value)) => Ok(value),
         (Some(error), _) => Err(error),
         (None, None) => {
-            unreachable!("{}: neither a mistake nor a result", path.display())
+            unreachable!("{}: no result, although no mistake was reported", path.display())
         }
     }
 }
@@ -99,8 +99,8 @@ impl<'f> Keys<'f> {
         parse(value).map_err(|mistake| self.add(mistake)).ok()
     }
 
-    /// Takes the list of a key. Every value is read even if another one is wrong. `None`: missing,
-    /// or a value is wrong.
+    /// Takes the list of a key. All values are read even if one value is wrong. `None`: missing, or
+    /// a value is wrong.
     pub fn list<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<Vec<T>> {
         let value = self.take(key)?;
         let DeValue::Array(array) = value.get_ref() else { return self.read_value(value) };
@@ -132,7 +132,9 @@ impl<'f> Keys<'f> {
         let DeValue::Array(array) = value.get_ref() else {
             self.mistakes.add(
                 value.span(),
-                format!("`{key}`: must be a list of tables\nhint: write each under [[{key}]]"),
+                format!(
+                    "`{key}`: must be a list of tables\nhint: write each table under [[{key}]]"
+                ),
             );
             return Vec::new();
         };
@@ -146,7 +148,9 @@ impl<'f> Keys<'f> {
         let DeValue::Table(table) = value.get_ref() else {
             self.mistakes.add(
                 value.span(),
-                format!("`{key}`: must be a table of tables\nhint: write each as [{key}.NAME]"),
+                format!(
+                    "`{key}`: must be a table of tables\nhint: write each table as [{key}.NAME]"
+                ),
             );
             return Vec::new();
         };
@@ -212,7 +216,7 @@ impl<'f> Keys<'f> {
             let table =
                 if self.name.is_empty() { "the file".into() } else { format!("`{}`", self.name) };
             self.add_to_table(format!(
-                "{table} has no {}\nhint: it needs {}",
+                "{table} has no {}\nhint: the required keys are {}",
                 join_keys(&missing),
                 join_keys(&self.required)
             ));
@@ -225,7 +229,7 @@ impl<'f> Keys<'f> {
         }
     }
 
-    /// Returns the value of a key, which is known from now on.
+    /// Returns the value of a key, and marks the key as known.
     fn take(&mut self, key: &'static str) -> Option<&'f Spanned<DeValue<'f>>> {
         self.known_keys.insert(key);
         self.table.get(key)
@@ -333,7 +337,8 @@ mod tests {
         assert!(title.starts_with("s.toml:7:9: invalid type: integer"), "{text}");
         assert_eq!(
             read_sample("").unwrap_err(),
-            "s.toml: the file has no `name` and `sizes`\nhint: it needs `name` and `sizes`"
+            "s.toml: the file has no `name` and `sizes`\nhint: the required keys are `name` and \
+             `sizes`"
         );
     }
 

@@ -11,6 +11,7 @@ pub mod import;
 pub mod keys;
 pub mod limits;
 pub mod mistake;
+pub mod quotation;
 pub mod relative_path;
 pub mod request_values;
 pub mod template;

@@ -1,7 +1,7 @@
 //! Mistakes in the values of a file: the path of keys to the wrong value, and its position.
 //!
-//! A check knows only the key of the value that it checks. Its callers add the outer keys, and the
-//! path then gives line and column.
+//! A check knows only the key of the value that it checks. The callers of the check add the outer
+//! keys. The complete path gives line and column.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -69,7 +69,7 @@ impl Mistake {
         self
     }
 
-    /// Returns the mistake limited to some words of the value, if it contains them.
+    /// Returns the mistake limited to some words of the value, if the value contains these words.
     #[must_use]
     pub fn with_words(mut self, words: Option<String>) -> Mistake {
         self.words = words;
@@ -149,4 +149,27 @@ pub fn all_positive(key: &'static str, numbers: &[u32]) -> Result<(), Mistake> {
         .iter()
         .enumerate()
         .try_for_each(|(i, n)| positive(key, *n).map(drop).map_err(|m| m.with_child(i)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_key_is_located_at_head_of_its_table() {
+        let head = |source: &str| {
+            mistake("a", "wrong").with_child("x").locate(Path::new("s.toml"), source).to_string()
+        };
+        for (source, begin) in [
+            ("\n[a]\nb = 1\n", "s.toml:2:1: "),
+            ("\n\n[a.b]\nc = 1\n", "s.toml:3:"),
+            ("\n\na.b = 1\n", "s.toml:3:"),
+            ("\na = {\n  b = 1\n}\n", "s.toml:2:5: "),
+            ("\n[[a]]\nb = 1\n", "s.toml:2:"),
+            ("\n[b]\n", "s.toml: "),
+        ] {
+            let text = head(source);
+            assert!(text.starts_with(begin), "{source}: {text}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Parses paths in suites and subject files. Absolute paths, and `..` that leads out of the folder
 //! of the file, are refused.
 //!
-//! A suite or subject from another person can therefore not name files elsewhere on the machine.
+//! A suite or subject from another person therefore cannot name files elsewhere on the machine.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -29,13 +29,16 @@ impl RelativePath {
     /// The path is refused.
     pub fn parse(text: &str) -> Result<RelativePath, String> {
         RelativePath::from_text(text).map_err(|error| match error {
-            RelativePathError::Empty => "path: is empty\nhint: leave it out, or name a file".into(),
+            RelativePathError::Empty => {
+                "path: is empty\nhint: name a file, or remove the key".into()
+            }
             RelativePathError::Nul => {
-                format!("path {text:?}: has a NUL, which no file name can have\nhint: remove it")
+                format!("path {text:?}: has a NUL character\nhint: remove that character")
             }
             RelativePathError::Absolute => {
                 format!(
-                    "path {text:?}: is absolute\nhint: write it relative to the folder of this file"
+                    "path {text:?}: is absolute\nhint: write the path relative to the folder of \
+                     this file"
                 )
             }
             RelativePathError::Above => format!(
@@ -46,7 +49,7 @@ impl RelativePath {
     }
 
     /// # Errors
-    /// It leads out of the folder, or is not a path.
+    /// The text leads out of the folder, or is not a path.
     pub fn from_text(text: &str) -> Result<RelativePath, RelativePathError> {
         if text.is_empty() {
             return Err(RelativePathError::Empty);
@@ -59,8 +62,11 @@ impl RelativePath {
             match component {
                 Component::Normal(name) => path.push(name),
                 Component::CurDir => {}
-                Component::ParentDir if path.pop() => {}
-                Component::ParentDir => return Err(RelativePathError::Above),
+                Component::ParentDir => {
+                    if !path.pop() {
+                        return Err(RelativePathError::Above);
+                    }
+                }
                 Component::RootDir | Component::Prefix(_) => {
                     return Err(RelativePathError::Absolute);
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::{Body, Expect, OWN_VALUE, Request, Workload};
+use dyno_archive::plan::{Body, Expect, Request, SUBJECT_VALUE_PREFIX, Workload};
 use dyno_archive::secret::{is_secret, may_be_secret};
 use serde_json::Value;
 
@@ -34,6 +34,7 @@ pub fn fill_placeholders(workload: &Workload, values: &Values) -> Workload {
 #[must_use]
 pub fn required_names(workload: &Workload) -> BTreeSet<String> {
     let mut workload = workload.clone();
+    // No value is replaced: `add_name` only collects the names.
     let names = std::cell::RefCell::new(BTreeSet::new());
     for request in &mut workload.requests {
         let add_name = |name: &str| {
@@ -53,8 +54,8 @@ pub fn required_names(workload: &Workload) -> BTreeSet<String> {
 }
 
 /// Finds a value that is used as a secret, such as in a header `Authorization`, although its name
-/// does not suggest one. Returns its name, and the header or key. Reports mask secrets by the names
-/// of values only.
+/// does not suggest a secret. Returns the name of the value, and the header or key. Reports mask
+/// secrets only by the names of values.
 #[must_use]
 pub fn find_misnamed_secret(workload: &Workload) -> Option<(String, String)> {
     let find = |header: &str, text: &str| {
@@ -64,6 +65,7 @@ pub fn find_misnamed_secret(workload: &Workload) -> Option<(String, String)> {
         })
     };
     workload.requests.iter().find_map(|request| {
+        // Each text with the name of its header, which is empty for other parts.
         let body = request.body.iter().map(|Body(bytes)| ("", String::from_utf8_lossy(bytes)));
         let headers = request.headers.iter().map(|(name, value)| (&**name, value.into()));
         let mut texts = [("", (&request.path).into())].into_iter().chain(headers).chain(body);
@@ -73,7 +75,7 @@ pub fn find_misnamed_secret(workload: &Workload) -> Option<(String, String)> {
 
 /// Returns each `{request.NAME}` of a text: the text before it, and NAME.
 fn occurrences(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.match_indices(OWN_VALUE).filter_map(|(start, prefix)| {
+    text.match_indices(SUBJECT_VALUE_PREFIX).filter_map(|(start, prefix)| {
         let name = &text[start + prefix.len()..];
         // Doubled braces are literal.
         let before = Some(&text[..start]).filter(|before| !before.ends_with('{'))?;
@@ -101,7 +103,7 @@ impl Text<'_> {
             Text::String(string) => {
                 // Names, values and the text between them are whole characters.
                 *string = String::from_utf8(change(string.as_bytes()))
-                    .expect("strings in a string make a string");
+                    .expect("replaced strings should keep the text UTF-8");
             }
             Text::Bytes(Body(bytes)) => *bytes = change(bytes),
         }

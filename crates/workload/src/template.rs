@@ -1,13 +1,15 @@
 //! Parses placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`,
 //! `{csv:FILE:COLUMN}` and `{fill:64KiB}`.
 //!
-//! Doubled braces, `{{seq}}`, are literal. `{request.NAME}` is replaced before this.
+//! Doubled braces, `{{seq}}`, are literal. [`crate::request_values`] replaces `{request.NAME}`
+//! before this module runs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use dyno_engine::traffic::RequestPart;
 
+use crate::quotation::plain;
 use crate::{ReadFile, units};
 
 /// Values of a column of a file.
@@ -30,8 +32,7 @@ const NAMES: [&str; 6] = ["seq", "rand", "uuid", "intended", "csv", "fill"];
 /// Prefix of names whose values depend on the subject.
 const SUBJECT_VALUE: &str = "request.";
 
-/// Maximum number of bytes of one `{fill:…}`: each connection has the requests that it sends in
-/// memory.
+/// Maximum number of bytes of one `{fill:…}`. Each connection stores the requests in memory.
 const MAX_FILL: u64 = 16 << 20;
 
 impl<'a> Templates<'a> {
@@ -43,25 +44,25 @@ impl<'a> Templates<'a> {
     /// of them.
     pub fn parse(&mut self, text: &[u8]) -> Result<Vec<RequestPart>, String> {
         let mut parts = Vec::new();
-        let mut plain = Vec::new();
+        let mut literal_bytes = Vec::new();
         let mut rest = text;
         while let Some(&byte) = rest.first() {
             if let Some((inside, after)) = parse_escaped(rest) {
-                plain.extend_from_slice(inside);
+                literal_bytes.extend_from_slice(inside);
                 rest = after;
             } else if let Some((inside, after)) = parse_placeholder(rest) {
-                if !plain.is_empty() {
-                    parts.push(RequestPart::Bytes(std::mem::take(&mut plain).into()));
+                if !literal_bytes.is_empty() {
+                    parts.push(RequestPart::Bytes(std::mem::take(&mut literal_bytes).into()));
                 }
                 parts.push(self.parse_part(inside)?);
                 rest = after;
             } else {
-                plain.push(byte);
+                literal_bytes.push(byte);
                 rest = &rest[1..];
             }
         }
-        if !plain.is_empty() {
-            parts.push(RequestPart::Bytes(plain.into()));
+        if !literal_bytes.is_empty() {
+            parts.push(RequestPart::Bytes(literal_bytes.into()));
         }
         Ok(parts)
     }
@@ -86,14 +87,16 @@ impl<'a> Templates<'a> {
             }
             _ if name.starts_with(SUBJECT_VALUE) => Err(format!(
                 "{{{inside}}}: has no value here\nhint: set `request = {{ {} = … }}` for each \
-                 subject of a suite, or vary it in its experiment. Write {{{{{inside}}}}} for the \
-                 text itself",
+                 subject of a suite, or vary the value in an experiment. To send the text itself, \
+                 write {{{{{inside}}}}}",
                 &name[SUBJECT_VALUE.len()..]
             )),
             _ => Err(format!(
-                "{{{inside}}}: unknown placeholder\nhint: use {{seq}}, {{uuid}}, {{intended}}, \
-                 {{rand:1..100}}, {{fill:64KiB}} or {{csv:FILE:COLUMN}}. Write {{{{{name}}}}} for \
-                 the text itself"
+                "{{{}}}: unknown placeholder\nhint: use {{seq}}, {{uuid}}, {{intended}}, \
+                 {{rand:1..100}}, {{fill:64KiB}} or {{csv:FILE:COLUMN}}. To send the text itself, \
+                 write {{{{{}}}}}",
+                plain(inside),
+                plain(name)
             )),
         }
     }
@@ -130,18 +133,19 @@ pub fn literal(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Does the same as [`literal`], for a string.
+/// Returns the template of a string, as [`literal`] does for bytes.
 #[must_use]
 pub fn literal_text(text: &str) -> String {
     // Only ASCII is added, between characters.
     String::from_utf8(literal(text.as_bytes()))
-        .expect("braces around parts of a string make a string")
+        .expect("braces between characters should keep the text UTF-8")
 }
 
-/// Parses `{{name…}}` at the start of `text`. Returns the literal, and the rest.
+/// Parses `{{name…}}` at the start of `text`. Returns `{name…}`, which is literal, and the rest.
 fn parse_escaped(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, after) = parse_placeholder(text.strip_prefix(b"{")?)?;
     let after = after.strip_prefix(b"}")?;
+    // The inner pair of braces, and the text between them.
     Some((&text[1..text.len() - after.len() - 1], after))
 }
 
@@ -203,8 +207,9 @@ pub(crate) fn fill_request_values(
     out
 }
 
-/// Returns the length of a text with its values, in bytes. Only `{fill:…}` counts with the length
-/// of its value: other placeholders count as written, because their values are short.
+/// Returns the approximate length of a text with its values, in bytes. `{fill:…}` counts with the
+/// length of its value. Other placeholders count with the length of their own text, because their
+/// values are short.
 #[must_use]
 pub fn length(text: &[u8]) -> u64 {
     let (mut length, mut rest) = (0, text);
@@ -261,13 +266,14 @@ fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>,
     }
     let first = records.first().ok_or_else(|| format!("{file}: the file is empty"))?;
     let named = first.iter().position(|name| name == column.as_bytes());
+    // Only a file whose column is given by its name begins with a line of names.
     let (index, skip) = match (named, column.parse::<usize>()) {
         (Some(index), _) => (index, 1),
         (None, Ok(number @ 1..)) => (number - 1, 0),
         _ => {
             let names: Vec<_> = first.iter().map(String::from_utf8_lossy).collect();
             return Err(format!(
-                "{file}: no column {column:?}\nhint: use one of its first line: {}",
+                "{file}: no column {column:?}\nhint: use a column of the first line: {}",
                 names.join(", ")
             ));
         }
@@ -278,7 +284,7 @@ fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>,
     });
     let values = values.collect::<Result<Vec<_>, _>>()?;
     if values.is_empty() {
-        Err(format!("{file}: no rows below the names of the columns"))
+        Err(format!("{file}: no rows below the line with the names of the columns"))
     } else {
         Ok(values)
     }
@@ -291,6 +297,7 @@ mod tests {
     fn parse(text: &str) -> Result<Vec<RequestPart>, String> {
         let read = |path: &str| match path {
             "u.csv" => Ok(b"id,name\n7,ann\n8,\"b, c\"\n".to_vec()),
+            "bom.csv" => Ok(b"\xEF\xBB\xBF\"id\",name\n7,ann\n".to_vec()),
             _ => Err("no such file".to_string()),
         };
         Templates::new(&read).parse(text.as_bytes())
@@ -319,6 +326,8 @@ mod tests {
         );
         assert_eq!(parse("{csv:u.csv:name}").unwrap(), [column(&["ann", "b, c"])]);
         assert_eq!(parse("{csv:u.csv:1}").unwrap(), [column(&["id", "7", "8"])]);
+        assert_eq!(parse("{csv:bom.csv:id}").unwrap(), [column(&["7"])]);
+        assert_eq!(parse("{csv:bom.csv:1}").unwrap(), [column(&["id", "7"])]);
         assert_eq!(parse("{fill:3}").unwrap(), [bytes("xxx")]);
         assert_eq!(parse("{fill:1KiB}").unwrap(), [bytes(&"x".repeat(1024))]);
         for (text, expected) in [

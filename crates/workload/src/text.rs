@@ -1,10 +1,13 @@
 //! Formats errors in files that users write: the file, the line, the wrong words, and a suggestion.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 
 use dyno_archive::hint;
 use serde::de::{self, DeserializeOwned, Deserializer};
+
+use crate::quotation::{MARK, quote_line, secret_ranges, without_found_value};
 
 /// A mistake in a suite or subject file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,33 +65,39 @@ impl FileError {
         }
     }
 
-    /// Returns a mistake at a range of bytes. The excerpt has the first line of the range.
+    /// Returns a mistake at a range of bytes. The excerpt has the first line of the range. In a
+    /// string of several lines, it has the line with the words that the message quotes. Neither the
+    /// excerpt nor the message has values that may be secret.
     pub fn from_span(
         path: &Path,
         source: &str,
-        span: std::ops::Range<usize>,
+        span: Range<usize>,
         message: impl Into<String>,
     ) -> FileError {
+        let message = message.into();
+        let span = words_in_string(source, &span, &message).unwrap_or(span);
         let start = span.start.min(source.len());
         let line_start = source[..start].rfind('\n').map_or(0, |i| i + 1);
         let line_end = source[start..].find('\n').map_or(source.len(), |i| start + i);
         let number = source[..start].matches('\n').count() + 1;
-        let line = source[line_start..line_end].trim_end_matches('\r');
+        let line_end = line_start + source[line_start..line_end].trim_end_matches('\r').len();
         let column = source[line_start..start].chars().count() + 1;
+        let end = span.end.clamp(start, line_end.max(start));
+        let secrets = secret_ranges(source);
+        let quoted =
+            quote_line(source, &secrets, &(line_start..line_end.max(start)), &(start..end));
+        let line = quoted.text;
         // Tabs are kept, so that both lines have the same width.
         let indent: String =
-            source[line_start..start].chars().map(|c| if c == '\t' { c } else { ' ' }).collect();
-        let width = source
-            [start..span.end.clamp(start, line_start + line.len().max(start - line_start))]
-            .chars()
-            .count()
-            .max(1);
+            line[..quoted.range.start].chars().map(|c| if c == '\t' { c } else { ' ' }).collect();
+        let width = line[quoted.range].chars().count().max(1);
         let gutter = number.to_string();
         let blank = " ".repeat(gutter.len());
         let excerpt =
             format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
         let position = Some(Position { line: number, column });
         let excerpt = Some(excerpt.into());
+        let message = without_values(&message, source, &secrets, &span);
         FileError { position, excerpt, ..FileError::without_position(path, message) }
     }
 
@@ -102,6 +111,51 @@ impl FileError {
         let first = errors.next()?;
         Some(FileError { more: errors.collect(), ..first })
     }
+}
+
+/// Returns the range of the words that a message quotes, in braces or in quotes, within a string of
+/// several lines. `None`: `span` is not a string of several lines, or does not have the words.
+fn words_in_string(source: &str, span: &Range<usize>, message: &str) -> Option<Range<usize>> {
+    let value = source.get(span.clone())?;
+    let is_long_string = value.starts_with("\"\"\"") || value.starts_with("'''");
+    if !is_long_string || !value.contains('\n') {
+        return None;
+    }
+    let (problem, _) = hint::split(message);
+    let between = |open: char, close: char, includes_marks: bool| {
+        let start = problem.find(open)?;
+        let inside = &problem[start + 1..];
+        let end = start + 1 + inside.find(close)?;
+        let words = if includes_marks { &problem[start..=end] } else { &problem[start + 1..end] };
+        let at = value.find(words).filter(|_| !words.is_empty())?;
+        Some(span.start + at..span.start + at + words.len())
+    };
+    between('{', '}', true)
+        .or_else(|| between('"', '"', false))
+        .or_else(|| between('`', '`', false))
+}
+
+/// Minimum length of a secret that is erased from a message. Shorter texts occur in ordinary words.
+const MIN_ERASED_BYTES: usize = 4;
+
+/// Returns a message on a range of the source without the secrets in that range.
+fn without_values(
+    message: &str,
+    source: &str,
+    secrets: &[Range<usize>],
+    span: &Range<usize>,
+) -> String {
+    let is_in_span = |secret: &&Range<usize>| secret.start < span.end && span.start < secret.end;
+    let in_span: Vec<&Range<usize>> = secrets.iter().filter(is_in_span).collect();
+    if in_span.is_empty() {
+        return message.into();
+    }
+    // The range may be a part of a longer secret, such as an item of a list.
+    let part = |secret: &Range<usize>| secret.start.max(span.start)..secret.end.min(span.end);
+    let values = in_span.iter().flat_map(|secret| [(*secret).clone(), part(secret)]);
+    let values = values.map(|range| source[range].trim_matches(['"', '\'', ' ']));
+    let long = values.filter(|value| value.len() >= MIN_ERASED_BYTES);
+    long.fold(without_found_value(message), |message, value| message.replace(value, MARK))
 }
 
 /// Reads TOML into `T`, whose unknown keys must be refused (`deny_unknown_fields`).
@@ -188,7 +242,7 @@ pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<
     names
         .map(|word| (strsim::jaro_winkler(typed, word), word))
         .filter(|(similarity, _)| *similarity > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, word)| word)
 }
 
@@ -222,6 +276,52 @@ mod tests {
         assert!(value.ends_with("\nhint: did you mean `random`?"), "{value}");
         let key = error("repeats = 1\nzzz = 1");
         assert!(key.ends_with("\nhint: use one of repeats, order"), "{key}");
+    }
+
+    #[test]
+    fn mistake_in_string_of_several_lines_has_line_of_its_words() {
+        let source = "a = 1\nbody = \"\"\"\nfirst\n  {rand:9} last\n\"\"\"\n";
+        let start = source.find("\"\"\"").unwrap();
+        let line = |message: &str| {
+            let span = start..source.len() - 1;
+            FileError::from_span(Path::new("s.toml"), source, span, message).to_string()
+        };
+        for (message, begin, underlined) in [
+            (
+                "request \"x\": {rand:9}: not a range",
+                "s.toml:4:3: ",
+                "4 |   {rand:9} last\n  |   ^^^^^^^^",
+            ),
+            ("unknown word \"last\"", "s.toml:4:12: ", "4 |   {rand:9} last\n  |            ^^^^"),
+            ("not a body", "s.toml:2:8: ", "2 | body = \"\"\"\n  |        ^^^"),
+            ("not {one}", "s.toml:2:8: ", "2 | body = \"\"\"\n  |        ^^^"),
+        ] {
+            let text = line(message);
+            assert!(text.starts_with(begin) && text.contains(underlined), "{message}: {text}");
+        }
+    }
+
+    #[test]
+    fn excerpt_and_message_have_no_secret() {
+        let wrong = |source: &str, words: &str, message: &str| {
+            let start = source.find(words).unwrap();
+            let span = start..start + words.len();
+            FileError::from_span(Path::new("s.toml"), source, span, message).to_string()
+        };
+        let source = "headers = { Authorization = \"Bearer abc123\", X = 5 }";
+        let shown = wrong(source, "5", "not a text");
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[0], "s.toml:1:50: not a text");
+        assert_eq!(lines[2], "1 | headers = { Authorization = \"…\", X = 5 }");
+        assert_eq!(
+            lines[3].chars().position(|c| c == '^'),
+            lines[2].chars().position(|c| c == '5')
+        );
+        let text = wrong("DB_PASSWORD = 1234", "1234", "invalid type: integer `1234`, expected u8");
+        assert!(text.contains("integer, expected u8\n") && !text.contains("1234"), "{text}");
+        let source = "token = [\n\"abc\",\n\"defgh\"\n]";
+        let text = wrong(source, "defgh", "defgh: wrong");
+        assert!(text.starts_with("s.toml:3:2: ") && !text.contains("defgh"), "{text}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub fn duration(text: &str) -> Result<u64, String> {
     Ok(ns)
 }
 
-/// Does the same as [`duration`], with a limit of 30 days.
+/// Parses a duration as [`duration`] does, but with a limit of 30 days.
 pub fn span(text: &str) -> Result<u64, String> {
     let error = || format!("{text:?}: not a duration\nhint: write it like 500ms, 10s, 2m or 1h");
     let (number, unit) = split_unit(text).ok_or_else(error)?;
@@ -62,19 +62,20 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
     }
     let stretches =
         text.split(',').map(|part| parse_stretch(part.trim())).collect::<Result<Vec<_>, _>>()?;
-    let given_ns: u64 = stretches.iter().filter_map(|s| s.2).sum();
-    let without_length = stretches.iter().filter(|s| s.2.is_none()).count() as u64;
+    let given_ns: u64 = stretches.iter().filter_map(|stretch| stretch.length_ns).sum();
+    let stretches_without_length =
+        stretches.iter().filter(|stretch| stretch.length_ns.is_none()).count() as u64;
     let left_ns = duration_ns.saturating_sub(given_ns);
-    if without_length > 0 && left_ns / without_length == 0 {
+    if stretches_without_length > 0 && left_ns / stretches_without_length == 0 {
         return Err(format!(
-            "{text:?}: the parts with a length leave no time for the parts without one\nhint: use \
-             a longer duration"
+            "{text:?}: the sections with a length fill the whole load, so no time is left for the \
+             sections without a length\nhint: use a longer duration"
         ));
     }
     let mut segments: Vec<Segment> = stretches
         .iter()
-        .map(|&(from_rate, to_rate, length)| {
-            let duration_ns = length.unwrap_or(left_ns / without_length.max(1));
+        .map(|&Stretch { from_rate, to_rate, length_ns }| {
+            let duration_ns = length_ns.unwrap_or(left_ns / stretches_without_length.max(1));
             Segment { from_rate, to_rate, duration_ns }
         })
         .collect();
@@ -98,7 +99,7 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
 /// Returns the part of these segments before an instant since their beginning.
 fn cut_at(end_ns: u64, segments: Vec<Segment>) -> Vec<Segment> {
     let mut left_ns = end_ns;
-    let mut kept = Vec::with_capacity(segments.len());
+    let mut cut_segments = Vec::with_capacity(segments.len());
     for segment in segments {
         if left_ns == 0 {
             break;
@@ -106,29 +107,37 @@ fn cut_at(end_ns: u64, segments: Vec<Segment>) -> Vec<Segment> {
         let length_ns = segment.duration_ns.min(left_ns);
         let share = length_ns as f64 / segment.duration_ns as f64;
         let to_rate = segment.from_rate + (segment.to_rate - segment.from_rate) * share;
-        kept.push(Segment { to_rate, duration_ns: length_ns, ..segment });
+        cut_segments.push(Segment { to_rate, duration_ns: length_ns, ..segment });
         left_ns -= length_ns;
     }
-    kept
+    cut_segments
 }
 
-/// Returns the total length of the stretches of a rate, if each has one.
+/// Returns the total length of the stretches of a rate; `None`: a stretch has no length.
 #[must_use]
 pub fn rate_length_ns(text: &str) -> Option<u64> {
-    let lengths = text.split(',').map(|part| parse_stretch(part.trim()).ok()?.2);
+    let lengths = text.split(',').map(|part| parse_stretch(part.trim()).ok()?.length_ns);
     lengths.sum()
 }
 
-/// Parses a stretch. Returns its first rate, its last rate, and its length in nanoseconds.
-fn parse_stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
+/// A part of a load, in which the rate is constant or changes evenly.
+struct Stretch {
+    from_rate: f64,
+    to_rate: f64,
+    /// `None`: the stretch shares the rest of the load.
+    length_ns: Option<u64>,
+}
+
+/// Parses a stretch: `5k`, `1k..5k`, or either with a length, such as `1k..5k@30s`.
+fn parse_stretch(text: &str) -> Result<Stretch, String> {
     let error =
         || format!("{text:?}: not a rate\nhint: write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
     let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));
-    let length = length.map(span).transpose()?;
-    if length == Some(0) {
+    let length_ns = length.map(span).transpose()?;
+    if length_ns == Some(0) {
         return Err(format!(
-            "{text:?}: a stretch of no length has no effect\nhint: leave it out; between two \
-             stretches the rate changes at once"
+            "{text:?}: a section of length 0 has no effect\nhint: remove the section. The rate \
+             changes at once between two sections"
         ));
     }
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
@@ -137,11 +146,13 @@ fn parse_stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
         Ok(rate) if rate >= 0.0 => Ok(rate),
         _ => Err(error()),
     };
-    Ok((number(from)?, number(to)?, length))
+    Ok(Stretch { from_rate: number(from)?, to_rate: number(to)?, length_ns })
 }
 
 /// The highest rate, requests per second.
 const MAX_RATE: f64 = 1e9;
+
+/// The permitted rates, for error messages.
 const BOUNDS: &str = "above 0 and at most 1,000,000,000 requests per second";
 
 fn positive_rate(text: &str, rate: f64) -> Result<f64, String> {
@@ -219,7 +230,7 @@ mod tests {
         assert_eq!(segments("500@2s,1500@2s", 9), [warmup, (500.0, 500.0, 2), (1500.0, 1500.0, 2)]);
         for text in ["5k@10s,1k@0s", "1k@0s,5k@10s", "1k..5k@0ms"] {
             let error = rate(text, s, 20 * s).unwrap_err();
-            assert!(error.contains("a stretch of no length has no effect"), "{text}: {error}");
+            assert!(error.contains("a section of length 0 has no effect"), "{text}: {error}");
         }
         let error = rate("0@5s,1k@5s", s, 3 * s).unwrap_err();
         assert!(error.contains("at least one rate within the load must be above 0"), "{error}");

@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::compile::{CompileError, Field};
 use crate::mistake::{Mistake, all_positive, mistake};
+use crate::quotation::quote;
 use crate::relative_path::RelativePath;
 use crate::{ReadFile, compile, limits, request_values};
 
@@ -123,7 +124,7 @@ impl RawExpect {
                     return Err(mistake(
                         name,
                         "an expected header must be `true` (present), its value, or `{ matches = \
-                         \"…\" }`\nhint: leave out a header that may be missing",
+                         \"…\" }`\nhint: remove a header that is not required",
                     )
                     .with_parent("headers"));
                 }
@@ -240,7 +241,7 @@ pub fn check_workloads(
     for (i, CheckedWorkload { workload, .. }) in checked.iter().enumerate() {
         if checked[..i].iter().any(|other| other.workload.name == workload.name) {
             let message = format!(
-                "two workloads have the name {:?}\nhint: give each its own `name`",
+                "two workloads have the name {:?}\nhint: give each workload its own `name`",
                 workload.name
             );
             return Err(in_workload(i)(mistake("name", message)));
@@ -284,8 +285,8 @@ impl RawWorkload {
             return Err(mistake("requests_per_connection", NO_REQUESTS));
         }
         if page.is_some() && requests_per_connection.is_some() {
-            let message = "`requests_per_connection`: cannot be used with a page, whose \
-                           connections stay open\nhint: leave it out";
+            let message = "`requests_per_connection`: cannot be used with a page, because the \
+                           connections of a page stay open\nhint: remove the key";
             return Err(mistake("requests_per_connection", message));
         }
         let steps = self.take_steps(protocol)?;
@@ -293,14 +294,14 @@ impl RawWorkload {
         let (requests, origins): (Vec<_>, Vec<_>) = located.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol, requests, page, requests_per_connection };
-        // The name of an unreadable file, which is a value in the suite.
+        // The name of a file that cannot be read. The error points to this name in the suite.
         let unreadable_file = RefCell::new(None);
         let read = |file: &str| {
             read(file).inspect_err(|_| *unreadable_file.borrow_mut() = Some(file.to_string()))
         };
         let has_values = subjects.iter().any(|(_, values)| !values.is_empty());
         for (i, (name, values)) in subjects.iter().enumerate() {
-            // Most subjects have no values, or equal ones.
+            // Most subjects have no values, or the values of another subject.
             if subjects[..i].iter().any(|(_, other_values)| other_values == values) {
                 continue;
             }
@@ -353,13 +354,13 @@ impl RawWorkload {
         match requests {
             Some(_) if table_request != RawRequest::default() => Err(mistake(
                 "requests",
-                "a workload has either a `path` or a mix of `requests`, not both\nhint: leave one \
-                 of them out",
+                "a workload has either a `path` or a mix of `requests`, not both\nhint: remove one \
+                 of the two",
             )),
             Some(_) if page.is_some() => Err(mistake(
                 "page",
                 "`requests`: cannot be used with a page, which is one document with its \
-                 resources\nhint: leave it out",
+                 resources\nhint: remove `requests`",
             )),
             Some(requests) => {
                 Ok((name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?))
@@ -393,8 +394,8 @@ impl RawWorkload {
     }
 }
 
-/// Checks that no expectation contains a placeholder without a value: no later step would report
-/// it.
+/// Checks that every placeholder of the expectations has a value. No later check would report a
+/// missing value.
 fn check_expected(
     workload: &Workload,
     subject: &str,
@@ -405,7 +406,7 @@ fn check_expected(
         Some(name) => {
             let message = format!(
                 "{{request.{name}}}: has no value for {subject}\nhint: set `request = {{ {name} = \
-                 … }}` for the subject, or vary it"
+                 … }}` for the subject, or vary the value in an experiment"
             );
             Err(mistake("expect", message))
         }
@@ -485,7 +486,8 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
     let error = || {
         format!(
             "resource {text:?}: must be a path that begins with a slash, with an optional count up \
-             to {}\nhint: write it like \"/style.css\", or \"/icon*20\" for twenty of them",
+             to {}\nhint: write it like \"/style.css\", or \"/icon*20\" for twenty requests of \
+             that path",
             limits::RESOURCES
         )
     };
@@ -533,8 +535,8 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
         if protocol.is_tls() {
             return mistake(
                 "tls",
-                "protocol \"h2\": needs TLS, whose handshake negotiates it\nhint: without TLS set \
-                 `protocol` to \"h2c\" or \"h2c-upgrade\"",
+                "protocol \"h2\": needs TLS, because the TLS handshake negotiates it\nhint: for \
+                 HTTP/2 without TLS set `protocol` to \"h2c\" or \"h2c-upgrade\"",
             );
         }
         mistake("tls", format!(
@@ -558,7 +560,7 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
     for (i, (request, _)) in located.iter().enumerate() {
         if located[..i].iter().any(|(other, _)| other.name == request.name) {
             let message = format!(
-                "two requests have the name {:?}\nhint: give each its own `name`",
+                "two requests have the name {:?}\nhint: give each request its own `name`",
                 request.name
             );
             return Err(in_request(i)(mistake("name", message)));
@@ -571,7 +573,7 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
 fn number_masked_names(requests: &mut [LocatedRequest], unnamed: &[bool]) {
     for (i, is_unnamed) in unnamed.iter().enumerate() {
         let (before, rest) = requests.split_at_mut(i);
-        let request = &mut rest[0].0;
+        let (request, _) = &mut rest[0];
         let is_masked = *is_unnamed && request.name.contains(MASK);
         let same_names = before.iter().filter(|(other, _)| {
             generated_name(&other.path) == request.name && other.path != request.path
@@ -612,17 +614,19 @@ impl RawRequest {
             mistake("path", "`path`: a request must have one, such as \"/plaintext\"")
         })?;
         if !path.starts_with('/') {
-            return Err(mistake("path", format!("path {path:?}: must begin with a slash")));
+            return Err(mistake("path", format!("path {}: must begin with a slash", quote(&path))));
         }
         if let Some(name) = self.headers.keys().find(|name| compile::is_framing(name)) {
-            return Err(mistake("headers", compile::no_framing(name)).with_child(name.clone()));
+            return Err(
+                mistake("headers", compile::framing_header_error(name)).with_child(name.clone())
+            );
         }
         let body = match (self.body, self.body_file) {
             (Some(_), Some(_)) => {
                 return Err(mistake(
                     "body_file",
-                    "a request has a `body` or a `body_file`, not both\nhint: leave one of them \
-                     out",
+                    "a request has a `body` or a `body_file`, not both\nhint: remove one of the \
+                     two",
                 ));
             }
             (Some(text), None) => Some(Body(text.into_bytes())),

@@ -175,7 +175,10 @@ test("the list beside the pointer is cut where it would cover the chart", () => 
   const { tooltip } = drawn(clean, "over-time");
   const point = (n) => ({ seriesName: `line ${n}`, value: [1, n], data: [1, n] });
   const text = tooltip.formatter(Array.from({ length: 30 }, (_, n) => point(n))).split("\n");
-  assert.deepEqual([text[0], text[1], text.at(-1)], ["1 s", "line 29: 29", "the highest 20 of 30"]);
+  assert.deepEqual(
+    [text[0], text[1], text.at(-1)],
+    ["1 s", "line 29: 29", "the highest 20 of 30 lines"],
+  );
   assert.deepEqual(tooltip.formatter([point(1), point(2)]).split("\n"), [
     "1 s",
     "line 2: 2",

@@ -1,4 +1,5 @@
 //! Finds the two planned rates of a suite between which each server stops meeting the objective.
+//! The capacity lies between them.
 //!
 //! Repeats vote per rate, because a single repeat may be wrong by chance.
 
@@ -10,14 +11,14 @@ use serde::Serialize;
 
 use super::Votes;
 use super::failures::{FailureCounts, FailureShares};
-use super::objective::{ObjectiveVerdict, judge};
+use super::objective::{ObjectiveVerdict, evaluate};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::subject::{SubjectFailure, SubjectResult};
 use crate::trial::TrialResult;
 
 /// The rates between which an arm stops meeting the objective with a workload, over one kind of
-/// connection. A rate is decided by most of its repeats, because one may be wrong by chance.
+/// connection. Most repeats of a rate decide about it, because one may be wrong by chance.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bracket {
     pub subject: String,
@@ -25,27 +26,29 @@ pub struct Bracket {
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
-    /// Which of several alike, from 1. Rates that were planned are taken together.
+    /// Number of the pass, counted from 1, which distinguishes equal steps. Planned rates of all
+    /// passes are combined.
     pub pass: u32,
-    /// Highest rate that most repeats kept, below the first decided rate that they did not keep;
-    /// requests per second. `None`: no such rate.
+    /// Highest rate at which most repeats met the objective, below the first decided rate at which
+    /// they did not; requests per second. `None`: no such rate.
     pub kept_rps: Option<f64>,
-    /// The lowest rate that most repeats missed; `None`: no such rate.
+    /// The lowest rate at which most repeats missed the objective. `None`: no such rate.
     pub missed_rps: Option<f64>,
-    /// The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
+    /// Whether the generator could not offer `missed_rps`, so that the generator may be the limit
+    /// instead of the server.
     pub limited_by_generator: bool,
-    /// Most repeats or searches missed the objective by incorrect or missing responses, whose share
-    /// is not shown to fall with the rate: no rate is known.
+    /// Whether most repeats or searches missed the objective because of incorrect or missing
+    /// responses that are not shown to be rarer at lower rates. If so, no rate is known.
     pub failures_at_any_rate: bool,
-    /// Empty where rates were searched.
+    /// Votes at each planned rate. Empty: rates were searched.
     pub rates: Vec<RateVotes>,
-    /// The search that chose the rates: then bounds are medians over starts. `None`: rates were
-    /// planned.
+    /// Counts of the searches that chose the rates. If rates were searched, the bounds are medians
+    /// over starts. `None`: rates were planned.
     pub searched: Option<SearchCounts>,
-    /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
-    /// Without undecided repeats.
+    /// For each repeat, the highest rate that it met, below all rates that it missed. 0: the repeat
+    /// missed all rates. Undecided repeats are excluded.
     pub by_repeat_rps: Vec<f64>,
-    /// 95 % interval of that over repeats; `None`: fewer than five.
+    /// 95 % interval of `by_repeat_rps`. `None`: fewer than five repeats.
     pub interval_rps: Option<(f64, f64)>,
 }
 
@@ -55,20 +58,21 @@ pub struct Bracket {
 pub struct SearchCounts {
     /// Starts with a search.
     pub starts: usize,
-    /// Starts that failed before their search. Each counts as one that kept no rate.
+    /// Starts that failed before their search. In the medians, they count as starts that met the
+    /// objective at no rate.
     pub failed_starts: usize,
-    /// Starts whose searches found incorrect or missing responses at any rate. Each counts as one
-    /// that kept no rate, unless most starts are like that.
+    /// Starts whose searches found incorrect or missing responses at any rate. If these are at most
+    /// half of the starts, they count in the medians as starts that met the objective at no rate.
     pub failing_starts: usize,
     pub loads: usize,
-    /// Searches that ended with bounds as close as was asked.
+    /// Searches that ended with bounds as close as requested.
     pub settled: usize,
-    /// Searches whose rate was kept by a longer load, too.
+    /// Searches whose rate a longer load confirmed.
     pub confirmed: usize,
     /// Searches whose missed rate the generator could not offer.
     pub limited_by_generator: usize,
-    /// Length of the longest load that kept the rate, the shortest of all searches, seconds.
-    /// `None`: none has found a rate.
+    /// Length of each search's longest load that met the objective at its rate, seconds: the
+    /// minimum over the searches. `None`: no search found a rate.
     pub holds_s: Option<f64>,
 }
 
@@ -81,7 +85,7 @@ pub struct RateVotes {
     pub missed: Option<String>,
 }
 
-/// Verdicts of the repeats of a cell: whether each met the objective, and its missed condition.
+/// Verdicts of the repeats at one rate: whether each met the objective, and its missed condition.
 #[derive(Default)]
 struct Repeats {
     by_block: Vec<(u32, ObjectiveVerdict)>,
@@ -89,6 +93,7 @@ struct Repeats {
 }
 
 impl Repeats {
+    /// Returns the number of repeats that met the objective.
     fn kept_count(&self) -> usize {
         self.by_block.iter().filter(|(_, verdict)| *verdict == ObjectiveVerdict::Kept).count()
     }
@@ -101,6 +106,7 @@ impl Repeats {
             .count()
     }
 
+    /// Whether more than half of the decided repeats met the objective.
     fn is_kept(&self) -> bool {
         2 * self.kept_count() > self.decided_count()
     }
@@ -111,6 +117,7 @@ impl Repeats {
         2 * self.kept_count() < self.decided_count()
     }
 
+    /// Returns the verdicts of the repeats for the result.
     fn votes(&self, rate_rps: f64) -> RateVotes {
         let missed = self.by_block.iter().find_map(|(_, verdict)| match verdict {
             ObjectiveVerdict::Missed(message)
@@ -129,11 +136,12 @@ impl Repeats {
 }
 
 /// Returns the bracket of each arm, workload and connection count with open loops at constant
-/// rates; none without an objective.
+/// rates. Empty: the plan has no objective.
 #[must_use]
 pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec<Bracket> {
     let Some(objective) = &plan.report.objective else { return Vec::new() };
-    let mut brackets_by_cell: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> =
+    // By arm, workload, connections, streams and pipeline: each rate with its repeats.
+    let mut rates_by_cell: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> =
         BTreeMap::new();
     // If no start succeeded there are no trials, but failed starts have votes.
     for key in CellKey::planned(plan) {
@@ -141,7 +149,7 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
         if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
             let cell_key =
                 (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);
-            let rates = brackets_by_cell.entry(cell_key).or_default();
+            let rates = rates_by_cell.entry(cell_key).or_default();
             let trials = grid.get(key).map_or(&[][..], Cell::trials);
             let votes = repeats(plan, objective, (key, &subjects[key.arm]), trials);
             // Several steps may have the same rate.
@@ -155,19 +163,19 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
             }
         }
     }
-    brackets_by_cell
+    rates_by_cell
         .into_iter()
         .filter(|(_, rates)| !rates.is_empty())
         .map(|((arm, workload, connections, streams, pipeline), mut rates)| {
             rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let cell_key = (plan.arms[arm].name.clone(), plan.workloads[workload].name.clone());
-            Bracket { connections, streams, pipeline, ..bracket(cell_key, &rates) }
+            let names = (plan.arms[arm].name.clone(), plan.workloads[workload].name.clone());
+            Bracket { connections, streams, pipeline, ..bracket(names, &rates) }
         })
         .collect()
 }
 
-/// Returns the votes of a cell's trials and of the starts that failed before one, and the failures
-/// that are the server's.
+/// Returns the votes of a cell's trials and of the starts that failed before their trial, and the
+/// counts of requests that failed because of the server.
 fn repeats(
     plan: &Plan,
     objective: &Objective,
@@ -177,8 +185,8 @@ fn repeats(
     // A repeat that the machine disturbed has no vote, and its failures are not the server's.
     let votes: Vec<(&TrialResult, ObjectiveVerdict)> = trials
         .iter()
-        .filter(|trial| !trial.has_excuse())
-        .map(|trial| (*trial, judge(objective, &trial.load)))
+        .filter(|trial| !trial.has_outside_cause())
+        .map(|trial| (*trial, evaluate(objective, &trial.load)))
         .collect();
     let counts = |(trial, _): &(&TrialResult, ObjectiveVerdict)| {
         FailureCounts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
@@ -208,9 +216,10 @@ fn start_failure_vote((block, failure): (u32, &SubjectFailure)) -> (u32, Objecti
     (block, ObjectiveVerdict::NotStarted(failure.failure.in_words()))
 }
 
-/// Returns the starts of an arm that failed before a load of this cell, each with its block, such
-/// as those that ended at a lower rate. `has_load`: whether the start of a block had such a load. A
-/// start that failed in it or later has the vote of that load.
+/// Returns the starts of an arm that failed before a load of this cell, such as starts that ended
+/// at a lower rate, each with its block. `has_load`: whether the start of a block had a load of
+/// this cell. A start that failed in that load or later is not returned, because the load has a
+/// vote.
 pub(super) fn failed_starts<'a>(
     plan: &Plan,
     subject: &'a SubjectResult,
@@ -231,13 +240,15 @@ pub(super) fn failed_starts<'a>(
     by_block.into_iter()
 }
 
+/// Returns the bracket of a server's rates, sorted from low to high. `subject`, `workload`: names.
+/// The caller sets the connections, streams and pipeline.
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
     let missed_index = rates.iter().position(|(_, repeats)| repeats.is_missed());
-    // Rates whose loads were all too short are skipped.
-    let is_undecided =
+    // A rate whose loads were all too short does not count.
+    let is_not_kept =
         |(_, repeats): &(f64, Repeats)| repeats.decided_count() > 0 && !repeats.is_kept();
-    let undecided = rates.iter().position(is_undecided).unwrap_or(rates.len());
-    let kept_index = rates[..undecided].iter().rposition(|(_, repeats)| repeats.is_kept());
+    let first_not_kept = rates.iter().position(is_not_kept).unwrap_or(rates.len());
+    let kept_index = rates[..first_not_kept].iter().rposition(|(_, repeats)| repeats.is_kept());
     let is_missed_by_generator = |repeats: &Repeats| {
         let by_generator = |(_, verdict): &&(u32, ObjectiveVerdict)| {
             matches!(verdict, ObjectiveVerdict::GeneratorMissed(_))
@@ -274,8 +285,9 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     }
 }
 
-/// Whether incorrect or missing responses missed the objective at a rate, and their share is not
-/// significantly lower at lower rates.
+/// Whether most repeats that missed the objective at a rate did so because of incorrect or missing
+/// responses, and the share of these is not significantly lower at the lower rates, up to the kept
+/// rate, than at the higher rates.
 fn fails_at_any_rate(
     rates: &[(f64, Repeats)],
     kept_index: Option<usize>,
@@ -288,6 +300,7 @@ fn fails_at_any_rate(
         .count();
     let others =
         rates[missed_index].1.decided_count() - rates[missed_index].1.kept_count() - by_failures;
+    // If no rate was kept, the rates up to the missed rate are compared with those above it.
     let last_below = kept_index.unwrap_or(missed_index);
     let first_above = if kept_index.is_some() { missed_index } else { missed_index + 1 };
     let counts = |rates: &[(f64, Repeats)]| {
@@ -309,8 +322,8 @@ fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
     candidates.into_iter().filter(|block| has_block(*block)).collect()
 }
 
-/// Returns the highest rate that one repeat kept below all that it missed. `None`: a load was too
-/// short to decide, or the generator could not offer a rate.
+/// Returns the highest rate at which one repeat met the objective, below all rates that it missed.
+/// `None`: a load was too short to decide, or the generator could not offer a rate.
 fn highest_kept_rate(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
     let is_unknown = |(vote_block, verdict): &(u32, ObjectiveVerdict)| {
         *vote_block == block
@@ -366,7 +379,7 @@ mod tests {
             (100.0, &[YES, YES, YES, YES, YES]),
             (200.0, &[YES, NO, YES, YES, YES]),
             (300.0, &[YES, NO, NO, YES, NO]),
-            // Kept by chance, above a missed rate.
+            // The objective is met by chance, above a missed rate.
             (400.0, &[YES, NO, YES, YES, NO]),
         ]);
         assert_eq!((found.kept_rps, found.missed_rps), (Some(200.0), Some(300.0)));
@@ -392,7 +405,7 @@ mod tests {
             ];
             bracket(("a".into(), "w".into()), &rates)
         };
-        // One incorrect response of 1,500 at both rates, and a server that sheds what is above
+        // One incorrect response of 1,500 at both rates, and a server that rejects requests above
         // 1,900/s.
         let everywhere = bracket_of(2.0, 4.0);
         assert_eq!((everywhere.kept_rps, everywhere.missed_rps), (None, None));
@@ -404,7 +417,7 @@ mod tests {
         let alone = [rate(ObjectiveVerdict::Failed("503".into()), 2000.0, 900.0)];
         let alone = bracket(("a".into(), "w".into()), &alone);
         assert_eq!((alone.missed_rps, alone.failures_at_any_rate), (Some(2000.0), false));
-        // Loads that are too short neither keep nor miss a rate.
+        // Loads that are too short do not decide about a rate.
         let short = [
             rate(ObjectiveVerdict::Kept, 1000.0, 0.0),
             rate(ObjectiveVerdict::TooShort("p99".into()), 2000.0, 0.0),
@@ -501,7 +514,7 @@ mod tests {
         }
     }
 
-    /// Trials at 2,000 requests per second follow those of [`five_starts`].
+    /// Trials at 2,000 requests per second follow the trials of [`five_starts`].
     fn five_starts_at_two_rates() -> Run {
         let mut run = five_starts();
         let plan = &mut run.header.plan;
@@ -534,7 +547,7 @@ mod tests {
         by_repeat.sort_by(f64::total_cmp);
         assert_eq!(by_repeat, [0.0, 0.0, 2000.0, 2000.0, 2000.0], "{found:?}");
         assert_eq!(kept_rates(&run), (Some(2000.0), vec![(3, 5), (3, 5)]));
-        // One of the others misses the higher rate: fewer than half of the starts kept it.
+        // One of the other starts misses the higher rate, so fewer than half of the starts met it.
         let missing = &mut run.trials.last_mut().unwrap().load.intervals[0].outcomes;
         (0..50).for_each(|_| missing.count(dyno_archive::Outcome::UnexpectedStatus));
         assert_eq!(kept_rates(&run), (Some(1000.0), vec![(3, 5), (2, 5)]));

@@ -31,6 +31,7 @@ pub(super) struct FailureCounts {
 }
 
 impl FailureCounts {
+    /// Creates the counts of a load from its share of failed requests.
     pub(super) fn new(error_share: f64, requests: f64) -> FailureCounts {
         FailureCounts { failed: (error_share * requests).round(), requests }
     }
@@ -44,6 +45,7 @@ impl FailureCounts {
 }
 
 impl FailureShares {
+    /// Creates the shares from the counts at lower and at higher rates.
     pub(super) fn new(below: FailureCounts, above: FailureCounts) -> FailureShares {
         FailureShares {
             failed_below: below.failed as u64,
@@ -103,7 +105,7 @@ mod tests {
     use crate::fixture::five_block_report;
 
     #[test]
-    fn failures_of_generator_limited_loads_do_not_count() {
+    fn failures_of_generator_limited_loads_are_excluded() {
         let load = five_block_report().trials.remove(0).load;
         let trial = |rate_rps: f64, verdict, error_share: f64| CapacityTrial {
             error_share,

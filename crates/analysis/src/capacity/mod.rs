@@ -1,11 +1,12 @@
-//! Capacity: the highest rate of requests at which a server meets an objective.
+//! Finds the capacity of servers: the highest rate of requests at which a server meets an
+//! objective.
 
 mod brackets;
-mod due;
 mod failures;
 mod objective;
 mod pool;
 mod rate_search;
+mod remaining_searches;
 mod search;
 mod searches;
 mod slowest;
@@ -16,17 +17,20 @@ use serde::Serialize;
 
 use crate::LoadResult;
 pub use brackets::{Bracket, RateVotes, SearchCounts, brackets};
-pub use due::{due_searches, has_search, missing_searches, refused_protocols};
 pub use failures::FailureShares;
-pub use objective::{ObjectiveVerdict, judge, least_rps, parse_objective, required_requests};
+pub use objective::{
+    ObjectiveVerdict, evaluate, least_rps, parse_objective, percentile_bound, required_requests,
+};
 pub use rate_search::{RateSearch, confirmation_ns};
-pub use search::{CapacityBounds, CapacitySearch, SearchStep, TrialVerdict, Width};
+pub use remaining_searches::{has_search, missing_searches, refused_protocols, remaining_searches};
+pub use search::{CapacityBounds, CapacitySearch, MIN_RPS, SearchStep, TrialVerdict, Width};
 pub use searches::{SearchResult, begin, load_result};
 pub(crate) use searches::{search_brackets, searches};
 pub use slowest::{
     MissingCapacity, MissingCause, capacity_failures, missing_capacities, slowest_subjects,
 };
 
+/// Format of the result of a search.
 pub const SCHEMA: &str = "dyno.find/1";
 
 /// Result of a search for capacity.
@@ -35,16 +39,17 @@ pub struct CapacityResult {
     pub schema: &'static str,
     /// The objective as it was given.
     pub objective: String,
-    /// The highest rate at which all requests together met the objective, below all at which they
-    /// did not; requests per second. `None`: none did.
+    /// The highest rate at which all requests together met the objective, below all rates at which
+    /// they missed it; requests per second. `None`: no such rate.
     pub kept_rps: Option<f64>,
-    /// The lowest rate at which they missed it. `None`: none did.
+    /// The lowest rate at which all requests together missed the objective. `None`: no such rate.
     pub missed_rps: Option<f64>,
-    /// Number of loads at each of the two rates that agree with it; zeros: there is none.
+    /// Number of loads at each of the two rates that agree with the verdict on the rate. Zeros:
+    /// there is no such rate.
     pub kept_by: Votes,
     pub missed_by: Votes,
-    /// Whether the two lie as close to each other as was asked, and no longer load has contradicted
-    /// the first.
+    /// Whether the two rates are as close as requested, and no confirming load (a longer load at
+    /// `kept_rps`) missed the objective.
     pub settled: bool,
     /// Whether a longer load met the objective at `kept_rps`, too.
     pub confirmed: bool,
@@ -54,31 +59,35 @@ pub struct CapacityResult {
     /// Result of all requests at each of the two rates. `None`: no such rate.
     pub kept_together: Option<CapacityTrial>,
     pub missed_together: Option<CapacityTrial>,
-    /// The generator or the machine, not the server, was the limit at `missed_rps`: the server may
-    /// do more.
+    /// Whether the generator or the machine, and not the server, was the limit at `missed_rps`. The
+    /// server may reach more.
     pub limited_by_generator: bool,
-    /// At `missed_rps` at least half of the places for requests were taken on average, so requests
-    /// may have waited in the generator for a free connection.
+    /// Whether at `missed_rps` at least half of the possible requests were in flight on average. If
+    /// so, requests may have waited in the generator for a free connection.
     pub connections_taken: bool,
     /// Loads with too few requests for a percentile of the objective.
     pub percentile_unknown: usize,
     /// The lowest rate that is tried, because loads below it have too few requests for the
     /// objective; requests per second. `None`: there is no such rate.
     pub least_rps: Option<f64>,
-    /// Incorrect or missing responses missed the objective, and their share is not shown to fall
-    /// with the rate. Then no rate is known, and `kept_rps` and `missed_rps` are `None`. `None`:
-    /// something else missed it, or they are rarer at lower rates.
+    /// Shares of incorrect or missing responses, if the objective was missed because of them and
+    /// they are not shown to be rarer at lower rates. In this case no rate is known, so `kept_rps`
+    /// and `missed_rps` are `None`. `None`: not this case.
     pub failures_at_any_rate: Option<FailureShares>,
-    /// Why the search ended before its end; `None`: it did not.
+    /// Why the search ended early. `None`: the search was complete.
     pub ended: Option<String>,
     /// Every load, in order of time.
     pub trials: Vec<CapacityTrial>,
+    /// Address of the connections of all loads. A name is resolved once per search. Absent: not
+    /// recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// Changes and omissions of an import in the requests; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_changes: Vec<ImportChange>,
 }
 
-/// Loads at one rate, and how many of them agree with what is said of it.
+/// Loads at one rate, and how many of them agree with the verdict on that rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Votes {
     pub agree: usize,
@@ -86,6 +95,7 @@ pub struct Votes {
 }
 
 impl Votes {
+    /// Counts the loads at a rate, and those that agree with its verdict (`kept`).
     fn from_trials(trials: &[CapacityTrial], rate: Option<f64>, kept: bool) -> Votes {
         let trials_at_rate = || trials.iter().filter(|trial| Some(trial.rate_rps) == rate);
         let agrees = |trial: &&CapacityTrial| trial.kept == kept && !trial.too_short;
@@ -95,8 +105,7 @@ impl Votes {
 
 impl CapacityResult {
     /// Builds the result from the bounds of a search. `trials`: every load. `together`: for each
-    /// rate, all of its requests as if they were one load. `ended`: reason why the search ended
-    /// early.
+    /// rate, one trial with all of its requests. `ended`: reason why the search ended early.
     #[must_use]
     pub fn new(
         objective: &Objective,
@@ -112,7 +121,7 @@ impl CapacityResult {
         let trial_at =
             |rate: Option<f64>| together.iter().find(|trial| Some(trial.rate_rps) == rate).cloned();
         let missed_together = trial_at(missed_rps);
-        let has_missed = |has_property: fn(&CapacityTrial) -> bool| {
+        let is_at_missed = |has_property: fn(&CapacityTrial) -> bool| {
             missed_together.as_ref().is_some_and(has_property)
         };
         let kept = trials.iter().filter(|trial| Some(trial.rate_rps) == kept_rps && trial.kept);
@@ -126,8 +135,8 @@ impl CapacityResult {
             settled,
             confirmed: is_confirmed,
             holds_s: kept.map(|trial| trial.duration_s).reduce(f64::max),
-            limited_by_generator: has_missed(|trial| trial.generator),
-            connections_taken: has_missed(|trial| trial.full),
+            limited_by_generator: is_at_missed(|trial| trial.generator),
+            connections_taken: is_at_missed(|trial| trial.full),
             kept_together: trial_at(kept_rps),
             missed_together,
             percentile_unknown: trials
@@ -138,14 +147,22 @@ impl CapacityResult {
             failures_at_any_rate: at_any_rate,
             ended,
             trials,
+            address: None,
             import_changes: Vec::new(),
         }
     }
 
-    /// Sets the lowest rate that is tried; 0: the objective has no percentiles.
+    /// Sets the address of the connections of all loads; `None`: not recorded.
     #[must_use]
-    pub fn with_least_rps(self, least_rps: f64) -> CapacityResult {
-        CapacityResult { least_rps: Some(least_rps).filter(|rps| *rps > 0.0), ..self }
+    pub fn with_address(self, address: Option<String>) -> CapacityResult {
+        CapacityResult { address, ..self }
+    }
+
+    /// Sets the lowest rate at which loads have enough requests for the objective, requests per
+    /// second. `None`: loads at any rate have enough.
+    #[must_use]
+    pub fn with_least_rps(self, least_rps: Option<f64>) -> CapacityResult {
+        CapacityResult { least_rps, ..self }
     }
 }
 
@@ -157,28 +174,30 @@ pub struct CapacityTrial {
     pub throughput_rps: f64,
     pub response_p50_us: Option<f64>,
     pub response_p99_us: Option<f64>,
-    /// Share of the requests that were due without a correct response: 0 to 1.
+    /// Share of the window's requests without a correct response: 0 to 1.
     pub error_share: f64,
     pub kept: bool,
-    /// The generator, and not the server, missed it.
+    /// Whether the objective was missed because of the generator, and not because of the server.
     pub generator: bool,
-    /// Incorrect or missing responses missed it.
+    /// Whether incorrect or missing responses missed the objective.
     pub by_failures: bool,
-    /// The load was too short for a percentile of the objective: it is neither kept nor missed.
+    /// Whether the load was too short for a percentile of the objective. If so, the objective is
+    /// neither kept nor missed.
     pub too_short: bool,
-    /// Half of the places for requests or more were taken on average.
+    /// Whether at least half of the possible requests were in flight on average.
     pub full: bool,
-    /// Requests that were due.
+    /// Requests of the window: scheduled in it, or carried into it.
     pub requests: f64,
-    /// Length of its window, seconds.
+    /// Length of the load's window, seconds.
     pub duration_s: f64,
-    /// A longer load, to confirm the result of shorter ones.
+    /// Whether this is a longer load, which confirms the result of shorter loads.
     pub confirms: bool,
     /// The missed or unknown condition, in words; `None`: the objective is kept.
     pub missed: Option<String>,
 }
 
 impl CapacityTrial {
+    /// Creates the trial of a load with its verdict.
     #[must_use]
     pub fn new(rate_rps: f64, load: &LoadResult, verdict: ObjectiveVerdict) -> CapacityTrial {
         CapacityTrial {

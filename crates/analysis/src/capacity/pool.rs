@@ -1,21 +1,22 @@
-//! Judges the loads of a search at one rate by all their requests together.
+//! Decides from all requests of a search's loads at one rate whether they meet the objective.
 //!
-//! If a server stalls less often than once per load, most loads keep a percentile that the requests
-//! as a whole miss. A majority of loads would hide the stalls.
+//! If a server stalls less often than once per load, most loads meet a percentile that all requests
+//! together miss. A majority vote of the loads would hide the stalls.
 
 use dyno_archive::plan::Objective;
 use dyno_archive::{LoadRecord, Times};
 
-use super::objective::{FAILURES, ObjectiveVerdict, judge};
+use super::objective::{FAILURES, ObjectiveVerdict, evaluate};
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code};
-use crate::load::{Percentiles, UnansweredRequests, responses};
+use crate::load::{GeneratorUse, Percentiles, UnansweredRequests, responses};
 use crate::verdict::{MAX_LOST, with_caveats};
 
 /// Loads at one rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pool(Vec<PooledLoad>);
 
+/// A load of the pool, with its response times and the requests without a correct response.
 #[derive(Clone, Debug)]
 struct PooledLoad {
     result: LoadResult,
@@ -26,22 +27,23 @@ struct PooledLoad {
 }
 
 impl Pool {
+    /// Adds a load to the pool.
     pub(super) fn add(&mut self, objective: &Objective, record: &LoadRecord, result: LoadResult) {
         let (times, missing) = responses(record);
         let is_limited_by_generator =
-            matches!(judge(objective, &result), ObjectiveVerdict::GeneratorMissed(_));
+            matches!(evaluate(objective, &result), ObjectiveVerdict::GeneratorMissed(_));
         self.0.push(PooledLoad { result, times, missing, is_limited_by_generator });
     }
 
     /// Returns the result of all requests, and whether they meet the objective; `None`: no loads.
     pub(super) fn verdict(&self, objective: &Objective) -> Option<(LoadResult, ObjectiveVerdict)> {
         let result = combine(&self.counted_loads())?;
-        let verdict = judge(objective, &result);
+        let verdict = evaluate(objective, &result);
         Some((result, verdict))
     }
 
-    /// Returns the loads that count. Loads in which the generator was the limit are left out,
-    /// unless it was the limit for most of the time.
+    /// Returns the loads that are used. Loads in which the generator was the limit are excluded. If
+    /// it was the limit for most of the time, only these loads are used.
     fn counted_loads(&self) -> Vec<&PooledLoad> {
         let seconds =
             |loads: &[&PooledLoad]| loads.iter().map(|load| load.result.duration_s).sum::<f64>();
@@ -55,7 +57,7 @@ impl Pool {
     }
 }
 
-/// Combines loads into one result. Only the values that [`judge`] reads cover all loads.
+/// Combines loads into one result. Only the values that [`evaluate`] reads cover all loads.
 fn combine(loads: &[&PooledLoad]) -> Option<LoadResult> {
     let [first, others @ ..] = loads else { return None };
     if others.is_empty() {
@@ -79,6 +81,16 @@ fn combine(loads: &[&PooledLoad]) -> Option<LoadResult> {
     let lags = loads.iter().map(|load| &load.result.client.wake_lag_us);
     let p99 = |lag: &Percentiles| lag.p99.unwrap_or(0.0);
     result.client.wake_lag_us = lags.max_by(|a, b| p99(a).total_cmp(&p99(b)))?.clone();
+    let longest_us = |pick: fn(&GeneratorUse) -> Option<f64>| -> Option<f64> {
+        loads.iter().filter_map(|load| pick(&load.result.client)).max_by(f64::total_cmp)
+    };
+    result.client.wake_lag_us.max = longest_us(|client| client.wake_lag_us.max);
+    result.client.loop_lag_us.max = longest_us(|client| client.loop_lag_us.max);
+    // One load with unknown waits makes the largest wait unknown.
+    let waits: Option<Vec<f64>> =
+        loads.iter().map(|load| load.result.client.headroom.waiting).collect();
+    result.client.headroom.waiting =
+        waits.and_then(|waits| waits.into_iter().max_by(f64::total_cmp));
     result.exchanges = loads.iter().map(|load| load.result.exchanges).reduce(|a, b| a.plus(&b))?;
     result.outcomes = Default::default();
     loads.iter().for_each(|load| result.outcomes.add(&load.result.outcomes));
@@ -86,8 +98,8 @@ fn combine(loads: &[&PooledLoad]) -> Option<LoadResult> {
     Some(with_caveats(result, |_| caveats))
 }
 
-/// Returns a load that represents whether responses kept up with the rate: one that did, if loads
-/// that did make up half of the time or more.
+/// Returns a load that represents all loads: a load whose responses kept up with the rate if such
+/// loads make up half of the time or more, otherwise a load whose responses did not keep up.
 fn representative_load<'a>(loads: &[&'a PooledLoad]) -> &'a PooledLoad {
     let keeps_up = |load: &&&PooledLoad| load.result.keeps_up() != Some(false);
     let seconds = |keeping: bool| -> f64 {
@@ -97,12 +109,15 @@ fn representative_load<'a>(loads: &[&'a PooledLoad]) -> &'a PooledLoad {
             .map(|load| load.result.duration_s)
             .sum()
     };
-    let keeping_wins = seconds(true) >= seconds(false);
-    loads.iter().find(|load| keeps_up(load) == keeping_wins).expect("one of either kind")
+    let most_keep_up = seconds(true) >= seconds(false);
+    loads
+        .iter()
+        .find(|load| keeps_up(load) == most_keep_up)
+        .expect("the larger part of the time should have a load")
 }
 
-/// Returns the caveats that hold for most of the time. Caveats about responses are retained even if
-/// they hold for one load only.
+/// Returns the caveats of loads that made up most of the time. Caveats about responses are retained
+/// even if only one load has them.
 fn caveats(loads: &[&PooledLoad], error_share: f64, seconds: f64) -> Vec<Caveat> {
     let mut retained: Vec<Caveat> = Vec::new();
     for caveat in loads.iter().flat_map(|load| &load.result.caveats) {

@@ -1,21 +1,26 @@
-//! Runs a search on the results of loads: it returns the next load and takes its result.
+//! Runs a search for the highest rate: it returns the rate of the next load and takes the load's
+//! result.
 //!
-//! It connects the pure search of rates with objectives, pooled requests and the list of trials.
+//! It connects the search of rates, which knows only verdicts, with objectives, pooled requests and
+//! the list of trials.
 
 use std::collections::BTreeMap;
 
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::Objective;
 
-use super::objective::judge;
+use super::objective::evaluate;
 use super::pool::Pool;
-use super::{CapacityResult, CapacitySearch, CapacityTrial, SearchStep, TrialVerdict};
+use super::{
+    CapacityResult, CapacitySearch, CapacityTrial, SearchStep, TrialVerdict, percentile_bound,
+};
 use crate::LoadResult;
 
 /// Length of the confirming load of a search, as a multiple of the other loads.
 const CONFIRMATION_FACTOR: u64 = 10;
 
-/// Longest confirming load, unless the other loads are longer; nanoseconds.
+/// Maximum length of a confirming load, nanoseconds. If the other loads are longer, the confirming
+/// load is as long as these.
 const MAX_CONFIRMATION_NS: u64 = 60_000_000_000;
 
 /// Returns the length of the load that confirms a rate, for a search by loads of this length.
@@ -34,10 +39,13 @@ pub struct RateSearch {
     pools: BTreeMap<u64, Pool>,
     trials: Vec<CapacityTrial>,
     least_rps: f64,
+    /// Address of the connections of the loads; `None`: no load so far recorded it.
+    address: Option<String>,
 }
 
 impl RateSearch {
-    /// `least_rps`: the lowest rate at which a load is long enough for the objective.
+    /// `least_rps`: the lowest rate at which a load has enough requests for the percentiles of the
+    /// objective. Lower rates are not tried.
     #[must_use]
     pub fn new(search: CapacitySearch, objective: Objective, least_rps: f64) -> RateSearch {
         RateSearch {
@@ -46,6 +54,7 @@ impl RateSearch {
             pools: BTreeMap::new(),
             trials: Vec::new(),
             least_rps,
+            address: None,
         }
     }
 
@@ -61,32 +70,34 @@ impl RateSearch {
         self.trials.len()
     }
 
-    /// Records a load, and returns its own verdict. The search decides by all requests at that
-    /// rate. `confirms`: a longer load, which has to meet the objective by itself, too.
+    /// Records a load, and returns it with its verdict. The search receives this verdict, and the
+    /// verdict on the requests of all loads at the rate. `confirms`: a longer load, which confirms
+    /// the rate only if both verdicts do.
     pub fn take(
         &mut self,
         (rate_rps, confirms): (f64, bool),
         record: &LoadRecord,
         result: LoadResult,
     ) -> CapacityTrial {
-        let verdict = judge(&self.objective, &result);
+        self.address = self.address.take().or_else(|| record.address.clone());
+        let verdict = evaluate(&self.objective, &result);
         let trial = CapacityTrial { confirms, ..CapacityTrial::new(rate_rps, &result, verdict) };
         self.pools.entry(rate_rps.to_bits()).or_default().add(&self.objective, record, result);
-        let verdict = TrialVerdict::from_trial(&trial);
+        let own = TrialVerdict::from_trial(&trial);
         let combined =
-            self.combined_trial(rate_rps).map_or(verdict, |trial| TrialVerdict::from_trial(&trial));
+            self.combined_trial(rate_rps).map_or(own, |trial| TrialVerdict::from_trial(&trial));
         match confirms {
-            true if verdict == TrialVerdict::Kept => {
+            true if own == TrialVerdict::Kept => {
                 self.search.record_confirmation(rate_rps, combined);
             }
             true => self.search.record_confirmation(rate_rps, TrialVerdict::Missed),
-            false => self.search.record(rate_rps, verdict, combined),
+            false => self.search.record(rate_rps, own, combined),
         }
         self.trials.push(trial.clone());
         trial
     }
 
-    /// Returns all loads at a rate as if they were one; `None`: the rate has no loads.
+    /// Returns one trial with the requests of all loads at a rate. `None`: the rate has no loads.
     fn combined_trial(&self, rate_rps: f64) -> Option<CapacityTrial> {
         let (result, verdict) = self.pools.get(&rate_rps.to_bits())?.verdict(&self.objective)?;
         Some(CapacityTrial::new(rate_rps, &result, verdict))
@@ -105,6 +116,26 @@ impl RateSearch {
             .filter_map(|rate| self.combined_trial(f64::from_bits(*rate)))
             .collect();
         CapacityResult::new(&self.objective, bounds, ended, (self.trials, &combined))
-            .with_least_rps(self.least_rps)
+            .with_least_rps(percentile_bound(&self.objective, self.least_rps))
+            .with_address(self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::{Width, parse_objective};
+    use crate::fixture;
+
+    #[test]
+    fn result_names_address_of_loads() {
+        let objective = parse_objective("errors<1%", &|_| Err(String::new())).unwrap();
+        let search = CapacitySearch::new(1000.0, Width(0.1));
+        let mut search = RateSearch::new(search, objective, 0.0);
+        assert_eq!(search.clone().result(None).address, None);
+        let record = LoadRecord { address: Some("[::1]:8080".into()), ..fixture::record(1000) };
+        let load = fixture::five_block_report().trials.remove(0).load;
+        search.take((1000.0, false), &record, load);
+        assert_eq!(search.result(None).address.as_deref(), Some("[::1]:8080"));
     }
 }

@@ -1,5 +1,5 @@
-//! Searches the highest rate that meets an objective, as a pure state machine: it returns the next
-//! rate and takes the outcome of each load.
+//! Searches for the highest rate that meets an objective. It is a state machine without input or
+//! output: it returns the next rate and takes the outcome of each load.
 //!
 //! The search follows Multiple Loss Ratio search of FD.io (draft-ietf-bmwg-mlrsearch). Few loads
 //! first find coarse bounds, and more loads then narrow them. A load that contradicts others leads
@@ -15,9 +15,10 @@ use super::CapacityTrial;
 pub struct CapacitySearch {
     start_rps: f64,
     width: Width,
-    /// The lowest rate that is tried: below it loads are too short for the objective.
+    /// The lowest rate that is tried. At lower rates loads have too few requests for the objective.
     least_rps: f64,
-    /// Loads at each rate; rates in thousandths of a request per second, so that they are keys.
+    /// Outcomes of the loads at each rate. Keys are rates in thousandths of a request per second,
+    /// because a key must be an integer.
     rates: BTreeMap<u64, RateOutcomes>,
     loads: usize,
     confirmations: usize,
@@ -38,6 +39,7 @@ pub enum TrialVerdict {
 }
 
 impl TrialVerdict {
+    /// Returns the verdict that a trial contains.
     #[must_use]
     pub fn from_trial(trial: &CapacityTrial) -> TrialVerdict {
         match (trial.too_short, trial.kept) {
@@ -65,8 +67,8 @@ pub struct CapacityBounds {
     pub kept_rps: Option<f64>,
     /// The lowest rate that missed the objective; `None`: no rate missed it.
     pub missed_rps: Option<f64>,
-    /// Whether the bounds are as close as requested, and no longer load has contradicted
-    /// `kept_rps`.
+    /// Whether the bounds are as close as requested, and no confirming load (a longer load at
+    /// `kept_rps`) missed the objective.
     pub settled: bool,
     /// Whether a longer load has confirmed `kept_rps`.
     pub is_confirmed: bool,
@@ -93,17 +95,20 @@ struct RateOutcomes {
 }
 
 impl RateOutcomes {
-    /// Whether the loads at this rate suffice to decide about it: this many, or a longer one. If
-    /// some loads miss what most keep, more loads tell a recurring stall from a single one.
+    /// Whether there are enough loads at this rate to decide about it: `loads` of them, or a longer
+    /// load. If half or more of the loads meet the objective and all requests together miss it,
+    /// more loads are needed: they distinguish a recurring stall from a single stall.
     fn is_decided(&self, loads: u32) -> bool {
-        let is_spoilt = !self.is_kept && 2 * self.kept_loads >= self.loads && self.kept_loads > 0;
-        self.confirmed.is_some() || self.loads >= if is_spoilt { SPOILT_LOADS } else { loads }
+        let is_contradictory =
+            !self.is_kept && 2 * self.kept_loads >= self.loads && self.kept_loads > 0;
+        let required_loads = if is_contradictory { CONTRADICTORY_LOADS } else { loads };
+        self.confirmed.is_some() || self.loads >= required_loads
     }
 }
 
 /// A stage of the search.
 struct Stage {
-    /// Loads that decide about a rate.
+    /// Loads that are needed to decide about a rate.
     loads: u32,
     /// Closeness of the bounds that ends the stage, as a multiple of the requested width.
     times_width: f64,
@@ -116,9 +121,9 @@ const STAGES: [Stage; 3] = [
     Stage { loads: 3, times_width: 1.0 },
 ];
 
-/// Loads that decide about a rate at which half or more of the loads meet the objective, and all
-/// requests together do not.
-const SPOILT_LOADS: u32 = 10;
+/// Loads that are needed at a rate where half or more of the loads meet the objective, and all
+/// requests together miss it.
+const CONTRADICTORY_LOADS: u32 = 10;
 
 /// Maximum number of loads of a search. If noise prevents its end, it stops with the current
 /// bounds.
@@ -127,15 +132,15 @@ const MAX_LOADS: usize = 80;
 /// Maximum number of longer loads of a search.
 const MAX_CONFIRMATIONS: usize = 8;
 
-/// Growth of the step, in widths, by which each contradicted rate is lowered. The first steps are
-/// small because the bound is often near.
+/// Factor by which the step down from a contradicted rate grows each time. The first step is one
+/// width, because the bound is often near.
 const STEP_GROWTH: i32 = 3;
 
 /// Relative rounding error of ratios, because rates are rounded to thousandths.
 const ROUNDING: f64 = 1e-4;
 
 /// The lowest rate that is tried for any objective, requests per second.
-const MIN_RPS: f64 = 1.0;
+pub const MIN_RPS: f64 = 1.0;
 
 /// The highest rate that is tried, requests per second.
 const MAX_RPS: f64 = 1e8;
@@ -150,9 +155,9 @@ impl CapacitySearch {
     /// If the rate or the width is not above 0.
     #[must_use]
     pub fn new(start_rps: f64, width: Width) -> CapacitySearch {
-        assert!(start_rps > 0.0 && width.0 > 0.0, "a search begins above 0, and ends with a width");
+        assert!(start_rps > 0.0 && width.0 > 0.0, "rate and width should be above 0");
         CapacitySearch {
-            start_rps: rate(key(start_rps.clamp(MIN_RPS, MAX_RPS))),
+            start_rps: rounded(start_rps.clamp(MIN_RPS, MAX_RPS)),
             width,
             least_rps: MIN_RPS,
             rates: BTreeMap::new(),
@@ -164,7 +169,7 @@ impl CapacitySearch {
     /// Sets the lowest rate that is tried, requests per second.
     #[must_use]
     pub fn with_least_rps(self, least_rps: f64) -> CapacitySearch {
-        CapacitySearch { least_rps: rate(key(least_rps.clamp(MIN_RPS, MAX_RPS))), ..self }
+        CapacitySearch { least_rps: rounded(least_rps.clamp(MIN_RPS, MAX_RPS)), ..self }
     }
 
     /// Records the outcome of a load, and the outcome of all requests at its rate (`combined`).
@@ -180,7 +185,7 @@ impl CapacitySearch {
             // The load had fewer requests than expected by chance. A higher rate has enough.
             TrialVerdict::TooShort => {
                 self.least_rps =
-                    rate(key((LEAST_RATE_GROWTH * rate_rps).clamp(self.least_rps, MAX_RPS)));
+                    rounded((LEAST_RATE_GROWTH * rate_rps).clamp(self.least_rps, MAX_RPS));
             }
         }
     }
@@ -206,25 +211,25 @@ impl CapacitySearch {
             .map_or_else(|| SearchStep::Done(self.current_bounds()), SearchStep::Confirm)
     }
 
-    /// Returns the best known bounds, from the latest stage that has both, or else from a stage
-    /// with one bound.
+    /// Returns the best known bounds: from the latest stage that has both bounds, otherwise from
+    /// the latest stage with one bound.
     #[must_use]
     pub fn current_bounds(&self) -> CapacityBounds {
         let final_bounds = self.bounds(STAGES[STAGES.len() - 1].loads);
-        let by_loads = || STAGES.iter().rev().map(|stage| self.bounds(stage.loads));
-        let is_bracket =
+        let latest_first = || STAGES.iter().rev().map(|stage| self.bounds(stage.loads));
+        let has_both =
             |found: &CapacityBounds| found.kept_rps.is_some() && found.missed_rps.is_some();
-        let is_known =
+        let has_any =
             |found: &CapacityBounds| found.kept_rps.is_some() || found.missed_rps.is_some();
-        if self.confirmations > 0 || is_bracket(&final_bounds) {
+        if self.confirmations > 0 || has_both(&final_bounds) {
             return final_bounds;
         }
-        let best = by_loads().find(is_bracket).or_else(|| by_loads().find(is_known));
+        let best = latest_first().find(has_both).or_else(|| latest_first().find(has_any));
         CapacityBounds { settled: false, ..best.unwrap_or_default() }
     }
 
-    /// Returns the lowest missed rate, and the highest kept rate below it, if this many loads
-    /// decide about a rate.
+    /// Returns the lowest rate that missed the objective, and the highest rate below it that met
+    /// the objective. `loads`: number of loads that decide about a rate.
     fn bounds(&self, loads: u32) -> CapacityBounds {
         let missed = self
             .rates
@@ -263,16 +268,20 @@ impl CapacitySearch {
                 self.rates.iter().filter(move |(_, outcomes)| outcomes.confirmed == Some(is_kept));
             rates.map(|(at, _)| rate(*at))
         };
-        let (held, contradicted) = (longer(true).reduce(f64::max), longer(false).reduce(f64::min));
-        match (held, contradicted) {
+        let (confirmed, contradicted) =
+            (longer(true).reduce(f64::max), longer(false).reduce(f64::min));
+        match (confirmed, contradicted) {
+            // Without a longer load so far, the rate that shorter loads met is confirmed.
             (None, None) => self.current_bounds().kept_rps,
             (Some(_), None) => None,
+            // Longer loads divide the range until the bounds are close.
             (Some(low), Some(high)) if self.are_close(low, high) => None,
-            (Some(low), Some(high)) => Some(rate(key((low * high).sqrt()))),
+            (Some(low), Some(high)) => Some(rounded((low * high).sqrt())),
+            // All longer loads missed the objective, so the rate is lowered.
             (None, Some(high)) => {
                 let widths = STEP_GROWTH.pow(longer(false).count() as u32 - 1);
                 let lower = high / (1.0 + self.width.0).powi(widths);
-                (high > self.least_rps).then(|| rate(key(lower.max(self.least_rps))))
+                (high > self.least_rps).then(|| rounded(lower.max(self.least_rps)))
             }
         }
     }
@@ -297,28 +306,39 @@ impl CapacitySearch {
             open.min_by(|a, b| (a.ln() - middle).abs().total_cmp(&(b.ln() - middle).abs()))
         };
         match (kept_rps, missed_rps) {
+            // No rate is decided: the start rate.
             (None, None) => {
                 Some(open_between(0.0, 2.0 * MAX_RPS).unwrap_or(self.start_rps.max(self.least_rps)))
             }
+            // Every decided rate met the objective: twice the highest.
             (Some(low), None) => open_between(low, 2.0 * MAX_RPS)
-                .or_else(|| (low < MAX_RPS).then(|| rate(key((2.0 * low).min(MAX_RPS))))),
+                .or_else(|| (low < MAX_RPS).then(|| rounded((2.0 * low).min(MAX_RPS)))),
+            // Every decided rate missed the objective: half of the lowest.
             (None, Some(high)) => open_between(0.0, high).or_else(|| {
-                (high > self.least_rps).then(|| rate(key((high / 2.0).max(self.least_rps))))
+                (high > self.least_rps).then(|| rounded((high / 2.0).max(self.least_rps)))
             }),
+            // Both bounds are known: their geometric mean, until they are close enough.
             (Some(low), Some(high)) => {
                 let is_close = high / low <= 1.0 + self.width.0 * stage.times_width;
                 (!is_close).then(|| {
-                    open_between(low, high).unwrap_or_else(|| rate(key((low * high).sqrt())))
+                    open_between(low, high).unwrap_or_else(|| rounded((low * high).sqrt()))
                 })
             }
         }
     }
 }
 
+/// Converts a rate to a key: thousandths of a request per second.
 fn key(rate_rps: f64) -> u64 {
     (rate_rps * 1e3).round() as u64
 }
 
+/// Rounds a rate to thousandths of a request per second, as keys do.
+fn rounded(rate_rps: f64) -> f64 {
+    rate(key(rate_rps))
+}
+
+/// Converts a key back to a rate.
 fn rate(key: u64) -> f64 {
     key as f64 / 1e3
 }
@@ -339,7 +359,7 @@ mod tests {
     const KEPT: Load = Load { slow: 0.0 };
     const MISSED: Load = Load { slow: 0.5 };
 
-    /// Minimum share of slow requests at which the objective is missed.
+    /// The objective is missed if at least this share of the requests is slow.
     const SLOW: f64 = 0.01;
 
     fn verdict_of_share(slow: f64) -> TrialVerdict {

@@ -1,8 +1,8 @@
-//! Evaluates the searches of a run: at each start, the highest rate at which the server keeps the
+//! Evaluates the searches of a run: at each start, the highest rate at which the server meets the
 //! suite's objective.
 //!
-//! The runner and the report share this code, so that an archive yields the rates that the run
-//! chose.
+//! The runner and the report share this code, so that a report computed from an archive has the
+//! rates that the run chose.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub struct SearchResult {
     pub streams: u32,
     pub pipeline: u32,
     pub pass: u32,
-    /// Counted from 1.
+    /// Number of the repeat, counted from 1.
     pub repeat: u32,
     pub result: CapacityResult,
 }
@@ -72,7 +72,7 @@ pub fn load_result(
     (rate, load): (f64, &LoadRecord),
 ) -> LoadResult {
     let plan = &run.header.plan;
-    let options = plan.search.expect("a search is asked for");
+    let options = plan.search.expect("the plan should have a search");
     let planned = &plan.trials[closed.trial];
     let (workload, subject) = (&plan.workloads[planned.workload], plan.subject_of(planned.arm));
     let step =
@@ -123,8 +123,8 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     })
 }
 
-/// Returns the brackets of the searches, per arm, workload and connection count: medians over
-/// starts.
+/// Returns the brackets of the searches, per arm, workload and connection count. A bracket has the
+/// highest rate that met the objective and the lowest rate that missed it, as medians over starts.
 #[must_use]
 pub(crate) fn search_brackets(
     (plan, grid): (&plan::Plan, &Grid<'_>),
@@ -144,7 +144,7 @@ pub(crate) fn search_brackets(
                 .iter()
                 .any(|search| search.repeat == block && !search.result.trials.is_empty())
         };
-        // A server that failed in the closed loop before its search counts as one without a rate.
+        // A server that failed in the closed loop before its search met the objective at no rate.
         let failed_in_loop =
             |trial: &&&TrialResult| trial.is_servers_fault() && !has_search(trial.block);
         let closed = grid.get(key).map_or(&[][..], Cell::trials);
@@ -158,8 +158,7 @@ pub(crate) fn search_brackets(
     CellKey::planned(plan).into_iter().filter(is_closed).filter_map(bracket).collect()
 }
 
-/// Returns the bracket of one cell. `failed`: number of starts without a search, which kept no
-/// rate.
+/// Returns the bracket of one cell. `failed`: number of starts that failed before a search.
 fn bracket_of(
     (plan, key): (&plan::Plan, CellKey),
     searches: &[&SearchResult],
@@ -168,26 +167,27 @@ fn bracket_of(
     let Shape { connections, streams, pipeline, pass, .. } =
         Shape::from_step(&plan.load.steps[key.step]);
     // A search without loads has no result.
-    let results: Vec<&CapacityResult> = searches
+    let with_loads: Vec<&CapacityResult> = searches
         .iter()
         .map(|search| &search.result)
         .filter(|result| !result.trials.is_empty())
         .collect();
-    let searched = SearchCounts { failed_starts: failed, ..count(&results) };
-    let at_any_rate = 2 * searched.failing_starts > results.len() + failed;
-    // Failed and failing starts keep no rate.
+    let searched = SearchCounts { failed_starts: failed, ..count(&with_loads) };
+    let starts = with_loads.len() + failed;
+    let at_any_rate = 2 * searched.failing_starts > starts;
+    // Starts that failed, or that had failures at any rate, met the objective at no rate.
     let without_rate = if at_any_rate { 0 } else { failed + searched.failing_starts };
-    let results: Vec<&CapacityResult> =
-        results.into_iter().filter(|result| !at_any_rate && has_rate(result)).collect();
+    let with_rates: Vec<&CapacityResult> =
+        with_loads.into_iter().filter(|result| !at_any_rate && has_rate(result)).collect();
     let limited_by_generator =
-        !at_any_rate && 2 * searched.limited_by_generator > results.len() + without_rate;
-    // It is unknown which rate a search keeps that the generator limited from the lowest rate on.
+        !at_any_rate && 2 * searched.limited_by_generator > with_rates.len() + without_rate;
+    // If the generator limited a search at its lowest rate, the result of the search is unknown.
     let is_decided = |r: &&CapacityResult| r.kept_rps.is_some() || !r.limited_by_generator;
-    let results: Vec<&CapacityResult> = results.into_iter().filter(is_decided).collect();
+    let decided: Vec<&CapacityResult> = with_rates.into_iter().filter(is_decided).collect();
     let failed_values = || std::iter::repeat_n(None, without_rate);
-    let by_repeat: Vec<f64> = results
+    let by_repeat: Vec<f64> = decided
         .iter()
-        .map(|search| search.kept_rps)
+        .map(|result| result.kept_rps)
         .chain(failed_values())
         .map(|rps| rps.unwrap_or(0.0))
         .collect();
@@ -198,9 +198,9 @@ fn bracket_of(
         streams,
         pipeline,
         pass,
-        kept_rps: lower_middle(results.iter().map(|result| result.kept_rps).chain(failed_values())),
+        kept_rps: lower_middle(decided.iter().map(|result| result.kept_rps).chain(failed_values())),
         missed_rps: upper_middle(
-            results.iter().map(|result| result.missed_rps).chain(failed_values()),
+            decided.iter().map(|result| result.missed_rps).chain(failed_values()),
         ),
         limited_by_generator,
         rates: Vec::new(),
@@ -211,15 +211,17 @@ fn bracket_of(
     }
 }
 
-/// Whether a search found a rate, or that the start keeps none. It has no rate if failures do not
-/// depend on the rate.
+/// Whether the result of a search depends on the rate: it found a rate, or found that all rates are
+/// too high. The result does not depend on the rate if failures occur at any rate.
 const fn has_rate(result: &CapacityResult) -> bool {
     result.failures_at_any_rate.is_none()
 }
 
 /// Counts the searches of starts that did not fail.
 fn count(results: &[&CapacityResult]) -> SearchCounts {
-    let number = |is: fn(&CapacityResult) -> bool| results.iter().filter(|r| is(r)).count();
+    let number = |has_property: fn(&CapacityResult) -> bool| {
+        results.iter().filter(|result| has_property(result)).count()
+    };
     SearchCounts {
         starts: results.len(),
         failed_starts: 0,
@@ -233,7 +235,7 @@ fn count(results: &[&CapacityResult]) -> SearchCounts {
 }
 
 /// Returns the median of the kept rates, with `None` as 0. With an even number of rates it is the
-/// lower of the middle two, because that rate was really tried. `None`: the median is 0.
+/// lower of the middle two, because a mean of them was not tried. `None`: the median is 0.
 fn lower_middle(kept_rates: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut sorted: Vec<f64> = kept_rates.map(|rps| rps.unwrap_or(0.0)).collect();
     sorted.sort_by(f64::total_cmp);
@@ -360,7 +362,7 @@ mod tests {
         }
     }
 
-    /// A rate that the longer load does not keep is lowered until a longer load keeps it.
+    /// If a longer load misses the objective, the rate is lowered until a longer load meets it.
     #[test]
     fn kept_rate_holds_in_ten_times_longer_load() {
         let slower_when_long = |lasting: f64| {
@@ -433,7 +435,7 @@ mod tests {
         assert_eq!((bracket.by_repeat_rps.len(), bracket.limited_by_generator), (2, false));
         assert_eq!(bracket.kept_rps, found[0].result.kept_rps);
         assert_eq!(bracket.searched.unwrap().limited_by_generator, 1);
-        // The server kept no rate.
+        // The server met the objective at no rate.
         found[1].result.limited_by_generator = false;
         let bracket = bracket_of((&run.header.plan, key), &found.iter().collect::<Vec<_>>(), 0);
         assert_eq!(bracket.by_repeat_rps.iter().filter(|rps| **rps == 0.0).count(), 1);
@@ -584,7 +586,7 @@ mod tests {
         assert_eq!((counts.starts, counts.failing_starts), (4, 2));
         assert_eq!((bracket.kept_rps, bracket.failures_at_any_rate), (None, false));
         assert_eq!((bracket.missed_rps, bracket.by_repeat_rps.len()), (None, 4));
-        // With one of five, the median is of a start with a rate.
+        // With one such start of five, the median is the rate of another start.
         let bracket = bracket_of(&[3000.0, 5000.0, 3100.0, 5000.0, 5000.0], &[1]);
         assert!(bracket.kept_rps.is_some_and(|rps| rps > 3000.0 && rps <= 5000.0), "{bracket:?}");
         assert!(bracket_of(&edges, &[1, 2, 3]).failures_at_any_rate);
@@ -644,6 +646,14 @@ mod tests {
             (result.kept_rps, result.missed_rps, result.settled),
             (None, Some(2000.0), false)
         );
+        assert_eq!(result.least_rps, Some(2000.0));
+    }
+
+    /// A mean needs no number of requests, so lower rates are not too short for it.
+    #[test]
+    fn missed_mean_is_not_blamed_on_short_loads() {
+        let result = find_capacity("mean<1ms", |rate, _| load(rate, 700.0));
+        assert_eq!((result.kept_rps, result.least_rps), (None, None));
     }
 
     #[test]
@@ -660,7 +670,7 @@ mod tests {
             (None, None, 0)
         );
         run.trials.clear();
-        assert!(searches(&run).is_empty(), "what it followed is not there");
+        assert!(searches(&run).is_empty(), "the load that the search followed is missing");
     }
 
     #[test]

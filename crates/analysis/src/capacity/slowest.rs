@@ -1,7 +1,7 @@
 //! Finds the slowest subject of each workload in closed loops.
 //!
-//! `dyno run` derives its rates from it, so that all subjects are compared at rates that each of
-//! them can serve.
+//! `dyno run` derives its rates from this subject's throughput, so that all subjects are compared
+//! at rates that each of them can serve.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub struct MissingCapacity {
     pub workload: String,
     /// Name of the arm.
     pub subject: String,
-    /// Why it has no valid step, or may do more than its best one.
+    /// Why the subject has no valid step, or may reach more than at its best valid step.
     pub reason: String,
     pub cause: MissingCause,
 }
@@ -31,20 +31,19 @@ pub struct MissingCapacity {
 /// Why the capacity of a subject is unknown, the worst cause first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MissingCause {
-    /// It has no valid closed loop, because of the server.
+    /// The subject has no valid closed loop, because of the server.
     NoValidStep,
-    /// Its best step shows only what the generator could do.
+    /// The generator limited the subject's best step.
     GeneratorLimit,
-    /// Repeats of a step that may be its best are excluded for another reason outside of the
-    /// server, or did not run. It may have no valid closed loop either.
+    /// Repeats of a step that may be the subject's best are excluded for another reason outside of
+    /// the server, or did not run. The subject may have no valid closed loop.
     Excluded,
 }
 
 /// Returns the slowest subject of each workload with closed loops, and its peak throughput: the
-/// median over its starts. Controls are left out.
+/// median over its starts. Controls are excluded.
 ///
-/// It is the slowest only of the subjects that have a capacity. [`missing_capacities`] has the
-/// others.
+/// Only subjects with a known capacity are compared. [`missing_capacities`] returns the others.
 #[must_use]
 pub fn slowest_subjects(plan: &Plan, report: &Report) -> Vec<Capacity> {
     let grid = Grid::new(&report.trials);
@@ -52,6 +51,7 @@ pub fn slowest_subjects(plan: &Plan, report: &Report) -> Vec<Capacity> {
     (0..plan.workloads.len()).filter_map(slowest).collect()
 }
 
+/// Returns the slowest subject of one workload. `None`: no subject has a known capacity.
 fn slowest_subject(
     (plan, report): (&Plan, &Report),
     grid: &Grid<'_>,
@@ -69,9 +69,9 @@ fn slowest_subject(
     capacities.min_by(|a, b| a.rps.total_cmp(&b.rps))
 }
 
-/// Returns the subjects that were to be loaded in closed loops and whose capacity is unknown, by
-/// workload: they have no valid closed loop, or their best one is a lower bound below the slowest
-/// subject. A lower bound above it does not matter.
+/// Returns the subjects with planned closed loops whose capacity is unknown, by workload. They have
+/// no valid closed loop, or their best one is a lower bound below the throughput of the slowest
+/// subject. A lower bound above that throughput does not matter.
 #[must_use]
 pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> {
     let grid = Grid::new(&report.trials);
@@ -94,8 +94,8 @@ pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> 
     (0..plan.workloads.len()).flat_map(missing).collect()
 }
 
-/// Returns the subjects that failed in some repeats of the closed loops. These repeats are not in
-/// their capacities.
+/// Returns the subjects that failed in some repeats of the closed loops. Their capacities exclude
+/// these repeats.
 #[must_use]
 pub fn capacity_failures(plan: &Plan, report: &Report) -> Vec<CapacityFailures> {
     let arms: BTreeSet<usize> =
@@ -120,8 +120,8 @@ pub fn capacity_failures(plan: &Plan, report: &Report) -> Vec<CapacityFailures> 
     arms.into_iter().filter_map(failures).collect()
 }
 
-/// Returns the arms that were to be loaded with a workload in closed loops, without controls, and
-/// without the subjects that this machine lacks the means to run.
+/// Returns the arms with planned closed loops of a workload. Controls are excluded, and subjects
+/// that this machine cannot run.
 fn loaded_arms(plan: &Plan, workload: usize) -> BTreeSet<usize> {
     let is_loaded = |arm: &usize| {
         let subject = plan.subject_of(*arm);
@@ -140,14 +140,15 @@ fn loaded_arms(plan: &Plan, workload: usize) -> BTreeSet<usize> {
 /// The best closed loop of an arm with a workload.
 struct PeakThroughput {
     /// Median over the starts, responses per second. Starts in which the generator was the limit
-    /// count with what they reached at least. `None`: no closed loop has such a start.
+    /// are included with the throughput that they reached. `None`: no closed loop has a start with
+    /// a throughput.
     rps: Option<f64>,
-    /// Why the capacity is not known, or may be higher; `None`: the capacity is `rps`.
+    /// Why the capacity is unknown, or may be higher than `rps`. `None`: the capacity is `rps`.
     unknown: Option<(MissingCause, String)>,
 }
 
-/// Returns the best closed loop of an arm with a workload, and why its capacity is unknown. Without
-/// one, a failure of the server is named before other reasons.
+/// Returns the best closed loop of an arm with a workload, and why its capacity is unknown. If
+/// no closed loop has a throughput, a failure of the server is named before other reasons.
 fn peak_throughput(
     (plan, report): (&Plan, &Report),
     grid: &Grid<'_>,
@@ -185,7 +186,7 @@ struct ClosedLoop<'a> {
     /// second.
     rps: Option<f64>,
     valid: usize,
-    /// Repeats that are excluded for reasons outside of the server.
+    /// Repeats that are not valid for reasons outside of the server.
     excluded: Vec<&'a TrialResult>,
     /// Repeats that are not valid because of the server.
     failed: Vec<&'a TrialResult>,
@@ -207,7 +208,7 @@ impl<'a> ClosedLoop<'a> {
             .collect();
         let has_failed = |block: u32| {
             let mut failures = start_failures.iter().filter(|failure| failure.is_servers_fault());
-            failures.any(|failure| [0, block].contains(&failure.repeat))
+            failures.any(|failure| failure.is_of_build() || failure.repeat == block)
         };
         let planned = plan.trials.iter().filter(|trial| CellKey::from_trial(trial) == key);
         let blocks: BTreeSet<u32> =
@@ -230,9 +231,12 @@ impl<'a> ClosedLoop<'a> {
         }
     }
 
-    /// Whether half of the repeats or more do not show what the server can do, and the server may
-    /// do more here than at its best step. At fewer requests in flight it may if these repeats came
-    /// near. With more, throughput may be higher unless only the generator limited it.
+    /// Whether half of the repeats or more are excluded or missing, and the server may reach more
+    /// in this loop than at its best step (the peak). It may in two cases:
+    ///
+    /// - The excluded repeats came near the peak.
+    /// - The loop has at least as many requests in flight as the peak, and the generator was not
+    ///   the only reason for the exclusion.
     fn may_exceed(&self, (peak, peak_rps): (&ClosedLoop<'_>, f64)) -> bool {
         let unknown = self.excluded.len() + self.missing.len();
         if unknown == 0 || unknown < self.valid {
@@ -245,14 +249,14 @@ impl<'a> ClosedLoop<'a> {
         is_near || !is_only_limited && self.in_flight >= peak.in_flight
     }
 
-    /// Returns how the server failed; `None`: it did not.
+    /// Returns how the server failed. `None`: it did not fail.
     fn servers_fault(&self) -> Option<String> {
         let failed_start = self.start_failures.iter().find(|failure| failure.is_servers_fault());
         let text = failed_start.map(|failure| failure.failure.in_words());
         text.or_else(|| invalid_caveats(&self.failed).next().map(caveat_text))
     }
 
-    /// Returns why repeats are excluded or missing; `None`: none is.
+    /// Returns why repeats are excluded or missing. `None`: no repeat is excluded or missing.
     fn exclusion(&self) -> Option<(MissingCause, String)> {
         let mut caveats = invalid_caveats(&self.excluded);
         if let Some(limit) = caveats.find(|caveat| caveat.code.is_generator_limit()) {
@@ -275,6 +279,7 @@ fn invalid_caveats<'a>(trials: &[&'a TrialResult]) -> impl Iterator<Item = &'a C
     caveats.filter(|caveat| caveat.severity == Severity::Invalid)
 }
 
+/// Formats a caveat as its name and message.
 fn caveat_text(caveat: &Caveat) -> String {
     format!("{}: {}", caveat.code.name(), caveat.message)
 }
@@ -307,7 +312,7 @@ mod tests {
         assert_eq!(Some(rps), best.peak_rps.as_ref().unwrap().median);
     }
 
-    /// The subject in whose steps of a workload the server crashed is not left out silently.
+    /// A subject whose server crashed in all steps of a workload is reported as missing.
     #[test]
     fn subject_without_valid_step_has_missing_capacity() {
         let mut run = fixture::five_blocks();
@@ -329,7 +334,7 @@ mod tests {
         assert_eq!(counts, [("slow", 5, 5), ("fast", 2, 5)]);
     }
 
-    /// The generator limits all repeats of a subject, or the first ones of it.
+    /// The generator limits all repeats of a subject, or the first of them.
     fn run_with_limited(arm: usize, limited: usize) -> Run {
         let mut run = fixture::five_blocks();
         let plan = run.header.plan.clone();
@@ -368,7 +373,7 @@ mod tests {
         assert!(missing.iter().all(is_limited), "{missing:?}");
         // Two of five repeats leave the median to valid ones.
         assert_eq!(results(0, 2), (vec![], vec!["slow".into(), "slow".into()]));
-        // A faster subject may be faster still.
+        // A faster subject may be even faster than measured.
         assert_eq!(results(1, 5), (vec![], vec!["slow".into(), "slow".into()]));
     }
 
@@ -398,7 +403,7 @@ mod tests {
             assert_eq!((&*only.subject, only.cause), ("slow", MissingCause::Excluded));
             assert!(only.reason.starts_with(reason), "{}", only.reason);
         }
-        // The server's failure in these starts is not a reason to expect more of it.
+        // A failure of the server in these starts is no sign of a higher capacity.
         let mut crashed = whole.clone();
         crashed.trials.retain(|record| !of_step(record, best));
         crashed.starts.extend(plan.launches.iter().enumerate().filter_map(|(launch, planned)| {
@@ -474,7 +479,7 @@ mod tests {
         assert_eq!(fail(dyno_archive::start::FailureKind::Harness), None);
     }
 
-    /// A subject whose starts all failed has no trials at all.
+    /// A subject whose starts all failed has no trials.
     #[test]
     fn subject_without_trials_has_missing_capacity() {
         let mut run = fixture::five_blocks();

@@ -5,7 +5,7 @@ use dyno_archive::plan::Step;
 use super::Side;
 use crate::cell::CellKey;
 
-/// Returns the pairs of compared arms: the named ones, or arms of the same name.
+/// Returns the pairs of compared arms: the arms that the user named, or arms with the same name.
 pub(super) fn compared_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
     if let (Some(a), Some(b)) = (a.arm, b.arm) {
         return vec![(a, b)];
@@ -16,6 +16,7 @@ pub(super) fn compared_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
     same_name_pairs(a, b).filter(is_selected).collect()
 }
 
+/// Returns the pairs of an arm of `a` and the arm of `b` with the same name.
 fn same_name_pairs<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize, usize)> {
     let (arms_a, arms_b) = (&a.run.header.plan.arms, &b.run.header.plan.arms);
     let pair =
@@ -23,7 +24,7 @@ fn same_name_pairs<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize,
     (0..arms_a.len()).filter_map(pair)
 }
 
-/// Returns the controls that both runs have and that are not compared themselves. They show how
+/// Returns the controls that both runs have, without those that are compared arms. They show how
 /// much the machine changed.
 pub(super) fn uncompared_controls<'a>(
     a: Side<'a>,
@@ -36,8 +37,8 @@ pub(super) fn uncompared_controls<'a>(
     same_name_pairs(a, b).filter(move |pair| is_control(pair) && !compared.contains(pair))
 }
 
-/// Returns the arms of `a` whose name no arm of `b` has, if all arms are compared. Controls are
-/// left out.
+/// Returns the arms of `a` whose name no arm of `b` has, except controls. Empty if a side names an
+/// arm.
 pub(super) fn unmatched_arms(a: Side<'_>, b: Side<'_>) -> Vec<usize> {
     if a.arm.is_some() || b.arm.is_some() {
         return Vec::new();
@@ -53,7 +54,8 @@ pub(super) fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) ->
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let name = &plan_a.workloads[key.workload].name;
     let workload = plan_b.workloads.iter().position(|workload| workload.name == *name)?;
-    // Older archives number passes differently, so the n-th of all equal steps is the counterpart.
+    // Older archives number passes differently, so passes are ignored: the n-th of several equal
+    // steps corresponds to the n-th on the other side.
     let step_a = &plan_a.load.steps[key.step];
     let is_equal = |step: &Step| Step { pass: step_a.pass, ..step.clone() } == *step_a;
     let earlier = plan_a.load.steps[..key.step].iter().filter(|step| is_equal(step)).count();

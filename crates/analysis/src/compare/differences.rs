@@ -1,7 +1,7 @@
-//! Finds differences of two runs other than the compared arms: machine, dyno, load, requests,
-//! conditions and back ends.
+//! Finds unintended differences between two runs: in machine, dyno, load, requests, conditions and
+//! back ends.
 //!
-//! Each may be the cause of a measured difference, so sentences and gates name them.
+//! Each of them may be the cause of a measured difference, so sentences and gates name them.
 
 use std::collections::BTreeSet;
 
@@ -21,14 +21,15 @@ const MEMORY_TOLERANCE: f64 = 0.01;
 /// A plan, and the index of one of its arms.
 type PlannedArm<'a> = (&'a Plan, usize);
 
-/// Something in which two runs differ.
+/// A property in which two sides differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Difference")]
 pub struct RunDifference {
     /// Its name, such as `load.duration_ns`.
     #[serde(rename = "what")]
     pub name: String,
-    /// The value in each run; `None`: it may be secret, or is long.
+    /// The value on each side. `None`: the value is withheld, because it may be secret or is too
+    /// long for a report.
     pub a: Option<String>,
     pub b: Option<String>,
 }
@@ -59,7 +60,7 @@ pub(super) fn run_differences(
     list.add("turns", &turns(plan_a), &turns(plan_b));
     list.add("search", &json!(plan_a.search), &json!(plan_b.search));
     list.add(
-        "CPUs that change from block to block",
+        "whether servers and generator swap CPUs",
         &json!(plan_a.swaps_cpus),
         &json!(plan_b.swaps_cpus),
     );
@@ -71,24 +72,32 @@ pub(super) fn run_differences(
         } else {
             format!("{} and {}", arm_a.name, arm_b.name)
         };
-        list.add(&format!("{name}: loaded with"), &co_loads(a, *index_a), &co_loads(b, *index_b));
+        list.add(
+            &format!("{name}: other servers that were loaded at the same time"),
+            &concurrent_subjects(a, *index_a),
+            &concurrent_subjects(b, *index_b),
+        );
         list.all.extend(environment::differences(&name, (a.run, *index_a), (b.run, *index_b)));
         list.add_conditions(&name, (plan_a, *index_a), (plan_b, *index_b));
     }
     list.all
 }
 
-/// Differences between arms of one run: their conditions, whether others were loaded at the same
-/// time, and differences between the parts of the run. The arms of an experiment differ in
-/// conditions by intent.
+/// Returns the unintended differences between arms of one run: their conditions, whether others
+/// were loaded at the same time, and differences between the parts of the run. The conditions of an
+/// experiment's arms differ by intent, so they are omitted.
 pub(super) fn arm_differences(run: &Run, arms: &[(usize, usize)]) -> Vec<RunDifference> {
     let plan = &run.header.plan;
     let mut list = DifferenceList::default();
     list.add_parts("the run", run);
     for (a, b) in arms {
         let name = format!("{} and {}", plan.arms[*a].name, plan.arms[*b].name);
-        let has_co_loads = |arm: &usize| json!(plan.duet.contains(arm));
-        list.add(&format!("{name}: loaded with others"), &has_co_loads(a), &has_co_loads(b));
+        let is_in_duet = |arm: &usize| json!(plan.duet.contains(arm));
+        list.add(
+            &format!("{name}: whether other servers were loaded at the same time"),
+            &is_in_duet(a),
+            &is_in_duet(b),
+        );
         if !are_of_experiment(plan, [a, b]) {
             list.add_conditions(&name, (plan, *a), (plan, *b));
         }
@@ -105,8 +114,8 @@ fn are_of_experiment(plan: &Plan, arms: [&usize; 2]) -> bool {
         .is_some_and(|all| arms.into_iter().all(|arm| all.contains(arm)))
 }
 
-/// Returns each group of arms that were loaded at the same time as an arm.
-fn co_loads(side: Side<'_>, arm: usize) -> Value {
+/// Returns each group of subjects that were loaded at the same time as an arm (in a duet).
+fn concurrent_subjects(side: Side<'_>, arm: usize) -> Value {
     let trials = side.report.trials.iter().filter(|trial| trial.valid && trial.cell.arm == arm);
     let groups: BTreeSet<&[String]> =
         trials.filter_map(|trial| Some(&*trial.duet.as_ref()?.concurrent_subjects)).collect();
@@ -116,10 +125,11 @@ fn co_loads(side: Side<'_>, arm: usize) -> Value {
 /// Returns the facts about the machine of a side that are compared with another side.
 fn facts(side: Side<'_>, other: Side<'_>) -> Value {
     let mut facts = json!(side.run.header.facts);
-    // Missing measurements are visible in the numbers themselves.
-    let fields = facts.as_object_mut().expect("facts have names");
+    // The numbers themselves show which measurements are missing.
+    let fields = facts.as_object_mut().expect("facts should be a JSON object");
     fields.remove("missing");
-    // Older archives lack these fields; `false` of the first equals that.
+    // Older archives lack these fields. A `loopback_tracked` of `false` is equal to a missing
+    // field.
     let is_tracked = |side: Side<'_>| side.run.header.facts.loopback_tracked;
     if (is_tracked(side), is_tracked(other)) == (Some(false), None) {
         fields.remove("loopback_tracked");
@@ -133,14 +143,14 @@ fn facts(side: Side<'_>, other: Side<'_>) -> Value {
     facts
 }
 
-/// Returns the load without its steps, which are compared one by one.
+/// Returns the load without its steps. They are omitted because only equal steps are compared.
 fn load(plan: &Plan) -> Value {
     let mut load = json!(plan.load);
-    load.as_object_mut().expect("a load has names").remove("steps");
+    load.as_object_mut().expect("a load should be a JSON object").remove("steps");
     load
 }
 
-/// Describes how arms share the CPUs: one arm at a time (null), in turns, or at once.
+/// Returns how arms share the CPUs: one arm at a time (null), in turns, or at the same time.
 fn turns(plan: &Plan) -> Value {
     let names = |arms: &mut dyn Iterator<Item = usize>| -> Vec<&str> {
         arms.map(|arm| &*plan.arms[arm].name).collect()
@@ -152,7 +162,7 @@ fn turns(plan: &Plan) -> Value {
     }
 }
 
-/// Returns the conditions of an arm with its back ends, without values that may hold secrets.
+/// Returns the conditions of an arm and its back ends, without values that may be secret.
 fn conditions((plan, arm): PlannedArm<'_>) -> Value {
     let arm = &plan.arms[arm];
     let mut conditions = arm.conditions.without_values();
@@ -175,12 +185,11 @@ struct DifferenceList {
 }
 
 impl DifferenceList {
-    /// Adds differences between the parts of a resumed run: its parts ran under different
-    /// conditions.
+    /// Adds differences in conditions between the parts of a resumed run.
     fn add_parts(&mut self, name: &str, run: &Run) {
         let parts = run.later_parts();
-        let all = parts.iter().flat_map(|part| &part.differences);
-        let names: BTreeSet<&str> = all.map(|difference| &*difference.name).collect();
+        let differences = parts.iter().flat_map(|part| &part.differences);
+        let names: BTreeSet<&str> = differences.map(|difference| &*difference.name).collect();
         self.all.extend(names.into_iter().map(|difference| RunDifference {
             name: format!("parts of {name}: {difference}"),
             a: None,
@@ -188,23 +197,30 @@ impl DifferenceList {
         }));
     }
 
-    /// Adds the differences of two arms that their suites set.
+    /// Adds the differences between the conditions that the suites set for two arms.
     fn add_conditions(&mut self, name: &str, a: PlannedArm<'_>, b: PlannedArm<'_>) {
-        let (of_a, of_b) = (&a.0.arms[a.1].conditions, &b.0.arms[b.1].conditions);
-        self.add_names(&format!("{name}: env"), &json!(of_a.env), &json!(of_b.env));
-        self.add_names(&format!("{name}: request"), &json!(of_a.request), &json!(of_b.request));
+        let (conditions_a, conditions_b) = (&a.0.arms[a.1].conditions, &b.0.arms[b.1].conditions);
+        self.add_names(&format!("{name}: env"), &json!(conditions_a.env), &json!(conditions_b.env));
+        self.add_names(
+            &format!("{name}: request"),
+            &json!(conditions_a.request),
+            &json!(conditions_b.request),
+        );
         self.add(name, &conditions(a), &conditions(b));
     }
 
+    /// Adds differences with both values.
     fn add(&mut self, name: &str, a: &Value, b: &Value) {
         self.add_differences(name, a, b, true);
     }
 
-    /// Adds differences of values that may hold secrets, by name only.
+    /// Adds differences by name only, because the values may be secret.
     fn add_names(&mut self, name: &str, a: &Value, b: &Value) {
         self.add_differences(name, a, b, false);
     }
 
+    /// Adds the differences of two values, by their paths. `has_values`: whether the values are
+    /// reported.
     fn add_differences(&mut self, name: &str, a: &Value, b: &Value, has_values: bool) {
         visit_differences(name, a, b, &mut |name, a, b| {
             let numbers = a.as_f64().zip(b.as_f64());

@@ -1,6 +1,6 @@
 //! Compares the environment variables that the servers of two runs inherited from dyno.
 //!
-//! The suite does not set them, so they may differ without notice between two runs.
+//! The suite does not set these variables, so two runs may differ in them without notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use dyno_archive::{Party, StartRecord};
 
 use super::RunDifference;
 
-/// Variables that every server has: inherited from dyno, or a constant in their place.
+/// Variables that every server has: inherited from dyno, or set to a constant.
 const COMMON: [&str; 3] = ["PATH", "HOME", "LANG"];
 
-/// Length above which values are not reported, bytes.
+/// Longest value that is reported, bytes.
 const MAX_LENGTH: usize = 100;
 
 /// A run, and the index of one of its arms.
@@ -23,15 +23,19 @@ type RunArm<'a> = (&'a Run, usize);
 /// Returns the variables that differ between two arms of two runs, or between their back ends of
 /// the same name.
 pub(super) fn differences(owner: &str, a: RunArm<'_>, b: RunArm<'_>) -> Vec<RunDifference> {
-    let mut all =
-        differing(owner, &ProgramEnvironment::from_arm(a), &ProgramEnvironment::from_arm(b));
-    let (plan_a, plan_b) = (&a.0.header.plan, &b.0.header.plan);
-    for backend_a in &plan_a.arms[a.1].backends {
+    let mut all = environment_differences(
+        owner,
+        &ProgramEnvironment::from_arm(a),
+        &ProgramEnvironment::from_arm(b),
+    );
+    let ((run_a, arm_a), (run_b, arm_b)) = (a, b);
+    let (plan_a, plan_b) = (&run_a.header.plan, &run_b.header.plan);
+    for backend_a in &plan_a.arms[arm_a].backends {
         let name = &plan_a.backends[*backend_a].name;
-        let mut others = plan_b.arms[b.1].backends.iter();
+        let mut others = plan_b.arms[arm_b].backends.iter();
         if let Some(other) = others.find(|other| plan_b.backends[**other].name == *name) {
             let owner = format!("{owner}: back end {name}");
-            all.extend(differing(
+            all.extend(environment_differences(
                 &owner,
                 &ProgramEnvironment::from_backend(a, *backend_a),
                 &ProgramEnvironment::from_backend(b, *other),
@@ -41,19 +45,20 @@ pub(super) fn differences(owner: &str, a: RunArm<'_>, b: RunArm<'_>) -> Vec<RunD
     all
 }
 
-/// Environment of one program of a run, over all of its starts.
+/// Inherited variables of one program of a run, over all of its starts.
 struct ProgramEnvironment<'a> {
-    /// Values by the name of the variable. If there are several, parts of the run differ, which is
-    /// reported elsewhere.
+    /// Values of each variable. Several values mean that parts of the run differ, which is reported
+    /// elsewhere.
     values: BTreeMap<&'a str, BTreeSet<&'a str>>,
     /// Hash of the definition of the program.
     definition: Option<&'a str>,
-    /// Whether the archive records which variables were inherited. If not, only the [`COMMON`] ones
-    /// and those that the suite names are known.
+    /// Whether the archive records which variables were inherited. If not, only [`COMMON`]
+    /// variables and the variables that the suite names are known.
     is_recorded: bool,
 }
 
 impl<'a> ProgramEnvironment<'a> {
+    /// Returns the inherited variables of an arm's server.
     fn from_arm((run, arm): RunArm<'a>) -> ProgramEnvironment<'a> {
         let plan = &run.header.plan;
         let part = |start: &'a StartRecord| {
@@ -68,6 +73,7 @@ impl<'a> ProgramEnvironment<'a> {
         )
     }
 
+    /// Returns the inherited variables of a back end.
     fn from_backend((run, arm): RunArm<'a>, backend: usize) -> ProgramEnvironment<'a> {
         let plan = &run.header.plan;
         let starts =
@@ -76,13 +82,14 @@ impl<'a> ProgramEnvironment<'a> {
         ProgramEnvironment::new(parts, plan.backends[backend].definition.as_deref(), &[])
     }
 
+    /// Collects the inherited variables of a program's starts. `inherited`: entries of `inherit`.
     fn new(
         parts: impl Iterator<Item = &'a PartStart>,
         definition: Option<&'a str>,
         inherited: &[String],
     ) -> ProgramEnvironment<'a> {
         let is_inherited = |name: &str| {
-            COMMON.contains(&name) || inherited.iter().any(|pattern| covers(pattern, name))
+            COMMON.contains(&name) || inherited.iter().any(|pattern| matches_entry(pattern, name))
         };
         let mut environment =
             ProgramEnvironment { values: BTreeMap::new(), definition, is_recorded: false };
@@ -95,30 +102,33 @@ impl<'a> ProgramEnvironment<'a> {
         environment
     }
 
+    /// Whether all starts have the same value of a variable, or none has it.
     fn is_constant(&self, name: &str) -> bool {
         self.values.get(name).is_none_or(|values| values.len() == 1)
     }
 
+    /// Returns the value of a variable; `None`: not set.
     fn value(&self, name: &str) -> Option<&'a str> {
         self.values.get(name)?.first().copied()
     }
 }
 
 /// Whether an entry of `inherit` matches a variable.
-fn covers(pattern: &str, name: &str) -> bool {
+fn matches_entry(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
 }
 
-fn differing(
+/// Returns the differences between the comparable variables of two environments.
+fn environment_differences(
     owner: &str,
     a: &ProgramEnvironment<'_>,
     b: &ProgramEnvironment<'_>,
 ) -> Vec<RunDifference> {
-    // Archives of loads without a suite have no starts, and very old archives no environment.
+    // Archives of loads without a suite have no starts, and very old archives have no environment.
     if a.values.is_empty() || b.values.is_empty() {
         return Vec::new();
     }
-    // If the definitions differ, a variable of only one server is a difference of the servers.
+    // With different definitions, a variable that only one server has is no unintended difference.
     let are_comparable =
         a.definition.is_some() && (a.definition, a.is_recorded) == (b.definition, b.is_recorded);
     let is_compared = |name: &&str| {
@@ -131,6 +141,7 @@ fn differing(
     names.into_iter().filter_map(difference_of).collect()
 }
 
+/// Returns the difference of one variable, without values that may be secret; `None`: equal values.
 fn difference(owner: &str, name: &str, a: Option<&str>, b: Option<&str>) -> Option<RunDifference> {
     let is_withheld = |value: &str| {
         value.len() > MAX_LENGTH || holds_secret(value) || without_userinfo(value) != value
@@ -228,7 +239,7 @@ mod tests {
             variable_differences(&with_delay("a", "500"), &without),
             ["x: environment variable DELAY_US: 500 and not set"]
         );
-        // Another definition asks for other variables. Only variables of both are compared.
+        // Another definition may inherit other variables. Only variables of both are compared.
         assert!(
             variable_differences(&with_delay("a", "500"), &inheriting("bb", "e", &[])).is_empty()
         );

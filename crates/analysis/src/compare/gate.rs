@@ -1,16 +1,15 @@
-//! Parses gates (how much worse a metric may get) and decides them.
+//! Parses gates, and decides whether a comparison passes them.
 //!
-//! Gates make a comparison usable in CI: a significant regression fails it, and noise does not.
+//! A gate states how much worse a metric may get. Gates make a comparison usable in CI: a
+//! significant regression fails it, but noise does not.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::failures::{CellFailures, Failures};
 use super::no_ratio::NoRatioReason;
 use super::order::Confounding;
-use super::repeats::{
-    Failures, excess_failures, excused_share, p_of_failures, unestimated_control,
-    unrecorded_controls,
-};
+use super::repeats::{unestimated_control, unrecorded_controls};
 use super::starts::{self, StartTest};
 use super::verdict::with_differences;
 use super::{CellRepeats, ComparisonRow, RunDifference, ServerStarts, SideRepeats, is_drift};
@@ -18,7 +17,7 @@ use crate::metric::{Better, METRICS, Metric};
 use crate::number_format::{self, percent};
 use crate::stats::{ALPHA, Estimate, PairUnit, weighted_holm};
 
-/// Short names that gates may use.
+/// Short names that gates may use, each with the key of its metric.
 const SHORT_NAMES: [(&str, &str); 7] = [
     ("throughput", "throughput_rps"),
     ("rps", "throughput_rps"),
@@ -29,28 +28,28 @@ const SHORT_NAMES: [(&str, &str); 7] = [
     ("memory", "server_memory_bytes"),
 ];
 
-/// The smallest share of a gate, in percent. A gate stores 1 + share, where smaller shares would
-/// lose their digits.
+/// Smallest percentage of a gate. A gate stores 1 + share, and a smaller share would lose digits.
 const MIN_PERCENT: f64 = 0.001;
 
-/// The most by which a metric may change.
+/// The largest allowed change of a metric for the worse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gate {
     pub metric: &'static Metric,
-    /// The ratio at which it is missed: above 1, it may not be higher; below 1, not lower.
+    /// Limit of the ratio `b` ÷ `a`: an upper limit if it is above 1, otherwise a lower limit.
     pub ratio: f64,
 }
 
 impl Gate {
-    /// Reads `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
+    /// Parses a list of gates, such as `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
     ///
     /// # Errors
     ///
-    /// The mistake, and the correct form.
+    /// A message with the mistake and the correct form.
     pub fn parse(text: &str) -> Result<Vec<Gate>, String> {
         text.split(',').map(|gate| Gate::parse_one(gate.trim())).collect()
     }
 
+    /// Parses a single gate.
     fn parse_one(text: &str) -> Result<Gate, String> {
         let format_error = || {
             format!(
@@ -73,26 +72,28 @@ impl Gate {
         };
         if !share.is_finite() || share == 0.0 || (share > 0.0) != is_above {
             return Err(format!(
-                "{text:?}: the sign contradicts the direction\nhint: write `>` with `+`, or `<` \
-                 with `-`"
+                "{text:?}: `>` needs a positive percentage, and `<` a negative one\nhint: write \
+                 `>+` for an increase, or `<-` for a decrease"
             ));
         }
         if is_miss_above != is_above {
             return Err(format!(
-                "{text:?}: would fail an improvement: for {name}, {} is better\nhint: use the \
-                 other direction and sign",
-                if is_miss_above { "lower" } else { "higher" }
+                "{text:?}: would reject an improvement, because a {} {name} is better\nhint: write \
+                 `{name}{}{}%`",
+                if is_miss_above { "lower" } else { "higher" },
+                if is_miss_above { ">+" } else { "<-" },
+                share.abs()
             ));
         }
         if share.abs() < MIN_PERCENT {
             return Err(format!(
-                "{text:?}: too small for any measurement\nhint: use at least {MIN_PERCENT} %"
+                "{text:?}: too small a change to measure\nhint: use at least {MIN_PERCENT} %"
             ));
         }
         if share <= -100.0 {
             return Err(format!(
-                "{text:?}: can never be missed, because no metric falls by more \
-                                than 100 %\nhint: use a smaller share"
+                "{text:?}: this gate can never fail, because no metric falls by more than 100 \
+                 %\nhint: use a percentage below 100 %"
             ));
         }
         Ok(Gate { metric, ratio: 1.0 + share / 100.0 })
@@ -107,7 +108,7 @@ impl Gate {
         format!("{}{sign}{share}%", self.metric.key)
     }
 
-    /// Whether a ratio exceeds the gate, in the direction that it forbids.
+    /// Whether a ratio is beyond the limit of the gate.
     fn is_exceeded_by(&self, ratio: f64) -> bool {
         if self.ratio > 1.0 { ratio > self.ratio } else { ratio < self.ratio }
     }
@@ -124,7 +125,8 @@ pub fn metric(name: &str) -> Result<&'static Metric, String> {
         let short: Vec<&str> = SHORT_NAMES.iter().map(|(short, _)| *short).collect();
         let keys: Vec<&str> = comparable().map(|metric| metric.key).collect();
         format!(
-            "{name:?}: no such metric to compare by\nhint: use one of {}, or {}",
+            "{name:?}: not a metric that can be compared\nhint: use a short name ({}) or a key \
+             ({})",
             short.join(", "),
             keys.join(", ")
         )
@@ -135,33 +137,33 @@ pub fn metric(name: &str) -> Result<&'static Metric, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateState {
-    /// The metric is within the gate, and a forbidden change would have been found.
+    /// The metric is within the gate, and the repeats would have shown a forbidden change.
     Held,
-    /// The metric is worse than allowed, by a significant difference.
+    /// The metric is worse than allowed, and the change is significant.
     Missed,
-    /// Nothing is shown, and a forbidden change may have been overlooked.
+    /// No forbidden change is shown, but the repeats may have missed one.
     Undecided,
 }
 
-/// A gate in one cell.
+/// The result of a gate in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GateResult {
     pub gate: String,
     pub subject_a: String,
     pub subject_b: String,
     pub workload: String,
-    /// Index among the rows.
+    /// Index of the compared row among the result's rows.
     pub row: usize,
     pub state: GateState,
     pub sentence: String,
 }
 
-/// Judges gates over all rows of their metrics.
+/// Decides each gate in every cell that has its metric.
 ///
-/// The tests of ratios and of failures are one family (Holm): if nothing changed, the chance that
-/// any gate is missed is at most [`ALPHA`]. Gates do not apply to controls, which show how much the
-/// machine changed between two runs.
-pub(super) fn judge(
+/// All tests of ratios and of failures are corrected together (Holm): if nothing changed, the
+/// chance that any gate is missed is at most [`ALPHA`]. Gates do not apply to controls, which show
+/// how much the machine changed between two runs.
+pub(super) fn decide(
     gates: &[Gate],
     (rows, repeats, starts): (&[ComparisonRow], &[CellRepeats], &[ServerStarts]),
     order: Confounding,
@@ -172,8 +174,6 @@ pub(super) fn judge(
         repeats,
         starts: starts::tests(starts),
         order,
-        excused: excused_share(repeats, SideRepeats::failures),
-        excused_losses: excused_share(repeats, SideRepeats::losses),
         unrecorded: unrecorded_controls(repeats),
     };
     let cells = gates.iter().flat_map(|gate| {
@@ -186,7 +186,7 @@ pub(super) fn judge(
     let cells: Vec<GateCell<'_>> = cells.collect();
     let family = Family::new(&cells);
     let result = |cell: &GateCell<'_>| {
-        let (state, sentence) = cell.judge(&family);
+        let (state, sentence) = cell.decide(&family);
         GateResult {
             gate: cell.gate.text(),
             subject_a: cell.row.subject_a.clone(),
@@ -204,17 +204,13 @@ pub(super) fn judge(
     cells.iter().map(result).collect()
 }
 
-/// Inputs of the judgement of gates.
+/// Inputs for the decision on gates.
 struct Evidence<'a> {
     rows: &'a [ComparisonRow],
     repeats: &'a [CellRepeats],
     starts: Vec<StartTest<'a>>,
     order: Confounding,
-    /// Difference of the shares of failed repeats of controls, `b` − `a`.
-    excused: f64,
-    /// Difference of the shares of repeats of controls in which requests failed, `b` − `a`.
-    excused_losses: f64,
-    /// A control that cannot show whether the machine changed, in words.
+    /// Sentence on a control that lacks records, so it cannot show whether the machine changed.
     unrecorded: Option<String>,
 }
 
@@ -226,16 +222,14 @@ struct GateCell<'a> {
     row: &'a ComparisonRow,
     cell: &'a CellRepeats,
     order: Confounding,
-    /// The rows of controls with the same metric that changed.
+    /// Rows of controls in which the same metric changed significantly.
     controls: Vec<&'a ComparisonRow>,
-    /// Failed repeats of `a` and `b`; of `b` those in excess of the control's.
-    failures: (Failures, Failures),
-    /// Counted repeats of `a` and `b` in which requests failed; of `b` those in excess of
-    /// the control's.
-    losses: (Failures, Failures),
-    /// All starts of the server; `None`: `b` does not have it.
+    /// Failed repeats and failed requests, without those of `b` that controls explain.
+    failures: CellFailures<'a>,
+    /// Test of all starts of the server; `None`: `b` does not have the server.
     starts: Option<StartTest<'a>>,
-    /// Why no control can show whether the machine changed, if records or values of it are missing.
+    /// Why a control cannot show whether the machine changed; `None`: no control lacks records or
+    /// values.
     missing_control: Option<String>,
 }
 
@@ -244,20 +238,23 @@ struct GateCell<'a> {
 enum Test<'a> {
     /// The ratio of the row at this index.
     Ratio(usize),
-    /// A cell whose repeats failed, or had failed requests. Several gates share it.
-    Failures(&'a CellRepeats, (Failures, Failures)),
+    /// A cell whose repeats failed, with their numbers. Several gates share it.
+    Repeats(&'a CellRepeats, (Failures, Failures)),
+    /// A cell in which requests failed. All of its gates share it.
+    Requests(&'a CellRepeats),
     /// A server whose starts had failures. All of its gates share it.
     Starts(StartTest<'a>),
 }
 
-/// The part of [`ALPHA`] for tests of starts, if there are any. They compare the starts of a server
-/// over all of its steps, so they find what no test of one cell among many would.
+/// Share of [`ALPHA`] for tests of starts, if there are any. A test of starts covers all steps of a
+/// server, so it finds failures that are too rare for the tests of single cells.
 const STARTS_PART: f64 = 0.2;
 
 /// All tests of the gates, each with its p-value, adjusted for the number of tests.
 struct Family<'a>(Vec<(Test<'a>, f64)>);
 
 impl<'a> Family<'a> {
+    /// Collects the tests of all gates, each once, and adjusts their p-values.
     fn new(gates: &[GateCell<'a>]) -> Family<'a> {
         let mut tests: Vec<(Test<'a>, f64)> = Vec::new();
         for (test, p) in gates.iter().flat_map(GateCell::tests).flatten() {
@@ -272,7 +269,8 @@ impl<'a> Family<'a> {
         Family(tests.into_iter().zip(adjusted).map(|((test, _), p)| (test, p)).collect())
     }
 
-    /// Returns the weight of each test.
+    /// Returns the weight of each test. The tests of starts share [`STARTS_PART`] equally, and the
+    /// other tests share the rest equally.
     fn weights(tests: &[(Test<'a>, f64)]) -> Vec<f64> {
         let is_of_starts = |test: &Test<'_>| matches!(test, Test::Starts(_));
         let starts = tests.iter().filter(|(test, _)| is_of_starts(test)).count();
@@ -285,15 +283,16 @@ impl<'a> Family<'a> {
         tests.iter().map(|(test, _)| weight(test)).collect()
     }
 
-    /// Returns the number of equally weighted tests that gives a ratio test the same part of
-    /// [`ALPHA`].
+    /// Returns the number of tests for which the interval of a ratio is adjusted. If there were so
+    /// many tests with equal weights, each test would get the part of [`ALPHA`] that a ratio test
+    /// gets in this family.
     fn equal_tests(&self) -> usize {
         let others = self.0.iter().filter(|(test, _)| !matches!(test, Test::Starts(_))).count();
-        let part = if others == self.0.len() { 1.0 } else { 1.0 - STARTS_PART };
-        (others as f64 / part).ceil() as usize
+        let others_part = if others == self.0.len() { 1.0 } else { 1.0 - STARTS_PART };
+        (others as f64 / others_part).ceil() as usize
     }
 
-    /// Returns the adjusted p-value; `None`: no test was made.
+    /// Returns the adjusted p-value of a test; `None`: there is no test.
     fn p(&self, test: Option<(Test<'a>, f64)>) -> Option<f64> {
         let (test, _) = test?;
         self.0.iter().find(|(known, _)| *known == test).map(|(_, p)| *p)
@@ -301,13 +300,11 @@ impl<'a> Family<'a> {
 }
 
 impl<'a> GateCell<'a> {
+    /// Collects the evidence for a gate on the row with this index.
     fn new(gate: Gate, index: usize, evidence: &'a Evidence<'a>) -> GateCell<'a> {
         let row = &evidence.rows[index];
         let cell = evidence.repeats.iter().find(|cell| cell.has_row(row));
-        let cell = cell.expect("each row is of a cell");
-        let (failures_a, failures_b) = cell.failures_in(row.no_ratio_reason);
-        let failures = (failures_a, excess_failures(evidence.excused, failures_b));
-        let losses = (cell.a.losses(), excess_failures(evidence.excused_losses, cell.b.losses()));
+        let cell = cell.expect("each row should belong to a cell");
         GateCell {
             gate,
             index,
@@ -315,48 +312,45 @@ impl<'a> GateCell<'a> {
             cell,
             order: evidence.order,
             controls: controls_of(row, evidence.rows),
-            failures,
-            losses,
+            failures: CellFailures::new(cell, row, evidence.repeats),
             starts: evidence.starts.iter().copied().find(|test| {
                 (&test.server.subject_a, &test.server.subject_b) == (&row.subject_a, &row.subject_b)
             }),
-            missing_control: evidence.unrecorded.clone().or_else(|| {
-                let is_control =
-                    |other: &&ComparisonRow| other.control && other.metric == row.metric;
-                let mut controls = evidence.rows.iter().filter(is_control);
-                if controls.clone().any(|other| other.estimate.is_some()) {
-                    return None;
-                }
-                unestimated_control(evidence.repeats, gate.metric).or_else(|| {
-                    controls.find_map(|row| partly_unknown(row, evidence.repeats, gate.metric))
-                })
-            }),
+            missing_control: evidence
+                .unrecorded
+                .clone()
+                .or_else(|| missing_control(gate.metric, evidence)),
         }
     }
 
+    /// Returns the tests of the gate, each with its p-value.
     fn tests(&self) -> [Option<(Test<'a>, f64)>; 4] {
-        [
-            self.ratio_test(),
-            self.failure_test(self.failures),
-            self.failure_test(self.losses),
-            self.start_test(),
-        ]
+        [self.ratio_test(), self.repeat_test(), self.request_test(), self.start_test()]
     }
 
-    /// Returns the estimate that may decide the gate. One over rounds of turns within few starts
-    /// may not.
+    /// Returns the estimate that may decide the gate. `None`: there is none, or it comes from
+    /// rounds of turns within too few starts.
     fn estimate(&self) -> Option<Estimate> {
         self.row.estimate.filter(|_| self.row.unit != Some(PairUnit::Rounds))
     }
 
+    /// Returns the test of the ratio; `None`: no estimate.
     fn ratio_test(&self) -> Option<(Test<'a>, f64)> {
         Some((Test::Ratio(self.index), self.estimate()?.p))
     }
 
-    fn failure_test(&self, counts: (Failures, Failures)) -> Option<(Test<'a>, f64)> {
-        Some((Test::Failures(self.cell, counts), p_of_failures(counts.0, counts.1)?))
+    /// Returns the test of failed repeats; `None`: no repeat failed.
+    fn repeat_test(&self) -> Option<(Test<'a>, f64)> {
+        let test = Test::Repeats(self.cell, self.failures.repeats);
+        Some((test, self.failures.p_of_repeats()?))
     }
 
+    /// Returns the test of failed requests; `None`: no request failed.
+    fn request_test(&self) -> Option<(Test<'a>, f64)> {
+        Some((Test::Requests(self.cell), self.failures.p_of_requests()?))
+    }
+
+    /// Returns the test of the server's starts; `None`: no start has failures.
     fn start_test(&self) -> Option<(Test<'a>, f64)> {
         Some((Test::Starts(self.starts?), self.starts?.p()?))
     }
@@ -364,35 +358,29 @@ impl<'a> GateCell<'a> {
     /// Returns the reason why the gate is missed regardless of the ratio: the server failed.
     fn failure_sentence(&self, family: &Family<'a>) -> Option<String> {
         // Noise does not cause incorrect responses, so no test is needed.
-        let (_, failures_b) = self.failures;
-        if self.row.b_broke && 2 * failures_b.failed > failures_b.all {
+        if self.row.b_broke {
             return Some(BROKE.into());
         }
         if let Some(starts) = self.starts.filter(StartTest::is_broken) {
             return starts.server.breaks_sentence();
         }
         let significant = |test: Option<(Test<'a>, f64)>| family.p(test).filter(|p| *p < ALPHA);
-        for (counts, event) in [(self.failures, "fail"), (self.losses, "have failed requests")] {
-            let Some(p) = significant(self.failure_test(counts)) else { continue };
-            let (failures_a, failures_b) = counts;
-            return Some(format!(
-                "more repeats of B {event} than of A: {} of {} compared with {} of {}, which is \
-                 significant ({}, Fisher's exact test)",
-                failures_b.failed,
-                failures_b.all,
-                failures_a.failed,
-                failures_a.all,
-                number_format::p_value(p)
-            ));
+        if let Some(p) = significant(self.repeat_test()) {
+            return Some(self.failures.repeats_sentence(p));
+        }
+        if let Some(p) = significant(self.request_test()) {
+            return Some(self.failures.requests_sentence(p));
         }
         if let Some(starts) = self.starts.filter(StartTest::is_separated) {
             return Some(starts.separation_sentence());
         }
-        Some(self.starts?.sentence(significant(self.start_test())?))
+        let starts = self.starts?;
+        let p = significant(self.start_test())?;
+        Some(starts.sentence(p))
     }
 
-    /// Decides the gate. The sentence is `None` if the row's sentence suffices.
-    fn judge(&self, family: &Family<'a>) -> (GateState, Option<String>) {
+    /// Returns the state of the gate and its reason. `None`: the row's sentence is the reason.
+    fn decide(&self, family: &Family<'a>) -> (GateState, Option<String>) {
         if let Some(failure) = self.failure_sentence(family) {
             return (GateState::Missed, Some(self.with_repeats(failure)));
         }
@@ -401,94 +389,89 @@ impl<'a> GateCell<'a> {
                 .cell
                 .sentence
                 .as_ref()
-                .map(|uncounted| format!("{}; {uncounted}", self.row.sentence));
+                .map(|excluded| format!("{}; {excluded}", self.row.sentence));
             return (GateState::Undecided, text);
         };
-        let p = family.p(self.ratio_test()).expect("a row with an estimate has a test");
+        let p = family.p(self.ratio_test()).expect("each estimate should have a test");
         let (state, text) = self.ratio_verdict(estimate.with_tests(family.equal_tests()), p);
         if let Some(reason) = self.order.gate_note() {
-            return (GateState::Undecided, Some(self.with_repeats(format!("{text}; {reason}"))));
+            return (GateState::Undecided, Some(self.with_repeats(append(&text, reason))));
         }
-        match (state, &self.cell.sentence) {
-            // The remaining repeats may be a selection of the better ones.
-            (GateState::Held, Some(uncounted))
-                if !self.cell.are_all_counted_for(self.gate.metric) =>
-            {
-                let text =
-                    format!("{text} over the remaining repeats, but a gate needs all: {uncounted}");
-                (GateState::Undecided, Some(text))
-            }
-            // Repeats in turns are a pair only if both subjects had their turns next to each other.
-            (GateState::Held, _) if self.lacks_pairs() => {
-                let (pairs, planned) = (self.row.pairs.len(), self.cell.a.planned);
-                let text = format!(
-                    "{text} over {pairs} pairs of {planned} repeats, but a gate needs all. The \
-                     other repeats were not measured in turns with each other, or lack a value."
-                );
-                (GateState::Undecided, Some(text))
-            }
-            // It is unknown whether the server failed these requests. The sentence names them.
-            (GateState::Held, _) if self.cell.b.with_doubtful_failures > 0 => {
-                (GateState::Undecided, Some(self.with_repeats(text)))
-            }
-            (state, _) => {
-                match self.missing_control.as_ref().filter(|_| state == GateState::Held) {
-                    Some(reason) => {
-                        (GateState::Undecided, Some(self.with_repeats(format!("{text}; {reason}"))))
-                    }
-                    None => (state, Some(self.with_repeats(text))),
-                }
-            }
+        if state == GateState::Held
+            && let Some(reason) = self.missing_evidence(&text)
+        {
+            return (GateState::Undecided, Some(reason));
         }
+        (state, Some(self.with_repeats(text)))
     }
 
-    /// Whether some counted repeats of one run are not in a pair.
+    /// Returns why a gate that the ratio holds is undecided; `None`: it is held. `text`: the change
+    /// of the metric.
+    fn missing_evidence(&self, text: &str) -> Option<String> {
+        // The remaining repeats may be the better ones.
+        if let Some(excluded) = &self.cell.sentence
+            && !self.cell.are_all_counted_for(self.gate.metric)
+        {
+            return Some(format!(
+                "{text} in the included repeats, but the gate is undecided: {excluded}"
+            ));
+        }
+        // Repeats in turns form a pair only if the two subjects took turns with each other.
+        if self.lacks_pairs() {
+            let (pairs, planned) = (self.row.pairs.len(), self.cell.a.planned);
+            return Some(format!(
+                "{text} in {pairs} of {planned} pairs of repeats. The gate is undecided, because \
+                 in the other pairs the servers did not take turns with each other, or a value is \
+                 missing."
+            ));
+        }
+        // The machine may have dropped packets of failed requests, so the cause is unknown.
+        if self.cell.b.with_doubtful_failures > 0 {
+            return Some(self.with_repeats(text.into()));
+        }
+        let reason = self.missing_control.as_ref()?;
+        Some(self.with_repeats(append(text, reason)))
+    }
+
+    /// Whether some included repeats of one run are not in a pair.
     fn lacks_pairs(&self) -> bool {
         let pairs = self.row.pairs.len();
-        let counted = |side: &SideRepeats| side.counted_for(self.gate.metric);
-        pairs > 0 && pairs < counted(&self.cell.a).max(counted(&self.cell.b))
+        let included = |side: &SideRepeats| side.counted_for(self.gate.metric);
+        pairs > 0 && pairs < included(&self.cell.a).max(included(&self.cell.b))
     }
 
-    /// Appends the excluded repeats.
+    /// Appends the sentence on excluded repeats and failed requests, if there is one.
     fn with_repeats(&self, text: String) -> String {
         match &self.cell.sentence {
-            Some(uncounted) => format!("{text}; {uncounted}"),
+            Some(excluded) => append(&text, excluded),
             None => text,
         }
     }
 
-    /// Returns the verdict of the ratio alone.
+    /// Returns the state by the ratio alone, with its reason. `p`: adjusted p-value of the ratio.
     fn ratio_verdict(&self, estimate: Estimate, p: f64) -> (GateState, String) {
         let gate = self.gate;
-        let change = format!("it changed by {}", signed_percent(estimate.ratio - 1.0));
+        let change = format!("the metric changed by {}", signed_percent(estimate.ratio - 1.0));
         if gate.is_exceeded_by(estimate.ratio) && p >= ALPHA {
-            let detectable_text = detectable_text(estimate);
-            return (
-                GateState::Undecided,
-                format!("{change}, which may be chance: {detectable_text}. Use more repeats."),
-            );
+            let detectable = detectable_text(estimate);
+            let text = format!("{change}, which may be chance. {detectable} Use more repeats.");
+            return (GateState::Undecided, text);
         }
         if gate.is_exceeded_by(estimate.ratio) {
-            // The control that excuses most of the change.
-            let towards = self
-                .remaining_changes(estimate)
-                .filter(|remaining| remaining.is_in_direction_of(gate));
-            return match towards.max_by(|a, b| a.excused_change().total_cmp(&b.excused_change())) {
-                None => (
-                    GateState::Missed,
-                    format!(
-                        "{change}, which is significant among the tests of the gates ({})",
-                        number_format::p_value(p)
-                    ),
-                ),
-                Some(remaining) if remaining.misses(gate) => (
-                    GateState::Missed,
-                    format!(
-                        "{change}, which is significant among the tests of the gates ({}); {}",
-                        number_format::p_value(p),
-                        remaining.in_words()
-                    ),
-                ),
+            let changes = self.remaining_changes(estimate);
+            let same_direction = changes.filter(|change| change.is_in_direction_of(gate));
+            // The control with the largest change decides.
+            let largest =
+                same_direction.max_by(|a, b| a.control_change().total_cmp(&b.control_change()));
+            let significant = format!(
+                "{change}, which is significant ({}, corrected for the number of gates)",
+                number_format::p_value(p)
+            );
+            return match largest {
+                None => (GateState::Missed, significant),
+                Some(remaining) if remaining.misses(gate) => {
+                    (GateState::Missed, format!("{significant}; {}", remaining.in_words()))
+                }
                 Some(remaining) => {
                     (GateState::Undecided, format!("{change}; {}", remaining.in_words()))
                 }
@@ -501,13 +484,13 @@ impl<'a> GateCell<'a> {
                 signed_percent(estimate.high - 1.0)
             );
             let text = format!(
-                "{change}, with an interval of {range}, which is partly beyond the gate. Use more \
-                 repeats."
+                "{change}, with an interval of {range}. A part of this interval is beyond the \
+                 limit of the gate. Use more repeats."
             );
             return (GateState::Undecided, text);
         }
         // If the machine became faster and the server did not, the server became slower. One
-        // control that shows this is enough.
+        // control is enough to show that the machine changed.
         let is_doubtful = |remaining: &RemainingChange<'_>| {
             gate.is_exceeded_by(remaining.low) || gate.is_exceeded_by(remaining.high)
         };
@@ -519,21 +502,43 @@ impl<'a> GateCell<'a> {
         }
     }
 
+    /// Returns, for each control that changed, the change that remains without the control's.
     fn remaining_changes(&self, change: Estimate) -> impl Iterator<Item = RemainingChange<'a>> {
-        self.controls.iter().filter_map(move |row| RemainingChange::control(row, change))
+        self.controls.iter().filter_map(move |row| RemainingChange::new(row, change))
     }
 }
 
-/// States the difference that would have been found.
+/// Appends another statement to a sentence.
+fn append(sentence: &str, statement: &str) -> String {
+    format!("{}; {statement}", sentence.trim_end_matches('.'))
+}
+
+/// States the smallest difference that the repeats would show, as a sentence.
 fn detectable_text(estimate: Estimate) -> String {
     estimate.detectable.map_or_else(
-        || "with so few repeats no difference would have been found".into(),
-        |ratio| format!("a difference of {} would have been found", number_format::change(ratio)),
+        || "So few repeats cannot show any difference.".into(),
+        |ratio| {
+            let change = number_format::change(ratio);
+            format!("The smallest difference that these repeats can show is {change}.")
+        },
     )
 }
 
-/// Describes a control that has values of a metric, and whose other values are unknown: the metric
-/// has no estimate. `None`: the control has all values, or none by design.
+/// Describes a control whose repeats or values are missing, so that no control has an estimate of a
+/// metric. `None`: a control has an estimate, or controls have no values by design.
+fn missing_control(metric: &Metric, evidence: &Evidence<'_>) -> Option<String> {
+    let is_control = |row: &&ComparisonRow| row.control && row.metric == metric.key;
+    let controls: Vec<&ComparisonRow> = evidence.rows.iter().filter(is_control).collect();
+    if controls.iter().any(|control| control.estimate.is_some()) {
+        return None;
+    }
+    unestimated_control(evidence.repeats, metric).or_else(|| {
+        controls.iter().find_map(|control| partly_unknown(control, evidence.repeats, metric))
+    })
+}
+
+/// Describes a control for which some values of a metric are unknown, so the metric has no
+/// estimate. `None`: the control has all values, or none by design.
 fn partly_unknown(row: &ComparisonRow, cells: &[CellRepeats], metric: &Metric) -> Option<String> {
     let (Some(NoRatioReason::Unanswered { a, b }) | Some(NoRatioReason::NotMeasured { a, b })) =
         row.no_ratio_reason
@@ -544,8 +549,8 @@ fn partly_unknown(row: &ComparisonRow, cells: &[CellRepeats], metric: &Metric) -
     let has_values = a < cell.a.counted_for(metric) || b < cell.b.counted_for(metric);
     has_values.then(|| {
         format!(
-            "the {} of the control {} is unknown in {} of A and {} of B, so it cannot show whether \
-             the machine changed",
+            "the {} of the control {} is unknown in {} of A and {} of B, so the control cannot \
+             show whether the machine changed",
             row.title,
             row.subject_a,
             number_format::plural(a as u64, "repeat"),
@@ -554,8 +559,8 @@ fn partly_unknown(row: &ComparisonRow, cells: &[CellRepeats], metric: &Metric) -
     })
 }
 
-/// Returns the rows of controls that changed in the same metric: in the same cell if a control was
-/// measured there, otherwise in all cells.
+/// Returns the rows of controls in which the same metric changed. If a control was measured at the
+/// same workload and step, only these rows are used.
 fn controls_of<'a>(row: &ComparisonRow, rows: &'a [ComparisonRow]) -> Vec<&'a ComparisonRow> {
     let is_in_cell =
         |other: &ComparisonRow| (&other.workload, other.step) == (&row.workload, row.step);
@@ -569,8 +574,8 @@ fn controls_of<'a>(row: &ComparisonRow, rows: &'a [ComparisonRow]) -> Vec<&'a Co
     rows.iter().filter(is_selected).collect()
 }
 
-/// The change that remains after the change of a control is removed: the ratio of both ratios. Its
-/// interval includes the errors of both.
+/// The change that remains after the change of a control is removed: the server's ratio divided by
+/// the control's. The interval includes the errors of both ratios.
 struct RemainingChange<'a> {
     name: &'a str,
     /// Estimate of the control.
@@ -581,7 +586,8 @@ struct RemainingChange<'a> {
 }
 
 impl<'a> RemainingChange<'a> {
-    fn control(row: &'a ComparisonRow, change: Estimate) -> Option<RemainingChange<'a>> {
+    /// Removes the change of a control's row. `None`: the row has no estimate.
+    fn new(row: &'a ComparisonRow, change: Estimate) -> Option<RemainingChange<'a>> {
         let control = row.estimate?;
         Some(RemainingChange {
             name: &row.subject_a,
@@ -592,9 +598,8 @@ impl<'a> RemainingChange<'a> {
         })
     }
 
-    /// Returns the size of the change that the control excuses: the absolute logarithm of its
-    /// ratio.
-    fn excused_change(&self) -> f64 {
+    /// Returns the size of the control's change: the absolute logarithm of its ratio.
+    fn control_change(&self) -> f64 {
         self.control.ratio.ln().abs()
     }
 
@@ -605,13 +610,14 @@ impl<'a> RemainingChange<'a> {
 
     /// Whether the remaining change exceeds a gate, and its interval excludes 1.
     fn misses(&self, gate: Gate) -> bool {
-        gate.is_exceeded_by(self.ratio)
-            && if gate.ratio > 1.0 { self.low > 1.0 } else { self.high < 1.0 }
+        let excludes_1 = if gate.ratio > 1.0 { self.low > 1.0 } else { self.high < 1.0 };
+        gate.is_exceeded_by(self.ratio) && excludes_1
     }
 
+    /// Returns a statement on the control's change and the remaining change.
     fn in_words(&self) -> String {
         format!(
-            "the control {} changed by {}, and the remaining change is {} ({} to {})",
+            "the control {} changed by {}, and relative to it the metric changed by {} ({} to {})",
             self.name,
             signed_percent(self.control.ratio - 1.0),
             signed_percent(self.ratio - 1.0),
@@ -621,10 +627,10 @@ impl<'a> RemainingChange<'a> {
     }
 }
 
-const BROKE: &str = "most repeats of B are excluded, because the server gave incorrect responses, \
-                     failed or never started, and in most repeats of A it did not fail";
+const BROKE: &str = "most repeats of B are excluded, because the server of B gave incorrect \
+                     responses, failed or never started. The server of A worked in most repeats";
 
-/// `+3.1 %`, `−2 %`.
+/// Formats a change with its sign, such as `+3.1 %` or `−2 %`.
 fn signed_percent(share: f64) -> String {
     /// Smaller shares are rounding errors of floating-point divisions.
     const MIN_SHARE: f64 = 1e-9;

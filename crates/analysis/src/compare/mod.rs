@@ -1,11 +1,12 @@
-//! Compares two sides cell by cell: ratios with intervals, verdicts in words, and gates.
+//! Compares two runs, or two arms of one run, cell by cell: ratios, intervals, verdicts and gates.
 //!
-//! The sides are two runs, or two arms of one run. `dyno compare` and the experiments of a report
-//! share these rules.
+//! `dyno compare` and the experiments of a report share these rules. An arm is a server under one
+//! set of conditions. A cell is one arm with one workload at one step.
 
 mod arms;
 mod differences;
 mod environment;
+mod failures;
 mod gate;
 mod no_ratio;
 mod notes;
@@ -40,7 +41,7 @@ use crate::stats::{ALPHA, Estimate, Looks, PairUnit, Repeated, holm, permutation
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
-/// Metrics that are compared without being asked for.
+/// Metrics that every comparison includes.
 const METRICS: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
 
 /// One side of a comparison.
@@ -49,7 +50,7 @@ pub struct Side<'a> {
     pub run: &'a Run,
     /// Report of the run.
     pub report: &'a Report,
-    /// The compared arm; `None`: every arm, with the arm of the same name.
+    /// The compared arm; `None`: each arm is compared with the other side's arm of the same name.
     pub arm: Option<usize>,
 }
 
@@ -57,49 +58,51 @@ pub struct Side<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct ComparisonOptions {
     pub gates: Vec<Gate>,
-    /// The ratio within which two sides count as the same: 0.02 for 2 %. `None`: no such verdict is
-    /// given.
+    /// Margin within which two sides are the same: 0.02 for 2 %. `None`: no verdict says that they
+    /// are the same.
     pub same_within: Option<f64>,
     pub on_undecided: OnUndecided,
 }
 
-/// Effect of a gate that is neither held nor missed on the whole.
+/// Effect of an undecided gate on the whole comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUndecided {
-    /// The comparison has no result.
+    /// The whole comparison is undecided, too.
     #[default]
     Fail,
-    /// An undecided gate counts as held.
+    /// An undecided gate is treated as held.
     Pass,
 }
 
 /// Outcome of all gates of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateOutcome {
-    /// Every gate is held, or counts as held; or there are none.
+    /// There are no gates, or every gate is held or treated as held.
     Passed,
-    /// At least one is missed.
+    /// At least one gate is missed.
     Missed,
-    /// None is missed, and at least one is undecided.
+    /// No gate is missed, and at least one gate is undecided.
     Undecided,
 }
 
-/// Two sides, compared. Ratios are `b` ÷ `a`.
+/// The result of a comparison. Ratios are `b` ÷ `a`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Compared")]
 pub struct ComparisonResult {
     pub schema: &'static str,
     pub a: SideResult,
     pub b: SideResult,
-    /// Whether repeats are compared in pairs: both sides are of one run, whose blocks hold one
-    /// repeat of each.
+    /// Whether repeats are compared in pairs. Pairs exist if both sides are of one run, because
+    /// each block has one repeat of each side.
     pub paired: bool,
-    /// Whether intervals hold at every look: the run could end as soon as it was answered.
+    /// Whether intervals are valid after every repeat, because the run could end as soon as its
+    /// question was answered.
     pub at_every_look: bool,
-    /// Differences of the sides other than the compared arms. With any, the numbers are no result.
+    /// Unintended differences between the sides. With any, a measured difference has several
+    /// possible causes.
     pub differences: Vec<RunDifference>,
-    /// Notes on all rows.
+    /// Notes that apply to all rows.
     pub notes: Vec<String>,
     /// Summary of the rows of each cell, without controls.
     pub answers: Vec<ComparisonAnswer>,
@@ -107,16 +110,17 @@ pub struct ComparisonResult {
     pub gates: Vec<GateResult>,
     /// Whether no gate was missed.
     pub passed: bool,
-    /// Gates that are undecided.
+    /// Number of undecided gates.
     pub undecided: usize,
     /// Effect of an undecided gate on the exit status, and in JUnit's XML.
     pub on_undecided: OnUndecided,
-    /// For each cell of both sides, how many repeats count, and why the others do not.
+    /// For each cell of both sides, the number of included repeats, and why the others are
+    /// excluded.
     pub repeats: Vec<CellRepeats>,
-    /// For each server of both sides, in how many starts it failed, over all of its cells.
+    /// For each server of both sides, the number of starts in which it failed, over all its cells.
     pub starts: Vec<ServerStarts>,
-    /// Problems of the run that measured both sides (`--rev`). They decide the exit status unless a
-    /// gate is missed. Empty for runs that were read.
+    /// Problems of the run that measured both sides (`--rev`). They decide the exit status if no
+    /// gate is missed. Empty if the runs were read from archives.
     pub run_problems: Vec<RunProblem>,
 }
 
@@ -147,11 +151,11 @@ pub struct SideResult {
     pub run: String,
     /// RFC 3339, UTC.
     pub started: String,
-    /// Name of the arm; `None`: all of them.
+    /// Name of the arm; `None`: all arms.
     pub subject: Option<String>,
 }
 
-/// Answer for one cell of both sides.
+/// Summary of the comparison in one cell of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Answer")]
 pub struct ComparisonAnswer {
@@ -160,7 +164,7 @@ pub struct ComparisonAnswer {
     pub subject_b: String,
     pub workload: String,
     pub step: Shape,
-    /// Statement about `b`.
+    /// Sentence on how `b` differs from `a`.
     pub sentence: String,
 }
 
@@ -171,7 +175,7 @@ pub struct ComparisonRow {
     /// Name of the arm in `a`, and in `b`.
     pub subject_a: String,
     pub subject_b: String,
-    /// A control: what it shows is how alike the machine was.
+    /// Whether the server is a control. Its row shows how much the machine changed.
     pub control: bool,
     pub workload: String,
     pub step: Shape,
@@ -180,31 +184,33 @@ pub struct ComparisonRow {
     pub title: &'static str,
     pub a: Repeated,
     pub b: Repeated,
-    /// Ratio `b` ÷ `a` of each pair of repeats; empty: they are no pairs, or one has no value.
+    /// Ratio `b` ÷ `a` of each pair of repeats; empty: the repeats do not form pairs, or a repeat
+    /// has no value.
     pub pairs: Vec<f64>,
-    /// Ratio `b` ÷ `a` of the medians; `None`: one is not known, or 0.
+    /// Ratio `b` ÷ `a` of the medians; `None`: one median is unknown or 0.
     pub ratio_of_medians: Option<f64>,
-    /// `None`: see `lack`.
+    /// Estimate of the ratio; `None`: `lack` has the reason.
     pub estimate: Option<Estimate>,
     /// Why there is no estimate; `None`: an estimate exists.
     #[serde(rename = "lack")]
     pub no_ratio_reason: Option<NoRatioReason>,
-    /// Most repeats of `b` are excluded because its server gave incorrect responses, failed or
-    /// never became ready, and in most of `a` the server did not fail.
+    /// Whether most repeats of `b` are excluded because its server gave incorrect responses, failed
+    /// or never became ready, while the server of `a` worked in most repeats.
     pub b_broke: bool,
-    /// Chance that so many more repeats of `b` than of `a` fail, or have this percentile among
-    /// requests that got no response, if the two are alike (Fisher's exact test): 0 to 1, not
-    /// adjusted for other tests. `None`: no repeat of either did.
+    /// Chance that so many more repeats of `b` than of `a` fail if the two are alike (Fisher's
+    /// exact test): 0 to 1, not adjusted for other tests. A repeat whose percentile lies among
+    /// unanswered requests is also a failure here. `None`: no repeat failed.
     pub p_lost: Option<f64>,
     /// Units of the estimate; `None`: no estimate, or the repeats are not pairs.
     #[serde(rename = "over")]
     pub unit: Option<PairUnit>,
-    /// Chance of a difference at least as large if there is none, with all other rows allowed for
-    /// (Holm).
-    pub p_of_all: Option<f64>,
-    /// The same chance by looking at every exchange of the two sides (signs of pairs, or divisions
-    /// of all values), which asks nothing of how values are distributed. `None`: too many to look
-    /// at, or nothing to exchange. Five pairs cannot have less than 0.0625.
+    /// p-value, adjusted for the tests of all rows (Holm): the chance of a difference at least as
+    /// large if there is none.
+    #[serde(rename = "p_of_all")]
+    pub adjusted_p: Option<f64>,
+    /// p-value of a permutation test, which assumes nothing about the distribution of the values.
+    /// It exchanges the two sides in every possible way. `None`: too many ways, or nothing to
+    /// exchange. Five pairs cannot have a value below 0.0625.
     pub p_permuted: Option<f64>,
     pub verdict: Verdict,
     /// The verdict in words.
@@ -218,10 +224,10 @@ impl ComparisonRow {
         matches!(self.verdict, Verdict::Higher | Verdict::Lower)
     }
 
-    /// Whether the sides differ significantly, also where the difference is within a margin that
-    /// was asked for.
+    /// Whether the sides differ significantly. The difference may be within the requested margin.
+    /// An estimate over rounds shows no difference, because it is valid only for its few starts.
     fn differs(&self) -> bool {
-        self.unit != Some(PairUnit::Rounds) && self.p_of_all.is_some_and(|p| p < ALPHA)
+        self.unit != Some(PairUnit::Rounds) && self.adjusted_p.is_some_and(|p| p < ALPHA)
     }
 }
 
@@ -242,7 +248,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
     let matched = arms.iter().map(|(arm_a, arm_b)| (*arm_a, Some(*arm_b)));
     let arm_pairs: Vec<(usize, Option<usize>)> =
         matched.chain(unmatched_arms(a, b).into_iter().map(|arm| (arm, None))).collect();
-    let Rows { mut rows, mut repeats, unmatched } = selection.build_rows(a, b, &arm_pairs);
+    let Rows { mut rows, mut repeats, unmatched, .. } = selection.build_rows(a, b, &arm_pairs);
     let server_starts = |(arm_a, arm_b): (usize, usize)| ServerStarts::new((a, arm_a), (b, arm_b));
     let mut starts: Vec<ServerStarts> = arms.iter().copied().map(server_starts).collect();
     if !is_one_run && !rows.is_empty() {
@@ -256,14 +262,14 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
             .extend(controls.repeats.into_iter().map(|cell| CellRepeats { control: true, ..cell }));
     }
     let order = order::confounding(a, b, &arms);
-    let hedges: Vec<RunDifference> =
+    let other_causes: Vec<RunDifference> =
         differences.iter().cloned().chain(order.difference()).collect();
-    judge(&mut rows, options.same_within, &hedges);
+    set_verdicts(&mut rows, options.same_within, &other_causes);
     let drift = drift(&rows).filter(|_| !is_one_run);
     let subject_rows: Vec<ComparisonRow> =
         rows.iter().filter(|row| !row.control).cloned().collect();
-    let gates = gate::judge(&options.gates, (&rows, &repeats, &starts), order, &hedges);
-    let mut answers = answers(&subject_rows, options.same_within, &hedges);
+    let gates = gate::decide(&options.gates, (&rows, &repeats, &starts), order, &other_causes);
+    let mut answers = answers(&subject_rows, options.same_within, &other_causes);
     answers.iter_mut().for_each(|answer| add_repeats(answer, &repeats));
     ComparisonResult {
         schema: SCHEMA,
@@ -291,7 +297,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
     }
 }
 
-/// Returns the metrics that are always compared, and the metrics of the gates.
+/// Returns the metrics that every comparison includes, and the metrics of the gates.
 fn compared_metrics(gates: &[Gate]) -> Vec<&'static Metric> {
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
     for gate in gates {
@@ -302,15 +308,15 @@ fn compared_metrics(gates: &[Gate]) -> Vec<&'static Metric> {
     metrics
 }
 
-/// Adds the number of uncounted repeats to an answer.
+/// Appends the number of excluded repeats to the sentence of an answer.
 fn add_repeats(answer: &mut ComparisonAnswer, repeats: &[CellRepeats]) {
     let is_same_cell = |cell: &&CellRepeats| {
         (&cell.subject_a, &cell.subject_b, &cell.workload, cell.step)
             == (&answer.subject_a, &answer.subject_b, &answer.workload, answer.step)
     };
-    if let Some(uncounted) = repeats.iter().find(is_same_cell).and_then(CellRepeats::count_in_words)
+    if let Some(excluded) = repeats.iter().find(is_same_cell).and_then(CellRepeats::count_in_words)
     {
-        answer.sentence = format!("{}; {uncounted}", answer.sentence);
+        answer.sentence = format!("{}; {excluded}", answer.sentence);
     }
 }
 
@@ -328,15 +334,17 @@ struct RowSelection<'a> {
 struct Rows {
     rows: Vec<ComparisonRow>,
     repeats: Vec<CellRepeats>,
-    /// Number of measured cells of the first side that the second side did not plan.
+    /// Number of measured cells of the first side that the plan of the second side lacks.
     unmatched: usize,
+    /// Number of cells that both plans have and that neither side has measured.
+    unmeasured: usize,
 }
 
 impl RowSelection<'_> {
     /// Builds a row for each metric of each cell in which either side has trials.
     ///
     /// With gates, every planned cell has rows, so that a server that never started passes no gate.
-    /// `arms`: an arm of `a`, and its counterpart in `b` if there is one.
+    /// `arms`: arms of `a`, each with its counterpart in `b`, if there is one.
     fn build_rows(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
         let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
         let mut built = Rows::default();
@@ -344,10 +352,12 @@ impl RowSelection<'_> {
             let takes_part = takes_part(a, *arm_a) || arm_b.is_some_and(|arm| takes_part(b, arm));
             for key_a in planned_cells(a, *arm_a) {
                 let key_b = arm_b.and_then(|arm| counterpart(a, key_a, b, arm));
-                let key_b = key_b.filter(|key_a| is_planned(b, *key_a));
+                let key_b = key_b.filter(|key| is_planned(b, *key));
                 let has_a = grid_a.get(key_a).is_some();
                 let has_b = key_b.is_some_and(|key_b| grid_b.get(key_b).is_some());
-                built.unmatched += usize::from(has_a && key_b.is_none() && arm_b.is_some());
+                let lacks_step = arm_b.is_some() && key_b.is_none();
+                built.unmeasured += usize::from(key_b.is_some() && !has_a && !has_b);
+                built.unmatched += usize::from(has_a && lacks_step);
                 let is_included = match self.gates {
                     [] => key_b.is_some() && (has_a || has_b),
                     _ => has_a || has_b || takes_part,
@@ -355,7 +365,7 @@ impl RowSelection<'_> {
                 if is_included {
                     let (cell_a, cell_b) = (
                         SideCell::new(a, key_a, &grid_a),
-                        key_b.map(|key_a| SideCell::new(b, key_a, &grid_b)),
+                        key_b.map(|key| SideCell::new(b, key, &grid_b)),
                     );
                     let cell = cell_repeats(cell_a, cell_b);
                     built.rows.extend(self.cell_rows(cell_a, cell_b, &cell));
@@ -366,8 +376,8 @@ impl RowSelection<'_> {
         built
     }
 
-    /// Builds the rows of one cell. In a duet, metrics that include the wait for the other server
-    /// are omitted unless a gate asks for them.
+    /// Builds the rows of one cell. If the two servers were loaded at the same time (a duet),
+    /// metrics that include the wait for the other server are omitted, except metrics of gates.
     fn cell_rows(
         &self,
         a: SideCell<'_>,
@@ -379,9 +389,9 @@ impl RowSelection<'_> {
         let cell_b = b.as_ref().and_then(SideCell::cell).unwrap_or(&empty);
         let are_in_duet = is_in_duet(cell_a) && is_in_duet(cell_b);
         let is_reported = |metric: &&&Metric| {
-            let includes_waits =
-                metric.includes_waits && !self.gates.iter().any(|gate| gate.metric == **metric);
-            !(includes_waits && are_in_duet)
+            let has_gate = self.gates.iter().any(|gate| gate.metric == **metric);
+            let includes_other_server = are_in_duet && metric.includes_waits;
+            has_gate || !includes_other_server
         };
         let row = |metric: &&Metric| {
             row(repeats, &a.side.run.header.plan, (cell_a, cell_b), (metric, self.is_paired))
@@ -390,7 +400,7 @@ impl RowSelection<'_> {
     }
 }
 
-/// A cell of a side, with the grid that holds its trials.
+/// A cell of a side, and the grid with its trials.
 #[derive(Clone, Copy)]
 struct SideCell<'a> {
     side: Side<'a>,
@@ -403,6 +413,7 @@ impl<'a> SideCell<'a> {
         SideCell { side, key, grid }
     }
 
+    /// Returns the cell with its trials; `None`: no trials.
     fn cell(&self) -> Option<&Cell<'a>> {
         self.grid.get(self.key)
     }
@@ -411,8 +422,8 @@ impl<'a> SideCell<'a> {
         &self.side.run.header.plan.arms[self.key.arm].name
     }
 
-    /// Whether the cell shows the machine only. A control that was named as a side is a compared
-    /// arm.
+    /// Whether the cell only shows changes of the machine. A control that the user named as a side
+    /// is an ordinary arm.
     fn is_control(&self) -> bool {
         self.side.arm.is_none() && self.side.run.header.plan.subject_of(self.key.arm).control
     }
@@ -422,7 +433,7 @@ impl<'a> SideCell<'a> {
     }
 }
 
-/// Returns the repeats of a cell. `b`: `None` if that run did not plan the cell.
+/// Returns the repeats of a cell. `b`: `None` if the plan of that run lacks the cell.
 fn cell_repeats(a: SideCell<'_>, b: Option<SideCell<'_>>) -> CellRepeats {
     let plan = &a.side.run.header.plan;
     let cell = CellRepeats {
@@ -445,6 +456,7 @@ fn planned_cells(side: Side<'_>, arm: usize) -> BTreeSet<CellKey> {
     trials.map(|trial| CellKey { arm, workload: trial.workload, step: trial.step }).collect()
 }
 
+/// Whether an arm of a side takes part in its run.
 fn takes_part(side: Side<'_>, arm: usize) -> bool {
     side.run.header.plan.takes_part(arm)
 }
@@ -457,7 +469,7 @@ fn is_planned(side: Side<'_>, key: CellKey) -> bool {
     side.run.header.plan.trials.iter().any(is_in_cell)
 }
 
-/// Whether another server was loaded at the same time.
+/// Whether another server was loaded at the same time as the cell's server.
 fn is_in_duet(cell: &Cell<'_>) -> bool {
     cell.trials().iter().any(|trial| trial.duet.is_some())
 }
@@ -465,22 +477,24 @@ fn is_in_duet(cell: &Cell<'_>) -> bool {
 /// A comparison of two arms of one run.
 pub(crate) struct ArmComparison {
     pub(crate) rows: Vec<ComparisonRow>,
-    /// Other differences between the two that may be the cause of a result.
-    hedges: Vec<RunDifference>,
+    /// Other differences between the two arms that may be the cause of a result.
+    other_causes: Vec<RunDifference>,
     repeats: Vec<CellRepeats>,
+    /// Number of common cells of the plan without any trial. They have no rows.
+    pub(crate) unmeasured: usize,
 }
 
 impl ArmComparison {
     /// Returns the summary of the rows of each cell.
     pub(crate) fn answers(&self, same_within: Option<f64>) -> Vec<ComparisonAnswer> {
-        let mut answers = answers(&self.rows, same_within, &self.hedges);
+        let mut answers = answers(&self.rows, same_within, &self.other_causes);
         answers.iter_mut().for_each(|answer| add_repeats(answer, &self.repeats));
         answers
     }
 }
 
-/// Compares pairs of arms of one run. The tests of all rows are one family (Holm). Controls count
-/// as ordinary arms.
+/// Compares pairs of arms of one run. The tests of all rows are adjusted together (Holm). Controls
+/// are treated as ordinary arms.
 pub(crate) fn compare_arms(
     run: &Run,
     report: &Report,
@@ -488,31 +502,32 @@ pub(crate) fn compare_arms(
 ) -> Vec<ArmComparison> {
     let side = |arm| Side { run, report, arm: Some(arm) };
     let mut metrics = METRICS.to_vec();
-    let asked = run.header.plan.stop.iter().flat_map(|stop| &stop.metrics);
-    for metric in asked.filter_map(|key| metric(key).ok()) {
+    let stop_metrics = run.header.plan.stop.iter().flat_map(|stop| &stop.metrics);
+    for metric in stop_metrics.filter_map(|key| metric(key).ok()) {
         if !metrics.contains(&metric) {
             metrics.push(metric);
         }
     }
-    let asked = RowSelection { metrics: &metrics, is_paired: true, gates: &[] };
+    let selection = RowSelection { metrics: &metrics, is_paired: true, gates: &[] };
     let pair_rows =
-        |(a, b): &(usize, usize)| asked.build_rows(side(*a), side(*b), &[(*a, Some(*b))]);
+        |(a, b): &(usize, usize)| selection.build_rows(side(*a), side(*b), &[(*a, Some(*b))]);
     let rows_by_pair: Vec<Rows> = pairs.iter().map(pair_rows).collect();
     let mut rows: Vec<ComparisonRow> =
         rows_by_pair.iter().flat_map(|pair| pair.rows.iter().cloned()).collect();
     let same_within = run.header.plan.stop.as_ref().and_then(|stop| stop.same_within);
-    let hedges = order::arm_differences(&run.header.plan);
-    judge(&mut rows, same_within, &hedges);
+    let other_causes = order::arm_differences(&run.header.plan);
+    set_verdicts(&mut rows, same_within, &other_causes);
     let mut rows = rows.into_iter();
     let comparison = |pair: Rows| ArmComparison {
         rows: rows.by_ref().take(pair.rows.len()).collect(),
-        hedges: hedges.clone(),
+        other_causes: other_causes.clone(),
         repeats: pair.repeats,
+        unmeasured: pair.unmeasured,
     };
     rows_by_pair.into_iter().map(comparison).collect()
 }
 
-/// Whether a control was named as a side.
+/// Whether the user named a control as this side.
 fn is_control(side: Side<'_>) -> bool {
     side.arm.is_some_and(|arm| side.run.header.plan.subject_of(arm).control)
 }
@@ -526,6 +541,7 @@ fn side_result(side: Side<'_>) -> SideResult {
     }
 }
 
+/// Compares one metric in one cell. The verdict is set later.
 fn row(
     repeats: &CellRepeats,
     plan: &Plan,
@@ -534,19 +550,20 @@ fn row(
 ) -> ComparisonRow {
     let metric = Metric::from_key(metric.key);
     let (series_a, series_b) = (cell_a.series(metric), cell_b.series(metric));
-    let paired = is_paired.then(|| Looks::from_plan(plan));
-    let (estimate, unit) = estimate(&series_a, &series_b, paired);
+    let looks = is_paired.then(|| Looks::from_plan(plan));
+    let (estimate, unit) = estimate(&series_a, &series_b, looks);
     // The permutation test is not valid if the results decided the number of pairs.
     let p_permuted = permutation_chance(&series_a, &series_b, is_paired)
-        .filter(|_| paired != Some(Looks::AfterEach));
+        .filter(|_| looks != Some(Looks::AfterEach));
     let pairs = if is_paired { series_b.ratios_to(&series_a).values } else { Vec::new() };
-    let has_co_loads = metric.includes_waits && is_in_duet(cell_a) && is_in_duet(cell_b);
+    let are_in_duet = is_in_duet(cell_a) && is_in_duet(cell_b);
     let no_ratio_reason = match estimate {
         Some(_) => None,
-        None if has_co_loads => Some(NoRatioReason::Waited),
+        None if are_in_duet && metric.includes_waits => Some(NoRatioReason::Waited),
         None => Some(NoRatioReason::from_series(&series_a, &series_b, is_paired)),
     };
-    let (failed_a, failed_b) = repeats.failures_in(no_ratio_reason);
+    let (failed_a, failed_b) =
+        repeats.failures_in(no_ratio_reason, &failures::Explained::default());
     let (series_a, series_b) = (series_a.repeated_if_complete(), series_b.repeated_if_complete());
     let ratio = series_a.median.zip(series_b.median).map(|(a, b)| b / a);
     ComparisonRow {
@@ -564,20 +581,21 @@ fn row(
         estimate,
         no_ratio_reason,
         b_broke: repeats.is_b_broken(),
-        p_lost: repeats::p_of_failures(failed_a, failed_b),
+        p_lost: failures::p_of_failures(failed_a, failed_b),
         unit,
-        p_of_all: None,
+        adjusted_p: None,
         p_permuted,
         verdict: Verdict::Missing,
         sentence: String::new(),
     }
 }
 
-/// Returns the ratio of two series, or `None` if a repeat has no value: the measured quantity would
-/// then select the remaining repeats. `paired`: whether pairs are looked at after each repeat or at
-/// the end; `None`: unpaired.
-fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>, Option<PairUnit>) {
-    if let Some(looks) = paired {
+/// Returns the estimate of the ratio of two series, with its unit if the repeats are pairs. `None`:
+/// too few repeats, or a repeat has no value, because the others would be a biased selection.
+///
+/// `looks`: when the run checks its pairs; `None`: the repeats are not pairs.
+fn estimate(a: &Series, b: &Series, looks: Option<Looks>) -> (Option<Estimate>, Option<PairUnit>) {
+    if let Some(looks) = looks {
         return b.pairs_with(a).estimate(looks).unzip();
     }
     let unpaired = || Estimate::from_samples(&a.repeated().values, &b.repeated().values);
@@ -598,17 +616,22 @@ fn permutation_chance(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
     chance.filter(|p| p.is_finite())
 }
 
-/// Sets the verdict of each row. The tests of compared arms are one family, and the tests of
-/// controls another (Holm).
-fn judge(rows: &mut [ComparisonRow], same_within: Option<f64>, differences: &[RunDifference]) {
+/// Sets the verdict and the sentence of each row. p-values are adjusted (Holm) for the tests of all
+/// compared arms together, and separately for the tests of controls.
+fn set_verdicts(
+    rows: &mut [ComparisonRow],
+    same_within: Option<f64>,
+    differences: &[RunDifference],
+) {
     let subjects: Vec<usize> = (0..rows.len()).filter(|i| !rows[*i].control).collect();
     let controls: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].control).collect();
     for family in [subjects, controls] {
+        // An estimate over rounds is valid only for its few starts, so it decides nothing.
         let is_tested =
             |i: &usize| rows[*i].estimate.is_some() && rows[*i].unit != Some(PairUnit::Rounds);
         let tested: Vec<usize> = family.iter().copied().filter(is_tested).collect();
         let ps: Vec<f64> = tested.iter().filter_map(|i| rows[*i].estimate.map(|e| e.p)).collect();
-        tested.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].p_of_all = Some(p));
+        tested.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].adjusted_p = Some(p));
         for i in &tested {
             rows[*i].estimate = rows[*i].estimate.map(|estimate| estimate.with_tests(tested.len()));
         }
@@ -638,14 +661,14 @@ fn answers(
     cells.map(answer).collect()
 }
 
-/// Whether a control differs between the sides. It is the same program, so the machine changed.
-/// Memory is ignored, because it always differs by a few pages.
+/// Whether a row shows that a control differs between the sides. A control is the same program on
+/// both sides, so the machine changed. Memory is ignored, because it always differs by a few pages.
 fn is_drift(row: &ComparisonRow) -> bool {
     row.control && row.metric != MEMORY.key && row.differs()
 }
 
-/// Describes the control that differs, with the largest change of each metric; `None`: no control
-/// differs.
+/// Describes a control that differs, with the largest change of each metric. If several controls
+/// differ, only the first is described. `None`: no control differs.
 fn drift(rows: &[ComparisonRow]) -> Option<String> {
     let size = |row: &ComparisonRow| row.estimate.map_or(0.0, |estimate| estimate.ratio.ln().abs());
     let mut largest: Vec<&ComparisonRow> = Vec::new();
@@ -663,7 +686,10 @@ fn drift(rows: &[ComparisonRow]) -> Option<String> {
     let name = &largest.first()?.subject_a;
     let texts: Vec<String> =
         largest.iter().filter(|row| row.subject_a == *name).map(text).collect();
-    Some(format!("the control {name} differs as well ({})", texts.join("; ")))
+    Some(format!(
+        "the control {name} is the same program in both runs, but its results differ ({})",
+        texts.join("; ")
+    ))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Finds the reason why two sides have no ratio, so that the report can name it.
+//! Finds the reason why there is no ratio of two sides, so that the report can state it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,23 +11,28 @@ use crate::stats::REPEATS_FOR_INTERVAL;
 #[serde(tag = "why", rename_all = "snake_case")]
 #[schemars(rename = "Lack")]
 pub enum NoRatioReason {
-    /// No repeat of one side counts.
+    /// At least one side has no valid repeat. `a`, `b`: number of valid repeats of each side.
     NoRepeat { a: usize, b: usize },
-    /// In some repeats the percentile lies among the requests that got no response.
+    /// In some repeats the percentile lies among requests without a correct response. `a`, `b`:
+    /// number of such repeats of each side.
     Unanswered { a: usize, b: usize },
-    /// Some repeats have no value.
+    /// Some repeats have no value. `a`, `b`: number of such repeats of each side.
     NotMeasured { a: usize, b: usize },
-    /// Some repeats have 0, or less: there is no ratio.
+    /// Some repeats have the value 0 or less, so a ratio is undefined. `a`, `b`: number of such
+    /// repeats of each side.
     Zero { a: usize, b: usize },
-    /// The metric includes the time that servers loaded at the same time waited for each other.
+    /// The servers were loaded at the same time, and the metric includes the time for which they
+    /// waited for each other.
     Waited,
-    /// All have values; the repeats, or the pairs of them, are too few.
+    /// All repeats have values, but there are too few repeats or pairs of repeats. `a`, `b`: number
+    /// of known values of each side. `pairs`: number of blocks that both sides have; `None`: the
+    /// repeats are not paired.
     TooFew { a: usize, b: usize, pairs: Option<usize> },
 }
 
 impl NoRatioReason {
-    /// Finds the reason among the repeats that would be compared: the repeats of common blocks, or
-    /// all.
+    /// Finds the reason in the repeats that would be compared. If repeats are paired, only blocks
+    /// that both sides have are used. Otherwise all repeats are used.
     pub(super) fn from_series(a: &Series, b: &Series, is_paired: bool) -> NoRatioReason {
         let pairs: Vec<(RepeatValue, RepeatValue)> = a.paired_with(b).collect();
         let (values_a, values_b): (Vec<RepeatValue>, Vec<RepeatValue>) =
@@ -60,40 +65,44 @@ impl NoRatioReason {
         }
     }
 
-    /// Describes the reason.
+    /// Returns the reason as a sentence.
     pub(super) fn sentence(self) -> String {
         let counts = |a: usize, b: usize| format!("{a} of A and {b} of B");
         match self {
             NoRatioReason::NoRepeat { a: 0, b: 0 } => {
-                "not compared: neither side has a valid repeat".into()
+                "not compared: neither A nor B has a valid repeat".into()
             }
             NoRatioReason::NoRepeat { a: 0, .. } => "not compared: A has no valid repeat".into(),
             NoRatioReason::NoRepeat { .. } => "not compared: B has no valid repeat".into(),
             NoRatioReason::Unanswered { a, b } => format!(
-                "not compared: in some repeats ({}) it is among the requests without a correct \
-                 response",
+                "not compared: in some repeats ({}) this percentile has no value, because too many \
+                 requests got no correct response",
                 counts(a, b)
             ),
             NoRatioReason::NotMeasured { a, b } => {
-                format!("not compared: it is unknown in some valid repeats ({})", counts(a, b))
+                format!(
+                    "not compared: the value is unknown in some valid repeats ({})",
+                    counts(a, b)
+                )
             }
-            NoRatioReason::Waited => {
-                "not compared: it includes the wait for servers that were loaded at the same time"
-                    .into()
-            }
+            NoRatioReason::Waited => "not compared: the servers were loaded at the same time, and \
+                                      this metric includes the time in which one server waited \
+                                      for the other"
+                .into(),
             NoRatioReason::Zero { a, b } => {
                 format!(
-                    "not compared: it is 0 in some repeats ({}), and a ratio to 0 is undefined",
+                    "not compared: the value is 0 in some repeats ({}), so there is no ratio",
                     counts(a, b)
                 )
             }
             NoRatioReason::TooFew { pairs: Some(pairs), a, b } if pairs < a.min(b) => format!(
-                "too few pairs of repeats ({pairs}, of {a} and {b} repeats): a verdict needs \
-                 {REPEATS_FOR_INTERVAL} blocks in which both are valid"
+                "too few pairs of repeats (only {pairs} pairs in {a} and {b} repeats): a verdict \
+                 needs {REPEATS_FOR_INTERVAL} pairs of valid repeats"
             ),
             NoRatioReason::TooFew { a, b, .. } => {
                 format!(
-                    "too few repeats ({a} and {b}): a verdict needs {REPEATS_FOR_INTERVAL} of each"
+                    "too few repeats ({a} and {b}): a verdict needs {REPEATS_FOR_INTERVAL} of each \
+                     side"
                 )
             }
         }

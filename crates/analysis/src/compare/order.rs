@@ -1,14 +1,14 @@
-//! Effect of a fixed order of starts on comparisons.
+//! Describes the effect of a fixed order of starts on a comparison.
 //!
-//! If every block starts its arms in the same order, a drift of the machine cannot be told from a
-//! difference between the arms.
+//! If every block starts its arms in the same order, a drift of the machine cannot be distinguished
+//! from a difference between the arms.
 
 use dyno_archive::plan::Plan;
 
 use super::{RunDifference, Side};
 use crate::design::{Design, fixed_position};
 
-/// Whether a fixed order of starts may be why two sides differ.
+/// Whether a fixed order of starts may be the cause of a difference between two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confounding {
     /// Neither side has a fixed order.
@@ -26,7 +26,7 @@ pub(super) fn confounding(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> 
     if !Design::new(plan_a).is_fixed() && !Design::new(plan_b).is_fixed() {
         return Confounding::None;
     }
-    // Controls are not compared, unless they are named.
+    // Controls are compared only if the user named them.
     let is_compared = |arm: usize| a.arm.is_some() || !plan_a.subject_of(arm).control;
     let mut compared = arms.iter().filter(|(arm_a, _)| is_compared(*arm_a));
     match compared
@@ -48,21 +48,24 @@ impl Confounding {
     /// Returns the position in the order as a difference between the sides; `None`: both sides have
     /// the same position.
     pub(super) fn difference(self) -> Option<RunDifference> {
-        let name = "their position in the fixed order of starts".into();
+        let name = "their position in the fixed order of server starts".into();
         (self == Confounding::Position).then_some(RunDifference { name, a: None, b: None })
     }
 
+    /// Returns the note on the order of starts; `None`: the order was not fixed.
     pub(super) const fn note(self) -> Option<&'static str> {
         match self {
             Confounding::None => None,
             Confounding::SamePosition => Some(
-                "The order of starts was fixed. Drift of the machine within a run biases its \
-                 numbers, and no interval includes it.",
+                "The servers were started in a fixed order. If the machine's speed changed during \
+                 a run, the numbers of this run are biased. The intervals do not account for this \
+                 bias.",
             ),
             Confounding::Position => Some(
-                "The order of starts was fixed, and the sides have different positions in it. \
-                 Drift of the machine biases each difference. No cause is named, and no ratio \
-                 decides a gate. Use `order = \"random\"` under `[suite]`.",
+                "The servers were started in a fixed order, in which A and B have different \
+                 positions. If the machine's speed changed during a run, each difference is \
+                 biased. The cause of a difference is therefore unknown, and gates are undecided \
+                 unless the server of B failed. Use `order = \"random\"` under `[suite]`.",
             ),
         }
     }
@@ -72,8 +75,8 @@ impl Confounding {
         match self {
             Confounding::None | Confounding::SamePosition => None,
             Confounding::Position => Some(
-                "the order of starts was fixed, so a drift of the machine may cause or hide the \
-                 change. Use `order = \"random\"` under `[suite]`.",
+                "the servers were started in a fixed order, so a change of the machine's speed may \
+                 cause or hide the difference. Use `order = \"random\"` under `[suite]`.",
             ),
         }
     }
@@ -136,17 +139,17 @@ mod tests {
                 comparison.gates
             );
             assert!(
-                comparison.gates[0].sentence.contains("order of starts was fixed"),
+                comparison.gates[0].sentence.contains("servers were started in a fixed order"),
                 "{:?}",
                 comparison.gates
             );
             assert!(
                 comparison.answers[0]
                     .sentence
-                    .contains("their position in the fixed order of starts")
+                    .contains("their position in the fixed order of server starts")
             );
             assert!(
-                comparison.notes.iter().any(|note| note.contains("No cause is named")),
+                comparison.notes.iter().any(|note| note.contains("therefore unknown")),
                 "{:?}",
                 comparison.notes
             );
@@ -170,7 +173,7 @@ mod tests {
         let comparison = compare_runs((&run, Some(1)), (&later, Some(1)), "throughput<-50%");
         assert_eq!(comparison.gates[0].state, GateState::Held, "{:?}", comparison.gates);
         assert!(
-            comparison.notes.iter().any(|note| note.contains("within a run biases its numbers"))
+            comparison.notes.iter().any(|note| note.contains("numbers of this run are biased"))
         );
         let comparison = compare_runs((&run, Some(0)), (&later, Some(1)), "throughput<-50%");
         assert_eq!(comparison.gates[0].state, GateState::Undecided);
@@ -185,7 +188,10 @@ mod tests {
     fn fixed_order_ranks_no_subject() {
         let fixed = report(&drifting_run(Order::Fixed, &["a", "b", "c"]));
         assert!(fixed.overview.iter().all(|row| (row.places, row.tie_group) == (None, None)));
-        assert!(fixed.ties.is_empty() && fixed.comparisons.iter().all(|comparison| comparison.tie));
+        assert!(
+            fixed.ties.is_empty()
+                && fixed.comparisons.iter().all(|comparison| comparison.tie == Some(true))
+        );
         let message = |report: &crate::report::Report, code| {
             report
                 .caveats
@@ -198,7 +204,7 @@ mod tests {
         );
         let trend = message(&fixed, crate::Code::Trend).unwrap();
         assert!(
-            trend.contains("Comparisons and medians over repeats contain a part of this trend"),
+            trend.contains("This trend therefore affects comparisons and medians over repeats"),
             "{trend}"
         );
         let drawn = report(&drifting_run(Order::Random, &["a", "b", "c"]));

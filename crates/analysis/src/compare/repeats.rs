@@ -1,4 +1,5 @@
-//! Finds which repeats of both sides of a cell count, and why the others do not.
+//! Finds which repeats of a cell (one arm, workload and step) are included in a comparison, and why
+//! the others are excluded.
 //!
 //! A server that fails in many repeats must not pass a gate because its remaining repeats are fast.
 
@@ -8,14 +9,17 @@ use dyno_archive::plan::Launch;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::failures::{BlockRequests, Explained, Failures, p_of_failures};
 use super::{ComparisonRow, NoRatioReason, Side};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::metric::Metric;
 use crate::number_format;
 use crate::other_programs;
-use crate::stats::permutation;
 use crate::trial::TrialResult;
+
+/// Statement on a step that only the plan of A has.
+const MISSING_STEP: &str = "the plan of B lacks this step";
 
 /// Why a repeat is excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -23,19 +27,12 @@ use crate::trial::TrialResult;
 pub enum Cause {
     /// The server did not build or start, ended under load, or its responses were wrong.
     ServerFailed,
-    /// Too many requests got no response. A machine that stalls causes that, too.
+    /// Too many requests got no response. A stall of the machine may also be the cause.
     Unanswered,
-    /// The machine, the generator, another server or dyno: no failure of this server.
+    /// The machine, the generator, another server or dyno was the cause. This server did not fail.
     Measurement,
     /// The archive has no record of the repeat: the run was not finished, or files were removed.
     NoRecord,
-}
-
-impl Cause {
-    /// Whether the repeat counts as failed in the test of failures.
-    const fn is_failure(self) -> bool {
-        matches!(self, Cause::ServerFailed | Cause::Unanswered)
-    }
 }
 
 /// Repeats that are excluded for one reason.
@@ -44,35 +41,53 @@ pub struct NotCounted {
     pub cause: Cause,
     /// A few words, such as `the server failed`.
     pub reason: String,
-    /// Counted from 1.
+    /// Numbers of the repeats, counted from 1.
     pub repeats: Vec<u32>,
 }
 
 /// The repeats of one side of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SideRepeats {
-    /// Repeats that the run was to make; of a run that ended because its question was answered,
-    /// those until then.
+    /// Planned repeats. If the run ended early because its question was answered, only the repeats
+    /// before its end.
     pub planned: usize,
-    /// Repeats whose numbers are compared. One that was measured again counts once.
+    /// Repeats whose numbers are compared. A repeat that was measured again is one repeat.
     pub counted: usize,
-    /// The others, by reason.
+    /// The excluded repeats, by reason.
     pub not_counted: Vec<NotCounted>,
-    /// Uncounted repeats in which the server served and did not fail: the generator, the machine or
-    /// another server spoiled them.
+    /// Excluded repeats in which the server did not fail. The generator, the machine or another
+    /// server made them invalid.
     pub served: usize,
-    /// Uncounted repeats of which only the generator's capacity was the limit. They count for CPU
-    /// time per request.
+    /// Excluded repeats that are invalid only because the generator's capacity was the limit. They
+    /// are included in CPU time per request.
     pub limited: usize,
-    /// Counted and limited repeats in which requests failed: at most one request in a hundred, or
-    /// the repeat would be invalid for that reason.
+    /// Included and `limited` repeats in which requests failed. At most one request in a hundred
+    /// failed, because a repeat with more failures is invalid.
     pub with_failures: usize,
-    /// Requests that failed in these repeats, and all that were due in them.
+    /// Failed requests, and all requests, in the measured windows of the included and `limited`
+    /// repeats.
     pub failed_requests: u64,
     pub requests: u64,
-    /// Counted and limited repeats in which requests failed and the machine may have dropped their
-    /// packets. They are not in `with_failures`, and no gate of `b` is held with one.
+    /// Included and `limited` repeats in which requests failed and the machine may have dropped
+    /// their packets. They are not in `with_failures`. No gate is held if `b` has such a repeat.
     pub with_doubtful_failures: usize,
+    /// Requests of the repeats in which the number of failed requests is known.
+    #[serde(skip)]
+    pub(super) known_requests: KnownRequests,
+}
+
+/// Requests of repeats, for the tests of failed requests. Repeats in which the machine may have
+/// dropped packets are omitted, because nothing shows how many requests the server failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct KnownRequests {
+    /// Included repeats.
+    included: Vec<BlockRequests>,
+    /// Number of included repeats that are omitted from `included`.
+    doubtful_included: usize,
+    /// Repeats that are excluded only because the generator's capacity was the limit.
+    limited: Vec<BlockRequests>,
+    /// Repeats with the cause [`Cause::Unanswered`].
+    unanswered: Vec<BlockRequests>,
 }
 
 /// The repeats of both sides of a cell.
@@ -91,69 +106,66 @@ pub struct CellRepeats {
     /// tests. `None`: no repeat of either failed.
     pub p_failed: Option<f64>,
     /// The repeats that are excluded, with reasons, and the requests that failed in the others;
-    /// `None`: all count, and no request failed.
+    /// `None`: all repeats are included, and no request failed.
     pub sentence: Option<String>,
 }
 
-/// Number of failed repeats, and of all repeats that could fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failures {
-    pub failed: usize,
-    pub all: usize,
-}
-
-impl Failures {
-    /// Returns the share of failed repeats: 0 to 1.
-    fn share(self) -> f64 {
-        if self.all == 0 { 0.0 } else { self.failed as f64 / self.all as f64 }
-    }
-}
-
-/// Returns the chance that so many more repeats of `b` fail if the two sides are alike (Fisher's
-/// exact test). `None`: no repeat of either failed.
-pub(super) fn p_of_failures(a: Failures, b: Failures) -> Option<f64> {
-    (a.failed + b.failed > 0)
-        .then(|| permutation::counts_chance((a.failed, a.all), (b.failed, b.all)))
-}
-
 impl SideRepeats {
+    /// Finds the included and the excluded repeats of a cell.
     pub(super) fn new(side: Side<'_>, key: CellKey, grid: &Grid<'_>) -> SideRepeats {
         let plan = &side.run.header.plan;
-        let trials = plan.trials.iter().filter(|trial| {
-            (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
-        });
-        let planned = planned_blocks(side, trials.map(|trial| &plan.launches[trial.launch]));
+        let planned_trials = plan.trials.iter().filter(|trial| CellKey::from_trial(trial) == key);
+        let launches = planned_trials.map(|trial| &plan.launches[trial.launch]);
+        let planned = planned_blocks(side, launches);
         let mut result = SideRepeats { planned: planned.len(), ..SideRepeats::default() };
         let trials = grid.get(key).map_or(&[][..], Cell::trials);
         for block in planned {
             let trial = trials.iter().find(|trial| trial.block == block);
-            let exclusion_reason = trial
-                .map_or_else(|| Some(missing_cause(side, key, block)), |trial| exclusion(trial));
+            let exclusion_reason = match trial {
+                Some(trial) => exclusion(trial),
+                None => Some(missing_cause(side, key, block)),
+            };
             let Some((cause, reason)) = exclusion_reason else {
                 result.counted += 1;
-                trial.into_iter().for_each(|trial| result.count_requests(trial));
+                match trial.and_then(|trial| result.count_requests(trial)) {
+                    Some(known) => result.known_requests.included.push(known),
+                    None => result.known_requests.doubtful_included += 1,
+                }
                 continue;
             };
             result.served += usize::from(trial.is_some() && cause == Cause::Measurement);
             if let Some(limited) = trial.filter(|trial| trial.has_known_cost()) {
                 result.limited += 1;
-                result.count_requests(limited);
+                let known = result.count_requests(limited);
+                result.known_requests.limited.extend(known);
             }
-            result.add_uncounted(cause, reason, block);
+            if let Some(unanswered) = trial.filter(|_| cause == Cause::Unanswered) {
+                result.known_requests.unanswered.push(BlockRequests {
+                    block,
+                    failed: unanswered.load.failed_requests_with_ports(),
+                    requests: unanswered.load.exchanges.due(),
+                });
+            }
+            result.add_excluded(cause, reason, block);
         }
         result
     }
 
-    /// Adds the requests of a counted or limited repeat.
-    fn count_requests(&mut self, trial: &TrialResult) {
+    /// Adds the requests of a repeat that is included or `limited`, and returns them. `None`: it is
+    /// unknown how many requests the server failed.
+    fn count_requests(&mut self, trial: &TrialResult) -> Option<BlockRequests> {
         let failed = trial.server_losses();
         self.with_failures += usize::from(failed > 0);
         self.with_doubtful_failures += usize::from(trial.has_doubtful_losses());
         self.failed_requests += failed;
-        self.requests += trial.load.exchanges.due();
+        let requests = trial.load.exchanges.due();
+        self.requests += requests;
+        let is_known = !trial.has_doubtful_losses();
+        is_known.then_some(BlockRequests { block: trial.block, failed, requests })
     }
 
-    fn add_uncounted(&mut self, cause: Cause, reason: String, block: u32) {
+    /// Adds an excluded repeat to the group of its reason.
+    fn add_excluded(&mut self, cause: Cause, reason: String, block: u32) {
         match self
             .not_counted
             .iter_mut()
@@ -164,6 +176,7 @@ impl SideRepeats {
         }
     }
 
+    /// Returns the number of excluded repeats with the selected causes.
     fn count_by_cause(&self, is_selected: impl Fn(Cause) -> bool) -> usize {
         self.not_counted
             .iter()
@@ -177,21 +190,57 @@ impl SideRepeats {
         self.count_by_cause(|cause| cause == Cause::NoRecord)
     }
 
+    /// Returns the number of failed repeats, of all repeats that show whether the server failed.
     pub(super) fn failures(&self) -> Failures {
-        let failed = self.count_by_cause(Cause::is_failure);
-        Failures { failed, all: failed + self.counted + self.served }
+        self.failures_without(&Explained::default(), 0)
     }
 
-    /// Returns the number of repeats with failed requests, of all counted and limited repeats. A
+    /// Returns the number of failed repeats, of all repeats that show whether the server failed. A
+    /// repeat whose failed requests are explained by failures of a control is not failed. A repeat
+    /// in which the server ended or responded incorrectly is always failed.
+    ///
+    /// `valid_unanswered`: number of valid repeats in which a percentile lies among unanswered
+    /// requests. They are the repeats with the largest failed shares.
+    fn failures_without(&self, explained: &Explained, valid_unanswered: usize) -> Failures {
+        let known = &self.known_requests;
+        let mut valid: Vec<BlockRequests> =
+            known.included.iter().copied().filter(|repeat| repeat.failed > 0).collect();
+        valid.sort_by(|x, y| y.share().total_cmp(&x.share()));
+        // The doubtful repeats are not in `valid`, but may be among the valid unanswered ones.
+        valid.truncate(valid_unanswered.saturating_sub(known.doubtful_included));
+        let is_failed_valid = |repeat: &&BlockRequests| !explained.explains_all(**repeat);
+        let is_failed = |repeat: &&BlockRequests| !explained.explains_invalid(**repeat);
+        let broken = self.count_by_cause(|cause| cause == Cause::ServerFailed);
+        let failed = broken
+            + known.unanswered.iter().filter(is_failed).count()
+            + valid.iter().filter(is_failed_valid).count();
+        let all = broken + known.unanswered.len() + self.counted + self.served;
+        Failures { failed, all }
+    }
+
+    /// Returns the requests of the included and `limited` repeats in which the number of failed
+    /// requests is known.
+    pub(super) fn used_requests(&self) -> impl Iterator<Item = BlockRequests> {
+        let known = &self.known_requests;
+        known.included.iter().chain(&known.limited).copied()
+    }
+
+    /// Returns the requests of all repeats in which the number of failed requests is known, also of
+    /// those with too many.
+    pub(super) fn all_requests(&self) -> Vec<BlockRequests> {
+        self.used_requests().chain(self.known_requests.unanswered.iter().copied()).collect()
+    }
+
+    /// Returns the number of repeats with failed requests, of all included and `limited` repeats. A
     /// generator at its limit does not make a server fail.
     pub(super) const fn losses(&self) -> Failures {
         Failures { failed: self.with_failures, all: self.counted + self.limited }
     }
 
-    /// `8 of 1000 requests of B failed, in 2 of 5 repeats`.
-    fn losses_in_words(&self, name: &str) -> String {
+    /// Returns text such as `8 of 1000 requests of B failed, in 2 of 5 repeats`.
+    fn losses_in_words(&self, label: &str) -> String {
         format!(
-            "{} of {} requests of {name} failed, in {} of {} repeats",
+            "{} of {} requests of {label} failed, in {} of {} repeats",
             self.failed_requests,
             self.requests,
             self.with_failures,
@@ -200,18 +249,18 @@ impl SideRepeats {
     }
 
     /// States in how many repeats it is unknown why requests failed. `None`: in none.
-    pub(super) fn doubt_in_words(&self, name: &str) -> Option<String> {
+    pub(super) fn doubt_in_words(&self, label: &str) -> Option<String> {
         (self.with_doubtful_failures > 0).then(|| {
             format!(
-                "requests of {name} failed in {} of {} repeats in which the machine may have \
-                 dropped their packets",
+                "in {} of {} repeats, requests of {label} failed and the machine may have dropped \
+                 their packets",
                 self.with_doubtful_failures,
                 self.losses().all
             )
         })
     }
 
-    /// Returns the number of repeats that count for a metric.
+    /// Returns the number of repeats that are included in a metric.
     pub(super) const fn counted_for(&self, metric: &Metric) -> usize {
         self.counted + if metric.includes_limited() { self.limited } else { 0 }
     }
@@ -227,19 +276,21 @@ impl SideRepeats {
         2 * (self.counted + self.served) > self.planned
     }
 
-    /// `7 of 14 repeats of B are excluded (the server failed: 7)`; `None`: all count.
-    fn sentence(&self, name: &str) -> Option<String> {
+    /// Returns text such as `7 of 14 repeats of B are excluded (the server failed: 7)`; `None`: no
+    /// repeat is excluded.
+    fn sentence(&self, label: &str) -> Option<String> {
         let reason = |group: &NotCounted| format!("{}: {}", group.reason, group.repeats.len());
         let reasons: Vec<String> = self.not_counted.iter().map(reason).collect();
-        let uncounted = self.planned - self.counted;
+        let excluded = self.planned - self.counted;
         let exception = match self.limited {
             0 => String::new(),
-            limited if limited == uncounted => ", except for CPU time per request".into(),
-            limited => format!(", except for CPU time per request in {limited} of them"),
+            limited if limited == excluded => ", but used for CPU time per request".into(),
+            1 => ", but 1 of these is used for CPU time per request".into(),
+            limited => format!(", but {limited} of these are used for CPU time per request"),
         };
-        (uncounted > 0).then(|| {
+        (excluded > 0).then(|| {
             format!(
-                "{uncounted} of {} repeats of {name} are excluded ({}){exception}",
+                "{excluded} of {} repeats of {label} are excluded ({}){exception}",
                 self.planned,
                 reasons.join(", ")
             )
@@ -252,7 +303,7 @@ impl CellRepeats {
     pub(super) fn with_summary(self) -> CellRepeats {
         let (failures_a, failures_b) = (self.a.failures(), self.b.failures());
         let p_failed = p_of_failures(failures_a, failures_b);
-        let not_planned = (self.b.planned == 0).then(|| "B did not plan this step".into());
+        let not_planned = (self.b.planned == 0).then(|| MISSING_STEP.into());
         let sides = [self.a.sentence("A"), self.b.sentence("B"), not_planned];
         let mut texts: Vec<String> = sides.into_iter().flatten().collect();
         if let Some(p) = p_failed {
@@ -286,67 +337,55 @@ impl CellRepeats {
             == (&row.subject_a, &row.subject_b, &row.workload, row.step, row.control)
     }
 
-    /// Whether all repeats count for a metric.
+    /// Whether all repeats of both sides are included in a metric.
     pub(super) const fn are_all_counted_for(&self, metric: &Metric) -> bool {
         self.a.counted_for(metric) == self.a.planned
             && self.b.counted_for(metric) == self.b.planned
             && self.b.planned > 0
     }
 
-    /// `7 of 14 repeats of B are excluded`, without reasons; `None`: all count.
+    /// Returns text such as `7 of 14 repeats of B are excluded`, without reasons; `None`: no repeat
+    /// is excluded.
     pub(super) fn count_in_words(&self) -> Option<String> {
-        let side = |side: &SideRepeats, name: &str| {
-            let uncounted = side.planned - side.counted;
-            (uncounted > 0).then(|| format!("{uncounted} of {} repeats of {name}", side.planned))
+        let side = |side: &SideRepeats, label: &str| {
+            let excluded = side.planned - side.counted;
+            (excluded > 0).then(|| format!("{excluded} of {} repeats of {label}", side.planned))
         };
         let both: Vec<String> =
             [side(&self.a, "A"), side(&self.b, "B")].into_iter().flatten().collect();
         (!both.is_empty()).then(|| format!("{} are excluded", both.join(" and ")))
     }
 
-    /// Returns the failures of both sides for one metric. A valid repeat also fails if the
-    /// percentile lies among its unanswered requests.
+    /// Returns the failures of both sides for one metric, without failures of `b` that controls
+    /// explain. A valid repeat is also a failure if the percentile lies among its unanswered
+    /// requests.
     pub(super) fn failures_in(
         &self,
         no_ratio_reason: Option<NoRatioReason>,
+        explained: &Explained,
     ) -> (Failures, Failures) {
-        let (a, b) = (self.a.failures(), self.b.failures());
-        let add_failures = |counts: Failures, unanswered: usize| Failures {
-            failed: counts.failed + unanswered,
-            ..counts
+        let (unanswered_a, unanswered_b) = match no_ratio_reason {
+            Some(NoRatioReason::Unanswered { a, b }) => (a, b),
+            _ => (0, 0),
         };
-        match no_ratio_reason {
-            Some(NoRatioReason::Unanswered { a: unanswered_a, b: unanswered_b }) => {
-                (add_failures(a, unanswered_a), add_failures(b, unanswered_b))
-            }
-            _ => (a, b),
-        }
+        (
+            self.a.failures_without(&Explained::default(), unanswered_a),
+            self.b.failures_without(explained, unanswered_b),
+        )
     }
 }
 
-/// Returns by how much the share of failed repeats of controls is higher in `b` than in `a`: the
-/// largest difference of all cells, or 0.
-pub(super) fn excused_share(cells: &[CellRepeats], count: fn(&SideRepeats) -> Failures) -> f64 {
-    let controls = cells.iter().filter(|cell| cell.control);
-    largest_excess(controls.map(|cell| (count(&cell.a), count(&cell.b))))
-}
-
-/// Returns by how much the second share of failures is higher than the first: the largest
-/// difference of all pairs, or 0.
-pub(super) fn largest_excess(pairs: impl Iterator<Item = (Failures, Failures)>) -> f64 {
-    pairs.map(|(a, b)| b.share() - a.share()).fold(0.0, f64::max)
-}
-
-/// Describes a control whose repeats were excluded so often that its metric has no estimate in any
-/// cell. It then cannot show whether the machine changed. A control that refuses all connections
-/// has no values by design, and no excluded repeats.
+/// Describes a control that has excluded repeats of a metric. Call it if no control has an estimate
+/// of the metric. A control that refuses all connections has no values by design, and no excluded
+/// repeats.
 pub(super) fn unestimated_control(cells: &[CellRepeats], metric: &Metric) -> Option<String> {
-    let is_short = |cell: &&CellRepeats| cell.control && !cell.are_all_counted_for(metric);
-    let cell = cells.iter().find(is_short)?;
-    let excluded = cell.count_in_words().unwrap_or_else(|| "B did not plan this step".into());
+    let has_excluded_repeats =
+        |cell: &&CellRepeats| cell.control && !cell.are_all_counted_for(metric);
+    let cell = cells.iter().find(has_excluded_repeats)?;
+    let excluded = cell.count_in_words().unwrap_or_else(|| MISSING_STEP.into());
     Some(format!(
-        "too few repeats of the control {} count, so it cannot show whether the machine changed \
-         ({excluded})",
+        "too few repeats of the control {} are included, so the control cannot show whether the \
+         machine changed ({excluded})",
         cell.subject_a
     ))
 }
@@ -358,21 +397,14 @@ pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
         |cell: &&CellRepeats| cell.control && cell.a.without_record() + cell.b.without_record() > 0;
     let cell = cells.iter().find(lacks_records)?;
     Some(format!(
-        "records of the control {} are missing, so it cannot show whether the machine changed",
+        "records of the control {} are missing, so the control cannot show whether the machine \
+         changed",
         cell.subject_a
     ))
 }
 
-/// Returns the failures that remain if the machine caused this share of all repeats to fail.
-pub(super) fn excess_failures(share: f64, counts: Failures) -> Failures {
-    /// Larger than the rounding of a difference of shares, and smaller than the share of a repeat.
-    const ROUNDING: f64 = 1e-9;
-    let excused = (share * counts.all as f64 - ROUNDING).ceil().max(0.0) as usize;
-    Failures { failed: counts.failed.saturating_sub(excused), ..counts }
-}
-
 /// Returns the blocks, from 1, of planned launches. If the run ended because its question was
-/// answered, later blocks are left out.
+/// answered, later blocks are omitted.
 pub(super) fn planned_blocks<'a>(
     side: Side<'_>,
     launches: impl Iterator<Item = &'a Launch>,
@@ -381,21 +413,22 @@ pub(super) fn planned_blocks<'a>(
     launches.map(|launch| launch.block + 1).filter(|block| *block <= last_block).collect()
 }
 
-/// Returns why a repeat is excluded; `None`: it counts.
+/// Returns why a repeat is excluded; `None`: the repeat is included.
 fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
+    // A control that refuses connections as intended is included, although it is not valid.
     if trial.valid || trial.refused {
         return None;
     }
-    let reason = trial.refusal().map_or("the step is not valid", other_programs::reason);
+    let reason = trial.invalid_reason().map_or("the step is not valid", other_programs::reason);
     let cause = match trial {
         trial if trial.is_broken() => Cause::ServerFailed,
-        trial if trial.has_lost() => Cause::Unanswered,
+        trial if trial.has_lost_requests() => Cause::Unanswered,
         _ => Cause::Measurement,
     };
     Some((cause, reason.into()))
 }
 
-/// Returns why a repeat has no trial.
+/// Returns the cause, and the reason in words, why a repeat has no trial.
 fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
     let plan = &side.run.header.plan;
     let protocol = plan.workloads[key.workload].protocol;
@@ -404,9 +437,10 @@ fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
         return (Cause::Measurement, format!("skipped: {reason}"));
     }
     let failures = subject.map_or(&[][..], |subject| &subject.failures);
-    // If the repeat was tried several times, a failure of the server counts more than others.
+    // If the repeat was tried several times, a failure of the server is reported first.
     let block_failures = failures.iter().filter(|failure| {
-        [0, block].contains(&failure.repeat) && failure.protocol.is_none_or(|only| only == protocol)
+        let concerns_block = failure.is_of_build() || failure.repeat == block;
+        concerns_block && failure.protocol.is_none_or(|only| only == protocol)
     });
     let worst = block_failures.max_by_key(|failure| failure.is_servers_fault());
     match worst {
@@ -422,15 +456,26 @@ fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
 mod tests {
     use super::*;
 
-    /// 0.8 − 0.6 is a little more than 0.2 as a floating-point number.
     #[test]
-    fn excused_share_is_not_rounded_up_by_an_ulp() {
-        let controls = [(Failures { failed: 3, all: 5 }, Failures { failed: 4, all: 5 })];
-        let excused = largest_excess(controls.into_iter());
-        let of_five = |failed| excess_failures(excused, Failures { failed, all: 5 }).failed;
-        assert_eq!([5, 1, 0].map(of_five), [4, 0, 0]);
-        // A share of a repeat excuses the whole repeat.
-        assert_eq!(excess_failures(0.01, Failures { failed: 5, all: 5 }).failed, 4);
-        assert_eq!(excess_failures(0.0, Failures { failed: 5, all: 5 }).failed, 5);
+    fn doubtful_limited_repeat_hides_no_failure() {
+        let included = |block| BlockRequests { block, failed: 20, requests: 1000 };
+        let failed = |doubtful_included: usize, with_doubtful_failures: usize| {
+            let known_requests = KnownRequests {
+                included: vec![included(1), included(2)],
+                doubtful_included,
+                ..KnownRequests::default()
+            };
+            let side = SideRepeats {
+                counted: 2 + doubtful_included,
+                with_doubtful_failures,
+                known_requests,
+                ..SideRepeats::default()
+            };
+            side.failures_without(&Explained::default(), 2).failed
+        };
+        assert_eq!(failed(0, 0), 2);
+        // The doubtful repeat is excluded, because only the generator limited it.
+        assert_eq!(failed(0, 1), 2);
+        assert_eq!(failed(1, 1), 1);
     }
 }

@@ -1,8 +1,8 @@
 //! Counts the starts in which a server failed, over all of its steps.
 //!
-//! A server may fail few requests of every step, or break its contract after the last one. Its
-//! repeats then count, and the test of failures has little power in any one cell. A test over all
-//! starts of a server has more.
+//! A server may fail few requests in each step, or break its contract after the last step. Its
+//! repeats are then valid, and a test of failures within one cell finds little. A test over all
+//! starts of a server finds more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,31 +10,35 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Side;
-use super::repeats::{Failures, excess_failures, largest_excess, p_of_failures, planned_blocks};
-use crate::number_format;
+use super::failures::{BlockRequests, Explained, Failures, counts_clause, p_of_failures};
+use super::repeats::planned_blocks;
 use crate::stats::REPEATS_FOR_INTERVAL;
 use crate::trial::TrialResult;
 
 /// The starts of one side of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SideStarts {
-    /// Starts that the run was to make; of a run that ended because its question was answered,
-    /// those until then.
+    /// Planned starts. If the run ended early because its question was answered, only the starts
+    /// before its end.
     pub planned: usize,
-    /// Starts that show whether the server works: it was loaded, or it failed.
+    /// Starts in which the server was loaded or failed.
     pub observed: usize,
-    /// Starts in which it did not build or start, ended, or responded incorrectly: in a check, or
-    /// in so many responses that a step is not valid.
+    /// Starts in which the server did not build or start, ended, or responded incorrectly: to a
+    /// check, or so often that a step is not valid.
     pub broken: usize,
-    /// Starts in which it was broken, or any request to it failed.
+    /// Starts in which the server was broken, or any request to it failed.
     pub with_failures: usize,
     /// For each kind of failure, such as `responded incorrectly`, the number of starts.
     pub kinds: BTreeMap<String, usize>,
-    /// Starts in which a request of a warm-up got no correct response: of the start's own warm-up,
-    /// or of a step's. It is not a failure of the start, and gates ignore it.
+    /// Starts in which a request of a warm-up (of the start or of a step) got no correct response.
+    /// Gates ignore such failures, and they do not make a start failed.
     pub with_warmup_failures: usize,
-    /// These requests, over all starts.
+    /// Number of these requests of warm-ups over all starts.
     pub warmup_failures: u64,
+    /// Requests of all steps of each start that was not broken and in which the number of failed
+    /// requests is known.
+    #[serde(skip)]
+    pub(super) requests_by_start: Vec<BlockRequests>,
 }
 
 /// The starts of both sides of a server.
@@ -47,11 +51,12 @@ pub struct ServerStarts {
     pub a: SideStarts,
     pub b: SideStarts,
     /// Chance that so many more starts of `b` than of `a` have failures if the two are alike, by
-    /// Fisher's exact test: 0 to 1, not adjusted for other tests. `None`: no start of either has.
+    /// Fisher's exact test: 0 to 1, not adjusted for other tests. `None`: no start has failures.
     pub p_failed: Option<f64>,
 }
 
 impl SideStarts {
+    /// Counts the starts of an arm.
     fn new(side: Side<'_>, arm: usize) -> SideStarts {
         let launches = side.run.header.plan.launches.iter();
         let planned = planned_blocks(side, launches.filter(|launch| launch.arms.contains(&arm)));
@@ -62,30 +67,29 @@ impl SideStarts {
         result
     }
 
-    /// Adds the start of an arm in a block, from 1.
+    /// Adds the start of an arm in a block (counted from 1).
     fn add(&mut self, side: Side<'_>, arm: usize, block: u32) {
         let subject = side.report.subjects.get(arm);
         let failures = subject.map_or(&[][..], |subject| &subject.failures);
-        let block_failures = failures.iter().filter(|failure| [0, block].contains(&failure.repeat));
+        let block_failures =
+            failures.iter().filter(|failure| failure.is_of_build() || failure.repeat == block);
         let kinds: BTreeSet<&str> = block_failures
             .filter(|failure| failure.is_servers_fault())
             .map(|failure| failure.failure.kind.name())
             .collect();
-        let is_own = |trial: &&TrialResult| trial.cell.arm == arm && trial.block == block;
-        let trials: Vec<&TrialResult> = side.report.trials.iter().filter(is_own).collect();
+        let is_of_start = |trial: &&TrialResult| trial.cell.arm == arm && trial.block == block;
+        let trials: Vec<&TrialResult> = side.report.trials.iter().filter(is_of_start).collect();
         let is_broken = !kinds.is_empty() || trials.iter().any(|trial| trial.is_broken());
+        let requests = start_requests(&trials, block);
         let has_failures = is_broken
-            || trials.iter().any(|trial| {
-                // A generator at its limit does not make a server fail.
-                let is_counted = trial.valid || trial.has_known_cost();
-                trial.has_lost() || is_counted && trial.server_losses() > 0
-            });
+            || trials.iter().any(|trial| failed_in_step(trial).is_some_and(|failed| failed > 0));
+        self.requests_by_start.extend(requests.filter(|_| !is_broken));
         let warm_ups = subject.map_or(&[][..], |subject| &subject.warm_ups).iter();
         // The warm-up of a control that refuses all connections fails as intended.
         let is_refusing = !trials.is_empty() && trials.iter().all(|trial| trial.refused);
-        let own_warm_ups = warm_ups.filter(|warm_up| warm_up.repeat == block && !is_refusing);
+        let start_warm_ups = warm_ups.filter(|warm_up| warm_up.repeat == block && !is_refusing);
         let steps = trials.iter().filter(|trial| !trial.refused);
-        let warmup_failures = own_warm_ups.map(|warm_up| warm_up.failed).sum::<u64>()
+        let warmup_failures = start_warm_ups.map(|warm_up| warm_up.failed).sum::<u64>()
             + steps.map(|trial| trial.load.exchanges.warmup_failed).sum::<u64>();
         self.with_warmup_failures += usize::from(warmup_failures > 0);
         self.warmup_failures += warmup_failures;
@@ -97,41 +101,76 @@ impl SideStarts {
         }
     }
 
-    /// Starts with failures, of all that show any.
-    pub(super) const fn failures(&self) -> Failures {
+    /// Returns the number of starts with failures, of all observed starts.
+    const fn failures(&self) -> Failures {
         Failures { failed: self.with_failures, all: self.observed }
     }
 
-    /// Broken starts, of all that show any.
-    pub(super) const fn breaks(&self) -> Failures {
+    /// Returns the number of starts with failures, of all observed starts. A start whose failed
+    /// requests are explained by a control has no failures. A broken start always has failures.
+    fn failures_without(&self, explained: &Explained) -> Failures {
+        let is_excused = |start: &&BlockRequests| explained.explains_all(**start);
+        let excused = self.requests_by_start.iter().filter(is_excused).count();
+        Failures { failed: self.with_failures - excused, ..self.failures() }
+    }
+
+    /// Returns the number of broken starts, of all observed starts.
+    const fn breaks(&self) -> Failures {
         Failures { failed: self.broken, all: self.observed }
     }
 
-    /// `5 of 5 starts of B (2455 requests)`.
-    fn warmup_failures_in_words(&self, name: &str) -> String {
+    /// Returns text such as `5 of 5 starts of B (2455 requests)`.
+    fn warmup_failures_in_words(&self, label: &str) -> String {
         let requests = match self.warmup_failures {
             0 => String::new(),
             1 => " (1 request)".into(),
             n => format!(" ({n} requests)"),
         };
-        format!("{} of {} starts of {name}{requests}", self.with_warmup_failures, self.observed)
+        format!("{} of {} starts of {label}{requests}", self.with_warmup_failures, self.observed)
     }
 
-    /// `5 of 5 starts of B (responded incorrectly: 5)`.
-    fn breaks_in_words(&self, name: &str) -> String {
+    /// Returns text such as `5 of 5 starts of B (responded incorrectly: 5)`.
+    fn breaks_in_words(&self, label: &str) -> String {
         let kinds: Vec<String> =
             self.kinds.iter().map(|(kind, n)| format!("{kind}: {n}")).collect();
         let kinds =
             if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
-        format!("{} of {} starts of {name}{kinds}", self.broken, self.observed)
+        format!("{} of {} starts of {label}{kinds}", self.broken, self.observed)
     }
+}
+
+/// Returns the number of requests that a server failed in a step. `None`: the number is unknown,
+/// because the step is not valid for another reason, or packets may have been dropped.
+fn failed_in_step(trial: &TrialResult) -> Option<u64> {
+    if trial.has_lost_requests() {
+        // An outage is a failure even if no request was sent during it.
+        return Some(trial.load.failed_requests_with_ports().max(1));
+    }
+    // A generator at its limit does not make a server fail.
+    let is_included = trial.valid || trial.has_known_cost();
+    (is_included && !trial.has_doubtful_losses()).then(|| trial.server_losses())
+}
+
+/// Returns the sum of the requests of a start, over the steps in which the number of failed
+/// requests is known. `None`: it is known in no step.
+fn start_requests(trials: &[&TrialResult], block: u32) -> Option<BlockRequests> {
+    let known = trials.iter().filter_map(|trial| {
+        let requests = trial.load.exchanges.due();
+        failed_in_step(trial).map(|failed| BlockRequests { block, failed, requests })
+    });
+    known.reduce(|sum, step| BlockRequests {
+        failed: sum.failed + step.failed,
+        requests: sum.requests + step.requests,
+        ..sum
+    })
 }
 
 impl ServerStarts {
     /// Counts the starts of an arm of `a` and its counterpart in `b`.
     pub(super) fn new(a: (Side<'_>, usize), b: (Side<'_>, usize)) -> ServerStarts {
         let name = |(side, arm): (Side<'_>, usize)| side.run.header.plan.arms[arm].name.clone();
-        let (starts_a, starts_b) = (SideStarts::new(a.0, a.1), SideStarts::new(b.0, b.1));
+        let starts = |(side, arm): (Side<'_>, usize)| SideStarts::new(side, arm);
+        let (starts_a, starts_b) = (starts(a), starts(b));
         ServerStarts {
             subject_a: name(a),
             subject_b: name(b),
@@ -145,7 +184,7 @@ impl ServerStarts {
         }
     }
 
-    /// States in how many starts the server broke. `None`: in none.
+    /// Returns a sentence on the number of starts in which the server broke; `None`: no start.
     pub(super) fn breaks_sentence(&self) -> Option<String> {
         (self.a.broken + self.b.broken > 0).then(|| {
             format!(
@@ -158,12 +197,13 @@ impl ServerStarts {
 }
 
 impl ServerStarts {
-    /// States in how many starts requests of a warm-up failed. `None`: in none.
+    /// Returns a sentence on the starts in which requests of a warm-up failed; `None`: no start.
     pub(super) fn warmup_sentence(&self) -> Option<String> {
         (self.a.warmup_failures + self.b.warmup_failures > 0).then(|| {
             format!(
-                "requests of the warm-up failed in {} and in {}. No gate counts them. The caveats \
-                 `warmup_failures` of the runs' steps have the numbers of each start",
+                "warm-up requests failed in {} and in {}. Gates ignore these failures. For the \
+                 numbers of each start, see the caveats `warmup_failures` in the reports of the \
+                 runs",
                 self.a.warmup_failures_in_words("A"),
                 self.b.warmup_failures_in_words("B")
             )
@@ -171,13 +211,14 @@ impl ServerStarts {
     }
 }
 
-/// The starts of a gated server, and those that the machine may explain.
+/// Numbers of failed starts of a server, for a test. Failures that the machine may explain are
+/// removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct StartTest<'a> {
     pub server: &'a ServerStarts,
-    /// Starts with failures; of `b` without those that the control's failures explain.
+    /// Starts with failures of `a`, and of `b` without those that the control's failures explain.
     pub failures: (Failures, Failures),
-    /// Broken starts; of `b` without those that the control's failures explain.
+    /// Broken starts of `a` and of `b`. Failures of a control do not explain them.
     pub breaks: (Failures, Failures),
 }
 
@@ -189,16 +230,17 @@ impl StartTest<'_> {
         2 * b.failed > self.server.b.planned && 2 * (a.all - a.failed) > self.server.a.planned
     }
 
-    /// Whether each of five or more starts of `b` has failures, and none of five or more of `a`. If
-    /// both were alike, that would happen in at most 1 of 1,024 comparisons of a server, regardless
-    /// of the share of starts with failures: (1/2)^10. No number of other tests makes it likely.
+    /// Whether all of five or more starts of `b` have failures, and none of five or more starts of
+    /// `a`. If both were alike, this result would occur in at most 1 of 1,024 comparisons of a
+    /// server ((1/2)^10), for any share of starts with failures. No correction for other tests is
+    /// needed.
     pub(super) const fn is_separated(&self) -> bool {
         let (a, b) = self.failures;
         let has_enough = a.all >= REPEATS_FOR_INTERVAL && b.all >= REPEATS_FOR_INTERVAL;
         has_enough && a.failed == 0 && b.failed == b.all
     }
 
-    /// States that each start of `b` has failures.
+    /// Returns a sentence on starts for which [`StartTest::is_separated`] is true.
     pub(super) fn separation_sentence(&self) -> String {
         let (a, b) = self.failures;
         format!(
@@ -207,37 +249,26 @@ impl StartTest<'_> {
         )
     }
 
+    /// Returns the p-value of the difference in starts with failures; `None`: no start has any.
     pub(super) fn p(&self) -> Option<f64> {
         p_of_failures(self.failures.0, self.failures.1)
     }
 
-    /// States a significant difference. `p`: adjusted.
+    /// Returns a sentence on a significant difference. `p`: adjusted p-value.
     pub(super) fn sentence(&self, p: f64) -> String {
-        let (a, b) = self.failures;
-        format!(
-            "more starts of B have failures than of A: {} of {} compared with {} of {}, which is \
-             significant ({}, Fisher's exact test)",
-            b.failed,
-            b.all,
-            a.failed,
-            a.all,
-            number_format::p_value(p)
-        )
+        format!("more starts of B have failures than of A: {}", counts_clause(self.failures, p))
     }
 }
 
 /// Returns the test of each server that is not a control.
 pub(super) fn tests(all: &[ServerStarts]) -> Vec<StartTest<'_>> {
-    let excused_share = |count: fn(&SideStarts) -> Failures| {
-        let controls = all.iter().filter(|server| server.control);
-        largest_excess(controls.map(|server| (count(&server.a), count(&server.b))))
-    };
-    let (excused_failures, excused_breaks) =
-        (excused_share(SideStarts::failures), excused_share(SideStarts::breaks));
-    let test = |server| StartTest {
-        server,
-        failures: (server.a.failures(), excess_failures(excused_failures, server.b.failures())),
-        breaks: (server.a.breaks(), excess_failures(excused_breaks, server.b.breaks())),
-    };
-    all.iter().filter(|server| !server.control).map(test).collect()
+    let explained = Explained::in_starts(all);
+    let servers = all.iter().filter(|server| !server.control);
+    servers
+        .map(|server| StartTest {
+            server,
+            failures: (server.a.failures(), server.b.failures_without(&explained)),
+            breaks: (server.a.breaks(), server.b.breaks()),
+        })
+        .collect()
 }

@@ -9,6 +9,7 @@ use crate::report::report;
 use crate::series::{RepeatValue, Series};
 
 mod differences;
+mod failures;
 mod gates;
 mod limited;
 
@@ -146,8 +147,8 @@ fn drift_between_two_runs_is_reported() {
         &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])],
     );
     let comparison = compare_pair(&before, &slower);
-    let expected =
-        "The machine changed between the runs: the control null differs as well (Throughput: ";
+    let expected = "The machine changed between the runs: the control null is the same program in \
+                    both runs, but its results differ (Throughput: ";
     assert!(comparison.notes[1].starts_with(expected), "{:?}", comparison.notes);
     // The gate is not missed, because the machine may have changed.
     let options = ComparisonOptions {
@@ -174,7 +175,10 @@ fn undetected_difference_states_detectable_size() {
     .clone();
     assert_eq!(row.verdict, Verdict::NotShown);
     let would = percent(row.estimate.unwrap().detectable.unwrap() - 1.0);
-    assert_eq!(row.sentence, format!("no difference shown: one of {would} would have been found"));
+    assert_eq!(
+        row.sentence,
+        format!("no difference shown: a difference of {would} would have been found")
+    );
     let same = run_with_servers(
         "r",
         &[("x", &[2000, 2010, 2005, 1999, 2001]), ("y", &[2001, 2012, 2003, 2000, 2002]), NULL],
@@ -188,7 +192,7 @@ fn undetected_difference_states_detectable_size() {
         throughput(&compare_runs((&few, Some(0)), (&few, Some(1)), &ComparisonOptions::default()))
             .clone();
     assert_eq!((row.verdict, row.estimate), (Verdict::TooFew, None));
-    assert_eq!(row.sentence, "too few repeats (2 and 2): a verdict needs 5 of each");
+    assert_eq!(row.sentence, "too few repeats (2 and 2): a verdict needs 5 of each side");
 }
 
 #[test]
@@ -228,15 +232,18 @@ fn gate_parse_accepts_valid_text_and_rejects_invalid() {
     for (text, wanted) in [
         ("p99", "not a gate"),
         ("p99>10", "not a gate"),
-        ("p99>-10%", "the sign contradicts the direction"),
-        ("p99>0%", "the sign contradicts the direction"),
-        ("p99<-10%", "would fail an improvement: for p99, lower is better"),
-        ("throughput>+5%", "would fail an improvement: for throughput, higher"),
-        ("throughput<-100%", "can never be missed"),
+        ("p99>-10%", "`>` needs a positive percentage"),
+        ("p99>0%", "`>` needs a positive percentage"),
+        (
+            "p99<-10%",
+            "would reject an improvement, because a lower p99 is better\nhint: write `p99>+10%`",
+        ),
+        ("throughput>+5%", "would reject an improvement, because a higher throughput is better"),
+        ("throughput<-100%", "can never fail"),
         ("p99>+0.00000000000001%", "use at least 0.001 %"),
         ("throughput<-1e-15%", "use at least 0.001 %"),
-        ("pages>+5%", "\"pages\": no such metric"),
-        ("error_share>+5%", "no such metric"),
+        ("pages>+5%", "\"pages\": not a metric that can be compared"),
+        ("error_share>+5%", "not a metric that can be compared"),
         ("", "not a gate"),
     ] {
         let error = Gate::parse(text).unwrap_err();
@@ -258,7 +265,7 @@ fn control_is_compared_next_to_named_sides() {
     let comparison = compare_runs((&before, Some(0)), (&slower, Some(0)), &options);
     assert!(comparison.rows.iter().any(|row| row.control), "{:?}", comparison.rows);
     assert!(
-        comparison.notes[1].contains("the control null differs as well"),
+        comparison.notes[1].contains("the control null is the same program"),
         "{:?}",
         comparison.notes
     );
@@ -356,10 +363,7 @@ fn lost_requests_miss_gate_only_if_significant() {
     // One of the 252 divisions of ten repeats, doubled for both directions: p = 2/252. The test has
     // four fifths of the level, because the starts are tested as well. The ratio is not, because
     // only one pair of repeats is left.
-    assert!(
-        result.sentence.contains("which is significant (p 0.010, Fisher's exact test)"),
-        "{result:?}"
-    );
+    assert!(result.sentence.contains("(significant: p 0.010, Fisher's exact test)"), "{result:?}");
     assert_eq!(gate(&lossy(3, false)).state, GateState::Undecided, "three of five may be chance");
     assert_eq!(
         gate(&lossy(5, true)).state,
@@ -406,7 +410,7 @@ fn few_pairs_with_stop_rule_detect_no_difference() {
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
     let row = throughput(&comparison);
     assert_eq!(row.estimate.unwrap().detectable, None);
-    assert_eq!(row.sentence, "no difference shown: too few repeats to find one");
+    assert_eq!(row.sentence, "no difference shown: too few repeats to find a difference");
 }
 
 #[test]
@@ -432,7 +436,7 @@ fn missing_ratio_is_reported_with_its_reason() {
     let late: Series = (4..).zip([RepeatValue::Known(1.0); 6]).collect();
     let few = NoRatioReason::from_series(&known, &late, true);
     assert!(
-        few.sentence().starts_with("too few pairs of repeats (3, of 6 and 6 repeats)"),
+        few.sentence().starts_with("too few pairs of repeats (only 3 pairs in 6 and 6 repeats)"),
         "{}",
         few.sentence()
     );
@@ -460,7 +464,7 @@ fn forty_gates_keep_false_alarm_rate() {
         };
         let rows: Vec<ComparisonRow> = (0..40).map(noise_row).collect();
         alarms += usize::from(
-            gate::judge(&gates, (&rows, &comparison.repeats, &[]), Confounding::None, &[])
+            gate::decide(&gates, (&rows, &comparison.repeats, &[]), Confounding::None, &[])
                 .iter()
                 .any(|g| g.state == GateState::Missed),
         );
@@ -469,8 +473,8 @@ fn forty_gates_keep_false_alarm_rate() {
     assert!((10..=50).contains(&alarms), "{alarms} of 1000");
 }
 
-/// A warm-up exists so that a cold server is not judged by its first requests. Its failures miss no
-/// gate, and are not hidden.
+/// A warm-up exists so that the first requests to a cold server are not measured. Its failures miss
+/// no gate, and are reported.
 #[test]
 fn warmup_failures_are_noted_and_miss_no_gate() {
     use dyno_archive::start::WarmUpEnd;
@@ -498,8 +502,8 @@ fn warmup_failures_are_noted_and_miss_no_gate() {
     };
     let comparison = compare_runs((&before, None), (&warmed(0), None), &options);
     assert_eq!(comparison.gates[0].state, GateState::Held, "{:?}", comparison.gates);
-    let expected = "x: requests of the warm-up failed in 0 of 5 starts of A and in 5 of 5 starts \
-                    of B (1965 requests). No gate counts them.";
+    let expected = "x: warm-up requests failed in 0 of 5 starts of A and in 5 of 5 starts of B \
+                    (1965 requests). Gates ignore these failures.";
     let is_noted = |note: &String| note.starts_with(expected);
     assert!(comparison.notes.iter().any(is_noted), "{:?}", comparison.notes);
     let starts = &comparison.starts[0];

@@ -4,12 +4,17 @@
 
 use std::time::UNIX_EPOCH;
 
+use dyno_archive::TrialRecord;
 use dyno_archive::run::Run;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Start and end of a span of time.
-type Span = (u64, u64);
+/// A span of time, nanoseconds since boot.
+#[derive(Clone, Copy)]
+struct LoadSpan {
+    start_ns: u64,
+    end_ns: u64,
+}
 
 /// Returns a note on the times of two runs; `None`: both have the same date, and no overlap is
 /// known.
@@ -18,65 +23,81 @@ pub(super) fn note(a: &Run, b: &Run) -> Option<String> {
     if overlap_in_time(a, b) {
         return Some(format!(
             "The two runs overlapped in time: they began at {started_a} and {started_b}. On one \
-             machine each disturbs the other, and no interval includes that. Put both into one \
-             suite, or make one run after the other."
+             machine, each run disturbs the other. The intervals do not account for this \
+             disturbance. Put both servers into one suite, or make one run after the other."
         ));
     }
     (started_a != started_b).then(|| {
         format!(
-            "The two runs were made at different times, {started_a} and {started_b}. No interval \
-             includes changes of the machine between them. Put both into one suite."
+            "The two runs were made at different times, {started_a} and {started_b}. The \
+             intervals do not account for changes of the machine between the runs. To avoid this \
+             problem, put both servers into one suite."
         )
     })
 }
 
-/// Whether parts of both runs ran at the same time, by their dates and by the clock since boot.
-/// Archives do not record the end of a run, so the end of its last load is used.
+/// Whether the two runs overlap, both by their dates and by the clock since boot. Archives do not
+/// record the end of a run, so the end of its last load is used.
 fn overlap_in_time(a: &Run, b: &Run) -> bool {
     let (parts_a, parts_b) = (parts(a), parts(b));
     parts_a.iter().any(|a| parts_b.iter().any(|b| a.overlaps(b)))
 }
 
-/// A part of a run that was not interrupted.
+/// An uninterrupted part of a run. A run that was never resumed has one part.
 struct RunPart {
-    /// Date of its start, seconds since 1970.
-    started_s: u64,
-    /// Instant at which its first server was started, nanoseconds since boot: soon after that date.
-    /// In older archives, the start of its first load.
-    began_ns: u64,
-    /// From the start of its first load to the end of its last one, nanoseconds since boot.
-    loads: Span,
+    /// Date at which the part began, seconds since 1970.
+    date_s: u64,
+    /// Instant at which the first server of the part was started, nanoseconds since boot. Older
+    /// archives do not have it, so it is the beginning of the first load.
+    first_server_ns: u64,
+    /// From the beginning of the first load to the end of the last load.
+    loads: LoadSpan,
 }
 
 impl RunPart {
+    /// Whether two parts overlap by both clocks. The clock since boot alone does not suffice,
+    /// because the runs may be of different machines or boots.
     fn overlaps(&self, other: &RunPart) -> bool {
         let (first, second) =
-            if self.started_s <= other.started_s { (self, other) } else { (other, self) };
+            if self.date_s <= other.date_s { (self, other) } else { (other, self) };
         // Dates have whole seconds. If both parts began in the same second, either may be first.
-        let duration_s = first.loads.1.saturating_sub(first.began_ns).div_ceil(NS_PER_S);
-        let has_begun = second.started_s - first.started_s <= duration_s;
-        has_begun && self.loads.0 < other.loads.1 && other.loads.0 < self.loads.1
+        let duration_s =
+            first.loads.end_ns.saturating_sub(first.first_server_ns).div_ceil(NS_PER_S);
+        let overlap_by_date = second.date_s - first.date_s <= duration_s;
+        overlap_by_date
+            && self.loads.start_ns < other.loads.end_ns
+            && other.loads.start_ns < self.loads.end_ns
     }
 }
 
 /// Returns the parts of a run that have loads and a date.
 fn parts(run: &Run) -> Vec<RunPart> {
     let header = &run.header;
+    // For each part, its date and the index of its first server start.
     let resumed = header.resumptions.iter().map(|part| (&part.started, part.from_start));
-    let starts: Vec<(&String, usize)> =
+    let beginnings: Vec<(&String, usize)> =
         std::iter::once((&header.started, 0)).chain(resumed).collect();
-    let ends = starts.iter().skip(1).map(|(_, from)| *from).chain([usize::MAX]);
-    let part = |((started, from), end): (&(&String, usize), usize)| {
-        let trials = run.trials.iter().filter(|trial| (*from..end).contains(&trial.start));
-        let starts = run.starts.iter().filter(|start| (*from..end).contains(&start.start));
-        let first_ns = starts.filter_map(|start| start.began_ns).min();
-        let loads =
-            trials.map(|trial| (trial.load.began_ns, trial.load.began_ns + trial.load.window_ns.1));
-        let loads = loads.reduce(|span, load| (span.0.min(load.0), span.1.max(load.1)))?;
-        let began_ns = first_ns.map_or(loads.0, |ns| ns.min(loads.0));
-        Some(RunPart { started_s: seconds(started)?, began_ns, loads })
+    let end_indices = beginnings.iter().skip(1).map(|(_, index)| *index).chain([usize::MAX]);
+    let part = |((date, first_index), end_index): (&(&String, usize), usize)| {
+        let indices = *first_index..end_index;
+        let server_starts = run.starts.iter().filter(|start| indices.contains(&start.start));
+        let first_server_ns = server_starts.filter_map(|start| start.began_ns).min();
+        let trials = run.trials.iter().filter(|trial| indices.contains(&trial.start));
+        let loads = trials.map(load_span).reduce(|all, load| LoadSpan {
+            start_ns: all.start_ns.min(load.start_ns),
+            end_ns: all.end_ns.max(load.end_ns),
+        })?;
+        let first_server_ns = first_server_ns.map_or(loads.start_ns, |ns| ns.min(loads.start_ns));
+        Some(RunPart { date_s: seconds(date)?, first_server_ns, loads })
     };
-    starts.iter().zip(ends).filter_map(part).collect()
+    beginnings.iter().zip(end_indices).filter_map(part).collect()
+}
+
+/// Returns the time from the beginning of a load to the end of its measured window.
+fn load_span(trial: &TrialRecord) -> LoadSpan {
+    let start_ns = trial.load.began_ns;
+    let (_, window_end_ns) = trial.load.window_ns;
+    LoadSpan { start_ns, end_ns: start_ns + window_end_ns }
 }
 
 /// Converts a date such as `2026-11-26T22:06:53Z` to seconds since 1970; `None`: another format.

@@ -1,4 +1,4 @@
-//! Decides the verdict on a row of a comparison, and words it.
+//! Decides the verdict on a row of a comparison, and writes the verdict as a sentence.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,13 +15,13 @@ pub enum Verdict {
     Higher,
     /// `b` has the lower value.
     Lower,
-    /// The interval lies within the margin that was asked for.
+    /// The interval lies within the requested margin (`--same-within`).
     Same,
     /// Neither a difference nor equality is shown.
     NotShown,
     /// Too few repeats for an interval.
     TooFew,
-    /// A repeat has no value, or there is none.
+    /// No ratio: a side has no valid repeat, or a repeat has no value that can be compared.
     Missing,
 }
 
@@ -32,15 +32,15 @@ impl Verdict {
             let is_few = matches!(row.no_ratio_reason, Some(NoRatioReason::TooFew { .. }));
             return if is_few { Verdict::TooFew } else { Verdict::Missing };
         };
-        // An estimate over rounds holds for these starts only.
+        // An estimate over rounds of turns does not show how much other starts would differ.
         if row.unit == Some(PairUnit::Rounds) {
             return Verdict::TooFew;
         }
-        // A difference that is significant but within the margin counts as the same.
+        // A significant difference within the margin is still the same.
         if same_within.is_some_and(|margin| is_within(&estimate, margin)) {
             return Verdict::Same;
         }
-        match row.p_of_all.is_some_and(|p| p < ALPHA) {
+        match row.adjusted_p.is_some_and(|p| p < ALPHA) {
             true if estimate.ratio > 1.0 => Verdict::Higher,
             true => Verdict::Lower,
             false => Verdict::NotShown,
@@ -53,7 +53,7 @@ fn is_within(estimate: &Estimate, margin: f64) -> bool {
     estimate.low >= 1.0 / (1.0 + margin) && estimate.high <= 1.0 + margin
 }
 
-/// Words the verdict of a row.
+/// Returns the verdict of a row as a sentence.
 pub(super) fn sentence(
     row: &ComparisonRow,
     same_within: Option<f64>,
@@ -65,43 +65,48 @@ pub(super) fn sentence(
         (Verdict::Same, _) => {
             format!(
                 "the same within {}",
-                exact_percent(same_within.expect("only a margin makes them the same"))
+                exact_percent(same_within.expect("a verdict `same` should have a margin"))
             )
         }
+        // Significant as a single test, but not after the correction for the tests of all rows.
         (Verdict::NotShown, Some(e)) if e.p < ALPHA => {
-            "no difference shown: among so many comparisons, chance alone gives such a difference"
+            "no difference shown: in so many comparisons, a difference like this may be chance"
                 .into()
         }
         (Verdict::NotShown, Some(e)) => match e.detectable {
+            // Without variance, any difference is detectable.
             Some(1.0) => "no difference shown: all repeats have the same value".into(),
             Some(ratio) => {
-                format!("no difference shown: one of {} would have been found", change(ratio))
+                format!(
+                    "no difference shown: a difference of {} would have been found",
+                    change(ratio)
+                )
             }
-            None => "no difference shown: too few repeats to find one".into(),
+            None => "no difference shown: too few repeats to find a difference".into(),
         },
-        // An estimate over rounds within too few starts.
+        // An estimate over rounds of turns. There are too few starts of each server for a verdict.
         (_, Some(e)) => {
             let (a, b) = (row.a.values.len(), row.b.values.len());
             let too_few = NoRatioReason::TooFew { a, b, pairs: None }.sentence();
             format!("{} in these starts; {too_few}", range_text(&e))
         }
         (_, None) => {
-            row.no_ratio_reason.expect("a row without an estimate has a reason").sentence()
+            row.no_ratio_reason.expect("a missing estimate should have a reason").sentence()
         }
     };
     with_differences(text, differences)
 }
 
-/// Appends the differences of the sides other than the compared arms to a verdict.
+/// Appends the names of unintended differences between the sides to a sentence.
 pub(super) fn with_differences(text: String, differences: &[RunDifference]) -> String {
     if differences.is_empty() {
         return text;
     }
     let names: Vec<&str> = differences.iter().map(|difference| &*difference.name).collect();
-    format!("{}, though they differ in {}", text.trim_end_matches('.'), names.join(", "))
+    format!("{}, though the sides also differ in {}", text.trim_end_matches('.'), names.join(", "))
 }
 
-/// Metrics of an answer: the key, phrases for a higher and a lower value, and the name.
+/// For each metric of an answer: its key, phrases for a higher and a lower value, and its name.
 const ANSWER_PHRASES: [(&str, &str, &str, &str); 5] = [
     ("throughput_rps", "{} more throughput", "{} less throughput", "throughput"),
     (
@@ -125,9 +130,12 @@ const ANSWER_PHRASES: [(&str, &str, &str, &str); 5] = [
     ("server_memory_bytes", "{} more memory", "{} less memory", "memory"),
 ];
 
-/// Summarizes the rows of one cell: differences first, then equal metrics, then undecided ones, and
-/// last the metrics that were measured and have no ratio.
+/// Summarizes the rows of one cell: first differences, then equal metrics, then undecided metrics,
+/// and last metrics without a ratio.
 pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String {
+    const DIFFERENT: u8 = 0;
+    const SAME: u8 = 1;
+    const UNDECIDED: u8 = 2;
     const NOT_COMPARED: u8 = 3;
     let phrase = |row: &ComparisonRow| {
         let (_, higher, lower, name) =
@@ -138,19 +146,19 @@ pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String
         };
         Some(match row.verdict {
             Verdict::Higher => {
-                (0, higher.replace("{}", &range(estimate.low - 1.0, estimate.high - 1.0)))
+                (DIFFERENT, higher.replace("{}", &range(estimate.low - 1.0, estimate.high - 1.0)))
             }
             Verdict::Lower => {
-                (0, lower.replace("{}", &range(1.0 - estimate.high, 1.0 - estimate.low)))
+                (DIFFERENT, lower.replace("{}", &range(1.0 - estimate.high, 1.0 - estimate.low)))
             }
             Verdict::Same => (
-                1,
+                SAME,
                 format!(
                     "{name} the same within {}",
-                    exact_percent(same_within.expect("only a margin makes them the same"))
+                    exact_percent(same_within.expect("a verdict `same` should have a margin"))
                 ),
             ),
-            _ => (2, format!("{name}: {}", sentence(row, same_within, &[]))),
+            _ => (UNDECIDED, format!("{name}: {}", sentence(row, same_within, &[]))),
         })
     };
     let mut ranked_phrases: Vec<(u8, String)> = rows.iter().filter_map(phrase).collect();

@@ -13,7 +13,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Config")]
 pub struct LoadConfig {
-    /// Address of the request, or of a page's document; empty for a mix.
+    /// Address of the request, or of a page's document. Empty: a mix of requests.
     pub url: String,
     pub method: String,
     #[serde(flatten, with = "protocol::keys")]
@@ -24,21 +24,21 @@ pub struct LoadConfig {
     pub connections: u32,
     /// Streams per connection; 1 for HTTP/1.1.
     pub streams: u32,
-    /// Requests in flight per connection without waiting for responses.
+    /// Pipeline depth: requests that are sent on a connection without waiting for responses.
     pub pipeline: u32,
     pub model: LoadModel,
     /// `None` in a closed loop.
     pub arrival: Option<Arrival>,
-    /// Requests per second offered; `None` in a closed loop, and where the rate is not one number.
+    /// Requests per second offered. `None`: a closed loop, or a rate that changes.
     pub rate: Option<f64>,
-    /// Requests in all; `None`: as many as the duration allows.
+    /// Total number of requests. `None`: as many as the duration allows.
     pub requests: Option<u64>,
     /// Requests after which a connection is replaced; `None`: no limit.
     pub requests_per_connection: Option<u64>,
     pub warmup_s: f64,
-    /// Treatment of a server that gets warmer within the window.
+    /// Treatment of a server that is still warming up within the window.
     pub still_warming: StillWarming,
-    /// Length of the measured window; `None`: no set end.
+    /// Length of the measured window. `None`: the load ends after a number of requests.
     pub duration_s: Option<f64>,
     pub interval_s: f64,
     pub timeout_s: f64,
@@ -57,15 +57,15 @@ pub struct LoadConfig {
     pub spin: Spin,
     /// Requested priority of the generator's workers.
     pub priority: Priority,
-    /// Fraction of responses that are checked in full, as 1 in N: 1 is every one, 0 none. `None`:
-    /// no expectation needs a full check.
+    /// N, if one in N responses is checked in full. 1: every response is, 0: none is. `None`: no
+    /// expectation needs a full check.
     pub check_one_in: Option<u64>,
     /// The requests of a mix or a page; empty if there is only one.
     pub requests_mixed: Vec<MixedRequest>,
     /// Connections over which a visitor loads a page; `connections` then counts visitors. `None`:
     /// no pages are loaded.
     pub page_connections: Option<u32>,
-    /// Parts that an import left out of the requests or changed in them; absent if there are none.
+    /// Parts that an import omitted from the requests or changed in them. Absent: there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_changes: Vec<ImportChange>,
 }
@@ -80,6 +80,12 @@ pub struct MixedRequest {
 }
 
 impl LoadConfig {
+    /// Returns the total number of requested connections: visitors of pages have several.
+    #[must_use]
+    pub fn total_connections(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.page_connections.unwrap_or(1))
+    }
+
     /// Returns the configuration of one step of a plan.
     #[must_use]
     pub fn new(workload: &Workload, load: &Load, step: &Step, seed: u64) -> LoadConfig {
@@ -144,8 +150,8 @@ impl LoadConfig {
         }
     }
 
-    /// Scales the duration by the number of loads that run at the same time, so that each server
-    /// gets as much CPU time.
+    /// Multiplies the duration by the number of loads that run at the same time, so that each
+    /// server gets as much CPU time as alone.
     #[must_use]
     pub(crate) fn with_concurrent_loads(self, concurrent_loads: Option<u32>) -> LoadConfig {
         let factor = f64::from(concurrent_loads.unwrap_or(1));

@@ -1,4 +1,5 @@
-//! The generator's own cost: CPU time, waits and delays.
+//! Computes the generator's own cost: CPU time, waits and delays. It shows whether the generator
+//! was the limit.
 
 use dyno_archive::plan::DriverKind;
 use dyno_archive::sample::ThreadUse;
@@ -6,7 +7,7 @@ use dyno_archive::{LoadRecord, Phase, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::headroom::spun_ns;
+use super::headroom::polling_ns;
 use super::sums::WindowSums;
 use super::{GeneratorHeadroom, Percentiles};
 
@@ -16,16 +17,19 @@ use super::{GeneratorHeadroom, Percentiles};
 pub struct GeneratorUse {
     pub cpu_user_s: f64,
     pub cpu_sys_s: f64,
-    /// CPU time per complete response, polling included; `None` without responses.
+    /// CPU time per complete response, including polling. `None`: no responses.
     pub cpu_us_per_exchange: Option<f64>,
-    /// Share of one CPU that the busiest thread used, polling left out.
+    /// Share of one CPU that the busiest thread used, without polling.
     pub busiest_thread_utilisation: f64,
-    /// Share of one CPU that each thread used, polling left out, in the order of threads.
+    /// Share of one CPU that each thread used, without polling, in the order of threads.
     pub thread_utilisation: Vec<f64>,
-    /// CPU time spent polling instead of sleeping; it is part of `cpu_user_s` and `cpu_sys_s`.
-    pub cpu_spun_s: f64,
-    /// `cpu_spun_s` ÷ length of the window: in CPUs. `None`: the window has no length.
-    pub spun_share: Option<f64>,
+    /// CPU time spent polling instead of sleeping. It is a part of `cpu_user_s` and `cpu_sys_s`.
+    #[serde(rename = "cpu_spun_s")]
+    pub cpu_polling_s: f64,
+    /// Mean number of CPUs used for polling: `cpu_spun_s` ÷ length of the window. `None`: the
+    /// window has no length.
+    #[serde(rename = "spun_share")]
+    pub polling_cpus: Option<f64>,
     pub loop_lag_us: Percentiles,
     pub wake_lag_us: Percentiles,
     pub rss_peak_bytes: Option<u64>,
@@ -40,6 +44,7 @@ pub struct GeneratorUse {
 }
 
 impl GeneratorUse {
+    /// Computes the generator's cost. `sums`: sums over the same record.
     pub(super) fn new(record: &LoadRecord, sums: &WindowSums) -> GeneratorUse {
         let threads = &record.client.threads;
         let sum = |pick: fn(&ThreadUse) -> u64| threads.iter().map(pick).sum::<u64>() as f64 / 1e9;
@@ -49,7 +54,7 @@ impl GeneratorUse {
         let user_share = if user + sys > 0.0 { user / (user + sys) } else { 0.0 };
         let thread_utilisation = utilisation(record, sums.window_s);
         let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
-        let cpu_spun_s = spun_ns(record) as f64 / 1e9;
+        let cpu_polling_s = polling_ns(record) as f64 / 1e9;
         GeneratorUse {
             cpu_user_s: run_s * user_share,
             cpu_sys_s: run_s * (1.0 - user_share),
@@ -57,8 +62,8 @@ impl GeneratorUse {
             busiest_thread_utilisation: thread_utilisation.iter().copied().fold(0.0, f64::max),
             headroom: GeneratorHeadroom::new(record, &thread_utilisation, sums.window_s),
             thread_utilisation,
-            cpu_spun_s,
-            spun_share: (sums.window_s > 0.0).then(|| cpu_spun_s / sums.window_s),
+            cpu_polling_s,
+            polling_cpus: (sums.window_s > 0.0).then(|| cpu_polling_s / sums.window_s),
             loop_lag_us: Percentiles::new(&Times::merge(measured.clone().map(|i| &i.loop_lag))),
             wake_lag_us: Percentiles::new(&Times::merge(measured.map(|i| &i.wake_lag))),
             rss_peak_bytes: record.client.rss_peak_bytes,
@@ -71,21 +76,29 @@ impl GeneratorUse {
                 .map(|ns| ns as f64 / 1e9),
         }
     }
+
+    /// Returns the share of the generator's CPU time that was polling, 0 to 1. `None`: no CPU time.
+    #[must_use]
+    pub fn polling_share(&self) -> Option<f64> {
+        let cpu_s = self.cpu_user_s + self.cpu_sys_s;
+        // Polling is timed by the clock, so it includes times at which a thread waited for a CPU.
+        (cpu_s > 0.0).then(|| (self.cpu_polling_s / cpu_s).min(1.0))
+    }
 }
 
 /// Returns the share of a CPU that each worker thread used for work: its CPU time without its
 /// polling.
 fn utilisation(record: &LoadRecord, window_s: f64) -> Vec<f64> {
     let measured = || record.intervals.iter().filter(|i| i.phase == Phase::Measured);
-    let spun = |worker: usize| -> u64 {
+    let polling_ns = |worker: usize| -> u64 {
         measured()
             .filter_map(|i| i.workers.get(&(worker as u32)))
             .map(|worker_use| worker_use.spun_ns)
             .sum()
     };
-    let busy = |(worker, worker_use): (usize, &ThreadUse)| {
-        worker_use.run_ns.saturating_sub(spun(worker)) as f64 / 1e9
+    let work_s = |(worker, worker_use): (usize, &ThreadUse)| {
+        worker_use.run_ns.saturating_sub(polling_ns(worker)) as f64 / 1e9
     };
-    let share = |busy_s: f64| if window_s > 0.0 { busy_s / window_s } else { 0.0 };
-    record.client.threads.iter().enumerate().map(busy).map(share).collect()
+    let share = |work_s: f64| if window_s > 0.0 { work_s / window_s } else { 0.0 };
+    record.client.threads.iter().enumerate().map(work_s).map(share).collect()
 }

@@ -15,10 +15,12 @@ const MIN_LENGTH_S: f64 = 0.5;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Room")]
 pub struct GeneratorHeadroom {
-    /// Share of a CPU that was needed at the tightest place, without polling. It is the maximum of
-    /// the work and waiting of one thread, and of the work of all threads of one CPU. Near 1,
-    /// nothing is left. If the kernel bills the time of interrupts to no program, it includes the
-    /// interrupts of these CPUs.
+    /// Largest share of a CPU that the generator needed, without polling. With a value near 1,
+    /// there is no headroom. If the kernel bills the time of interrupts to no program, interrupts
+    /// are included. It is the maximum of:
+    ///
+    /// - the work and the waiting of each thread
+    /// - the work of all threads of each CPU
     pub need: f64,
     /// Part of `need` that was work, or interrupts; the rest was waiting for a CPU.
     pub need_work: f64,
@@ -26,19 +28,19 @@ pub struct GeneratorHeadroom {
     /// this is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub need_interrupts: Option<f64>,
-    /// Largest share of the window that a thread waited for a CPU; `None`: the kernel does not
+    /// Largest share of the window for which a thread waited for a CPU. `None`: the kernel does not
     /// report it.
     pub waiting: Option<f64>,
-    /// CPUs on which the generator's threads might run; `None`: not recorded.
+    /// CPUs on which the generator's threads were allowed to run. `None`: not recorded.
     pub cpus: Option<Vec<u32>>,
-    /// Share of those CPUs' time that any program used or the hypervisor took, without polling.
+    /// Share of the time of `cpus` that any program used or the hypervisor took, without polling.
     /// `None`: the kernel does not report it, or the window is too short.
     pub busy: Option<f64>,
-    /// Share of those CPUs' time that other programs used; `None` as for `busy`.
+    /// Share of the time of `cpus` that other programs used; `None` as for `busy`.
     pub others: Option<f64>,
-    /// Share of those CPUs' time that the hypervisor took (steal); `None` as for `busy`.
+    /// Share of the time of `cpus` that the hypervisor took (steal); `None` as for `busy`.
     pub stolen: Option<f64>,
-    /// Other processes that used those CPUs, by CPU time, most first.
+    /// Other processes that used `cpus`, the process with the most CPU time first.
     pub others_named: Vec<OtherProcess>,
     /// CPU quota of dyno's own control group, in CPUs; `None`: no quota.
     pub quota_cpus: Option<f64>,
@@ -57,7 +59,8 @@ pub struct OtherProcess {
 }
 
 impl GeneratorHeadroom {
-    /// `work`: share of one CPU that each thread used in the window, polling left out.
+    /// Computes the headroom. `work`: share of one CPU that each thread used in the window, without
+    /// polling.
     pub(super) fn new(record: &LoadRecord, work: &[f64], window_s: f64) -> GeneratorHeadroom {
         let machine = record.client.machine.as_ref();
         let waits: Option<Vec<f64>> =
@@ -69,29 +72,30 @@ impl GeneratorHeadroom {
             interrupts: None,
         });
         let needs = by_thread.chain(needs_with_interrupts(machine, work));
-        let tightest = needs.max_by(|a, b| a.share().total_cmp(&b.share())).unwrap_or_default();
+        let largest = needs.max_by(|a, b| a.share().total_cmp(&b.share())).unwrap_or_default();
         let mut headroom = GeneratorHeadroom {
-            need: tightest.share(),
-            need_work: tightest.work + tightest.interrupts.unwrap_or(0.0),
-            need_interrupts: tightest.interrupts,
+            need: largest.share(),
+            need_work: largest.work + largest.interrupts.unwrap_or(0.0),
+            need_interrupts: largest.interrupts,
             waiting: waits.map(|waits| waits.into_iter().fold(0.0, f64::max)),
             ..GeneratorHeadroom::default()
         };
         if let Some(machine) = machine {
-            headroom.add_machine_use(machine, spun_ns(record));
+            headroom.add_machine_use(machine, polling_ns(record));
         }
         headroom
     }
 
-    fn add_machine_use(&mut self, machine: &MachineUse, spun_ns: u64) {
+    /// Adds the use of the generator's CPUs by all programs. `polling_ns`: time spent polling.
+    fn add_machine_use(&mut self, machine: &MachineUse, polling_ns: u64) {
         let sum =
             |pick: fn(&CpuUse) -> u64| machine.cpus.iter().map(|cpu| pick(cpu) as f64).sum::<f64>();
         let (busy, idle, steal) = (sum(|c| c.busy_ns), sum(|c| c.idle_ns), sum(|c| c.steal_ns));
-        let all = busy + idle + steal;
-        if has_enough_ticks(machine) && all > 0.0 {
-            self.busy = Some((busy + steal - spun_ns as f64).max(0.0) / all);
-            self.others = Some((sum(CpuUse::billed_ns) - machine.own_ns as f64).max(0.0) / all);
-            self.stolen = Some(steal / all);
+        let total = busy + idle + steal;
+        if has_enough_ticks(machine) && total > 0.0 {
+            self.busy = Some((busy + steal - polling_ns as f64).max(0.0) / total);
+            self.others = Some((sum(CpuUse::billed_ns) - machine.own_ns as f64).max(0.0) / total);
+            self.stolen = Some(steal / total);
         }
         self.cpus = Some(machine.cpus.iter().map(|c| c.cpu).collect());
         let others = machine.others.iter().map(|o| OtherProcess {
@@ -114,11 +118,12 @@ impl GeneratorHeadroom {
     }
 }
 
+/// Returns the share of the window for which a thread waited for a CPU. `None`: unknown.
 fn waiting_share(thread: &ThreadUse, window_s: f64) -> Option<f64> {
     thread.run_delay_ns.filter(|_| window_s > 0.0).map(|ns| ns as f64 / 1e9 / window_s)
 }
 
-/// What a thread, or all threads of a CPU, needed, each as a share of the CPU.
+/// CPU time that a thread, or all threads of a CPU, needed, as shares of the CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Need {
     work: f64,
@@ -128,13 +133,14 @@ struct Need {
 }
 
 impl Need {
+    /// Returns the sum of all needs, as a share of the CPU.
     fn share(self) -> f64 {
         self.work + self.waiting + self.interrupts.unwrap_or(0.0)
     }
 }
 
-/// Returns the needs of all threads of each CPU, with its interrupts. Much of what a thread sends
-/// is processed in softirqs of its CPU.
+/// Returns the needs of all threads of each CPU, with the CPU's interrupts. Much of the data that a
+/// thread sends is processed in softirqs of its CPU.
 ///
 /// If threads are not bound to CPUs, the result has the mean over the CPUs. If interrupts are
 /// billed to no program, it also has each thread with the CPUs' mean share of interrupts, because
@@ -150,6 +156,7 @@ fn needs_with_interrupts(machine: Option<&MachineUse>, work: &[f64]) -> Vec<Need
             .map(|ns| ns as f64 / machine.length_ns as f64)
     };
     if machine.bound {
+        // Threads are bound to the CPUs in turn, so each n-th thread is on the same of n CPUs.
         let on_cpu = |k: usize| work.iter().skip(k).step_by(cpus).sum();
         let needs = machine.cpus.iter().enumerate();
         return needs
@@ -164,13 +171,13 @@ fn needs_with_interrupts(machine: Option<&MachineUse>, work: &[f64]) -> Vec<Need
     std::iter::once(mean).chain(by_thread).collect()
 }
 
-/// Whether the time is long enough for times that the kernel counts in ticks.
+/// Whether the time is long enough to use times that the kernel counts in ticks.
 fn has_enough_ticks(machine: &MachineUse) -> bool {
     machine.length_ns as f64 / 1e9 >= MIN_LENGTH_S
 }
 
 /// Returns the time that the threads polled in the window, summed.
-pub(super) fn spun_ns(record: &LoadRecord) -> u64 {
+pub(super) fn polling_ns(record: &LoadRecord) -> u64 {
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     measured.flat_map(|i| i.workers.values()).map(|used| used.spun_ns).sum()
 }

@@ -1,4 +1,5 @@
-//! Computes the HTTP/2 counts of a load, in total and per response.
+//! Computes the HTTP/2 counts of a load, in total and per response. They show how a server groups
+//! frames, segments and responses.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub struct Http2Result {
     /// was declined.
     pub fallen_back: u64,
     pub streams: StreamCounts,
-    /// Frames received, by type; types that did not occur are left out.
+    /// Frames received, by type. Types that did not occur are omitted.
     pub frames_in: BTreeMap<String, u64>,
     /// Frames sent, by type.
     pub frames_out: BTreeMap<String, u64>,
@@ -30,7 +31,7 @@ pub struct Http2Result {
     pub segments_per_response: Option<f64>,
     /// Frames received, per response, by type.
     pub frames_per_response: BTreeMap<String, f64>,
-    /// Complete responses per receive: how far responses arrive together.
+    /// Complete responses per receive. Above 1, several responses arrive together.
     pub responses_per_receive: Option<f64>,
     /// TLS records with data per response; `None` without TLS.
     pub tls_records_per_response: Option<f64>,
@@ -42,8 +43,7 @@ pub struct Http2Result {
     pub resets_out: BTreeMap<String, u64>,
     /// GOAWAY frames received, by code.
     pub goaways: BTreeMap<String, u64>,
-    /// GOAWAY frames sent, by code: when we close a connection, or because the server broke
-    /// a rule.
+    /// GOAWAY frames sent, by code: dyno closed a connection, or the server broke a rule.
     pub goaways_out: BTreeMap<String, u64>,
     /// Streams that the server refused (RST_STREAM with REFUSED_STREAM).
     pub streams_refused: u64,
@@ -60,7 +60,7 @@ pub struct Http2Result {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Streams")]
 pub struct StreamCounts {
-    /// Streams that the load wants open at once.
+    /// Streams per connection that the load asks for.
     pub asked: u32,
     /// Lowest limit that the server announced (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: no limit.
     pub granted: Option<u32>,
@@ -87,6 +87,7 @@ impl HeaderBytes {
     }
 }
 
+/// Computes the HTTP/2 counts of a load. `None`: HTTP/2 was neither requested nor used.
 pub(super) fn http2(record: &LoadRecord) -> Option<Http2Result> {
     let http2_use: &Http2Use = record.http2.as_ref()?;
     let segments = record.tcp.as_ref().map_or(0, |tcp| tcp.data_segments_in);
@@ -140,6 +141,7 @@ impl Http2Result {
     }
 }
 
+/// Returns n ÷ divisor. `None`: the divisor is 0.
 fn quotient(n: u64, divisor: u64) -> Option<f64> {
     (divisor > 0).then(|| n as f64 / divisor as f64)
 }

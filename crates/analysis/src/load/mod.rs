@@ -1,4 +1,4 @@
-//! Computes the result of one load from its record: `dyno.load/1`.
+//! Computes the result of one load from its record. Its format is `dyno.load/1`.
 //!
 //! Caveats are added later, by [`crate::verdict`].
 
@@ -70,9 +70,9 @@ pub struct LoadResult {
     pub connections: Connections,
     pub client: GeneratorUse,
     pub tcp: Tcp,
-    /// `null` unless HTTP/2 was requested or spoken.
+    /// `null`: HTTP/2 was neither requested nor used.
     pub http2: Option<Http2Result>,
-    /// `null` unless pages were loaded.
+    /// `null`: no pages were loaded.
     pub pages: Option<PageSummary>,
     pub in_flight: InFlight,
     /// Protocol violations in responses, with counts.
@@ -91,12 +91,13 @@ pub struct LoadResult {
     /// One entry per request of a mix; empty if there is only one, or if the mix is too large to be
     /// recorded by request.
     pub requests: Vec<RequestResult>,
-    /// Response time by the kernel's receive stamps. A response without a stamp counts as
-    /// unanswered. `None`: no stamps were requested, or none came.
+    /// Response time by the kernel's receive stamps. A response without a stamp is included as
+    /// unanswered. `None`: stamps were not requested, or no response had one.
     pub kernel_response_time_us: Option<Percentiles>,
     /// Highest throughput of this generator on this machine (`dyno calibrate`); `None`: unknown.
     pub ceiling: Option<Ceiling>,
-    /// Response time by quantile, for drawing: `[quantile, µs]`, cut where samples end.
+    /// Response time by quantile, for charts: `[quantile, µs]`. It ends where too few samples are
+    /// left.
     pub spectrum_us: Vec<(f64, f64)>,
     pub intervals: Vec<IntervalResult>,
     /// Address of all connections; `None`: not recorded.
@@ -121,7 +122,7 @@ pub struct ContinuesResult {
     pub waited_in_vain: u64,
     /// A final response came instead, and the body was not sent.
     pub answered_instead: u64,
-    /// Final responses among these with status 417.
+    /// Final responses of `answered_instead` with status 417.
     pub refused: u64,
     /// Times from sending a head to its 100.
     pub wait_us: Percentiles,
@@ -152,17 +153,17 @@ pub struct Exchanges {
     pub failed: u64,
     pub dropped: u64,
     pub in_flight_at_end: u64,
-    /// Those that the early end of the load cut off before they had waited longer than the slowest
-    /// correct response. They count as neither failed nor lost.
+    /// Requests in flight at an early end of the load that had waited at most as long as the
+    /// slowest correct response. They are counted neither as failed nor as lost.
     pub cut_off: u64,
-    /// Answered but not measured: intended before the window.
+    /// Complete responses to requests of the warm-up, which are not measured.
     pub warmup_completed: u64,
-    /// Requests of the warm-up without a correct response. They are in no other number.
+    /// Requests of the warm-up without a correct response. No other number includes them.
     pub warmup_failed: u64,
 }
 
 impl Exchanges {
-    /// Exchanges that were due: scheduled in the window or carried into it.
+    /// Returns the number of the window's exchanges: scheduled in it or carried into it.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.carried_in.saturating_add(self.scheduled)
@@ -184,33 +185,36 @@ impl Exchanges {
         }
     }
 
-    /// Returns the exchanges that were in flight at the end though the load was not ended early.
+    /// Returns the number of exchanges in flight at the end, without those that an early end cut
+    /// off.
     pub(crate) const fn unanswered(&self) -> u64 {
         self.in_flight_at_end - self.cut_off
     }
 
-    /// Due exchanges without a complete response: failed, unanswered, or dropped.
+    /// Returns the number of the window's exchanges without a complete response: failed,
+    /// unanswered, or dropped.
     #[must_use]
     pub const fn lost_count(&self) -> u64 {
         self.failed.saturating_add(self.without_outcome())
     }
 
-    /// Due exchanges that neither got a response nor failed: unanswered, or dropped.
+    /// Returns the number of the window's exchanges that got no response and did not fail:
+    /// unanswered, or dropped.
     pub(crate) const fn without_outcome(&self) -> u64 {
         self.unanswered().saturating_add(self.dropped)
     }
 }
 
 impl LoadResult {
-    /// Returns the number of due requests without a correct response.
+    /// Returns the number of the window's requests without a correct response.
     #[must_use]
     pub fn failed_requests(&self) -> u64 {
         self.exchanges.lost_count() + self.outcomes.incorrect_count()
     }
 
-    /// Returns the number of due requests that got no response because no local port was left to
-    /// connect from. Others wait for a connection then. They are included if most failures
-    /// have this cause, and connections are missing at the end.
+    /// Returns the number of the window's requests that got no response because no local port was
+    /// left to connect from. Requests that wait for a connection are included if most failures have
+    /// this cause and connections are missing at the end.
     pub(crate) fn without_port(&self) -> u64 {
         let exhausted = self.outcomes.get(Outcome::AddressExhausted);
         let are_waiting = 2 * exhausted > self.exchanges.failed
@@ -218,14 +222,19 @@ impl LoadResult {
         exhausted + if are_waiting { self.exchanges.without_outcome() } else { 0 }
     }
 
-    /// Returns the share of due requests that got no correct response for another reason than a
-    /// missing local port: 0 to 1.
+    /// Returns the share of the window's requests that got no correct response for another reason
+    /// than a missing local port: 0 to 1.
     pub(crate) fn error_share_with_ports(&self) -> f64 {
-        let failed = self.failed_requests().saturating_sub(self.without_port());
-        failed as f64 / self.exchanges.due().max(1) as f64
+        self.failed_requests_with_ports() as f64 / self.exchanges.due().max(1) as f64
     }
 
-    /// Returns failed requests as a share of the due requests: 0 to 1.
+    /// Returns the number of the window's requests that got no correct response for another reason
+    /// than a missing local port.
+    pub(crate) fn failed_requests_with_ports(&self) -> u64 {
+        self.failed_requests().saturating_sub(self.without_port())
+    }
+
+    /// Returns the share of the window's requests without a correct response: 0 to 1.
     #[must_use]
     pub fn error_share(&self) -> f64 {
         self.failed_requests() as f64 / self.exchanges.due().max(1) as f64
@@ -238,8 +247,8 @@ pub struct Bytes {
     pub sent: u64,
     pub received: u64,
     pub body_received: u64,
-    /// Complete responses, correct or incorrect, that arrived within the window, whenever their
-    /// requests were intended: the divisor for bytes per response.
+    /// Complete responses, correct or incorrect, that arrived within the window, including
+    /// responses to earlier requests. It is the divisor for bytes per response.
     pub responses: u64,
 }
 
@@ -252,8 +261,9 @@ impl Bytes {
 }
 
 /// Evenness of the sent requests. A coefficient of variation (standard deviation over mean) is 0
-/// for even gaps and 1 for those of a Poisson process. Gaps are between requests of the same
-/// generator thread.
+/// for even gaps and 1 for the gaps of a Poisson process. Gaps are between requests of the same
+/// generator thread. With n threads, each thread sends every nth request of the schedule: its gaps
+/// are n times as long, and vary by 1/√n in a Poisson process.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GapsResult {
     pub intended_cv: Option<f64>,
@@ -262,8 +272,8 @@ pub struct GapsResult {
     pub achieved_us: Percentiles,
 }
 
-/// Documents with their resources, over the measured window and its drain. A page is measured if
-/// its document was intended in the window.
+/// Pages (documents with their resources) over the measured window and its drain. A page is
+/// measured if its document was intended in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Pages")]
 pub struct PageSummary {
@@ -296,7 +306,7 @@ pub struct RequestResult {
     pub service_time_us: Percentiles,
 }
 
-/// Segments over the measured window, `None` where the kernel does not count them for us.
+/// TCP segments over the measured window. `None`: the kernel does not count them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Tcp {
     pub data_segments_in: Option<u64>,
@@ -313,12 +323,12 @@ pub struct InFlight {
     /// L: the time integral of the number in flight ÷ length of the window. It counts starts and
     /// ends of requests, without their times.
     pub mean: f64,
-    /// λ·W: the sum of all times in the distributions (of correct responses; ages of all others),
-    /// as far as they lie within the window, ÷ its length. A request that is missing from the
-    /// distributions is missing here. `null` in older archives, and where only the last level of a
-    /// window counts.
+    /// λ·W: the sum of all times within the window ÷ its length. The times are those of correct
+    /// responses and the ages of all others, from the distributions. A request that is missing in
+    /// the distributions is also missing in this product. `null` in older archives, and if only the
+    /// last level of a window is used.
     pub by_littles_law: Option<f64>,
-    /// Largest error of `by_littles_law` from the three digits that histograms keep of each time.
+    /// Largest error of `by_littles_law`, because histograms store three digits of each time.
     pub resolution: f64,
 }
 
@@ -328,7 +338,7 @@ pub struct IntervalResult {
     /// Since the load began.
     pub start_s: f64,
     pub end_s: f64,
-    /// Requests taken on in this interval: sent, or waiting for a connection.
+    /// Requests started in this interval: sent, or waiting for a connection.
     pub started: u64,
     pub ok: u64,
     /// Exchanges that ended here without a correct response: failed, or with an incorrect response.
@@ -343,14 +353,13 @@ pub struct IntervalResult {
     pub response_unanswered: LoadUnanswered,
     pub service_time_us: Percentiles,
     pub connections_open: u64,
-    /// Arrivals that were dropped because too many were waiting.
+    /// Requests that were dropped because too many were waiting for a connection.
     pub dropped: u64,
-    /// Share of one CPU that the busiest generator thread used, polling left out; `None`: not
-    /// known.
+    /// Share of one CPU that the busiest generator thread used, without polling. `None`: unknown.
     pub busiest_thread_utilisation: Option<f64>,
 }
 
-/// Returns the response times of a load, and the due requests without one.
+/// Returns the response times of a load, and the window's requests without a correct response.
 pub(crate) fn responses(record: &LoadRecord) -> (Times, UnansweredRequests) {
     let sums = WindowSums::new(record);
     (sums.times.response, sums.missing)
@@ -421,17 +430,20 @@ pub fn is_done(record: &LoadRecord, load: &plan::Load) -> bool {
     let (opens, closes) = record.window_ns;
     let books = record.books;
     // `in_flight_at_end` includes requests that are still queued.
-    let is_complete =
+    let has_all_requests =
         load.requests.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
-    let has_full_window =
-        || load.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns);
-    is_complete || !record.cut_short && has_full_window()
+    let has_full_window = !record.cut_short
+        && load.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns);
+    has_all_requests || has_full_window
 }
 
 /// Returns the number of requests that the early end of a load cut off. Requests that had waited
-/// longer than the slowest correct response are not counted: a server that hangs is not excused. A
-/// slow response of the warm-up (a cold start) counts only if there is no later one.
+/// longer than the slowest correct response are not included, because the server may hang. A slow
+/// response of the warm-up (a cold start) is used only if there is no later response.
 fn cut_off(record: &LoadRecord) -> u64 {
+    if !record.cut_short {
+        return 0;
+    }
     let slowest = |is_warmup: bool| {
         let intervals = record.intervals.iter();
         let of_phase = intervals.filter(|i| (i.phase == Phase::Warmup) == is_warmup);
@@ -439,9 +451,7 @@ fn cut_off(record: &LoadRecord) -> u64 {
     };
     let slowest_ns = slowest(false).or_else(|| slowest(true));
     let ages = record.unanswered.ages.get(UnansweredAges::AT_END);
-    let (Some(slowest_ns), Some(ages), true) = (slowest_ns, ages, record.cut_short) else {
-        return 0;
-    };
+    let (Some(slowest_ns), Some(ages)) = (slowest_ns, ages) else { return 0 };
     let young: u64 = ages.values().filter(|(age, _)| *age <= slowest_ns).map(|(_, n)| n).sum();
     young.min(record.books.in_flight_at_end)
 }
@@ -522,8 +532,9 @@ fn requests(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Vec<Requ
             outcomes.add(&share.outcomes);
             missing.count +=
                 share.outcomes.total() - share.outcomes.get(Outcome::Ok) + share.never_ended;
-            missing.longest_ns =
-                missing.longest_ns.max(Some(share.longest_failure_ns).filter(|ns| *ns > 0));
+            // 0: no request failed in the interval.
+            let longest_failure_ns = Some(share.longest_failure_ns).filter(|ns| *ns > 0);
+            missing.longest_ns = missing.longest_ns.max(longest_failure_ns);
             if interval.phase == Phase::Measured {
                 ok_in_window += share.outcomes.get(Outcome::Ok) + share.carried_ok;
             }
@@ -586,10 +597,11 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
     let ok = interval.correct_responses();
     let ended = interval.outcomes.total() + interval.carried.total();
-    // Exchanges of an earlier phase have no times in this interval, and do not count here.
+    // Exchanges of an earlier phase have no times in this interval, so they are excluded.
     let own_outcomes = &interval.outcomes;
     let missing = UnansweredRequests {
         count: own_outcomes.total() - own_outcomes.get(Outcome::Ok) + interval.dropped,
+        // 0: no request failed in the interval.
         longest_ns: Some(interval.longest_failure_ns).filter(|ns| *ns > 0),
         ..UnansweredRequests::NONE
     };
@@ -621,12 +633,17 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
 }
 
 impl IntervalResult {
-    /// Returns requests taken on or dropped, per second.
+    /// Returns requests started or dropped, per second.
     pub(crate) fn arrivals_rps(&self) -> f64 {
         per_second(self.arrivals(), self.end_s - self.start_s)
     }
 
-    /// Returns the number of requests taken on or dropped.
+    /// Returns the number of requests that ended here without a complete response.
+    pub(crate) fn lost(&self) -> u64 {
+        (self.ok + self.failed).saturating_sub(self.completed)
+    }
+
+    /// Returns the number of requests started or dropped.
     pub(crate) fn arrivals(&self) -> u64 {
         self.started.saturating_add(self.dropped)
     }

@@ -1,4 +1,5 @@
-//! Decides whether responses keep up with the schedule of an open loop.
+//! Decides whether responses and failures keep up with the schedule of an open loop. If they do,
+//! the offered rate is not too high.
 //!
 //! A server that falls behind has a growing backlog, so its response times depend on the length of
 //! the load.
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use super::{IntervalResult, LoadResult};
 
 /// Largest share of the offered requests that may lack a response if the server keeps up, in
-/// addition to those in flight.
+/// addition to requests in flight.
 const MAX_LAG_SHARE: f64 = 0.02;
 
 /// Number of mean service times after which the number of requests at the server is settled. With
@@ -21,7 +22,7 @@ const SETTLING_SERVICE_TIMES: f64 = 3.0;
 /// Cap of the allowance for chance, as a share of the offered requests.
 const MAX_CHANCE: f64 = 0.05;
 
-/// Minimum of this cap, in requests.
+/// Minimum of the cap that [`MAX_CHANCE`] sets, in requests.
 const MIN_CHANCE_CAP: f64 = 5.0;
 
 /// Offered requests and their responses over a part of the window. Instants are in seconds since
@@ -35,8 +36,10 @@ pub(crate) struct Pace {
     offered: f64,
     /// Complete responses, correct or incorrect, regardless of when their requests were intended.
     responses: f64,
-    /// Whether the responses kept up.
-    pub(crate) has_kept_up: bool,
+    /// Requests that ended without a complete response, regardless of when they were intended.
+    failed: f64,
+    /// By how many requests the responses may lag behind the offered requests without a backlog.
+    max_lag: f64,
 }
 
 impl Pace {
@@ -44,28 +47,55 @@ impl Pace {
         self.to_s - self.from_s
     }
 
+    /// Whether there is no growing backlog: responses and failures keep up with the offered
+    /// requests. A request that failed is no longer in a queue.
+    pub(crate) fn has_kept_up(&self) -> bool {
+        self.offered - self.responses - self.failed <= self.max_lag
+    }
+
+    /// Whether the responses alone keep up with the offered requests.
+    pub(crate) fn has_responded(&self) -> bool {
+        self.offered - self.responses <= self.max_lag
+    }
+
+    /// Returns the offered requests per second.
     pub(crate) fn offered_rps(&self) -> f64 {
         self.offered / self.seconds()
     }
 
+    /// Returns the responses per second.
     pub(crate) fn responses_rps(&self) -> f64 {
         self.responses / self.seconds()
     }
 
-    /// Returns text such as ` in 3.2 s of the window`; empty if the stretch is the whole window.
+    /// Returns text such as `, and 12.0 failed`, per second. Empty: no request failed.
+    pub(crate) fn failed_text(&self) -> String {
+        if self.failed > 0.0 {
+            format!(", and {} failed", rate_text(self.failed / self.seconds()))
+        } else {
+            String::new()
+        }
+    }
+
+    /// Returns text such as ` (over 3.2 s of the window)`. Empty: the pace covers all of it.
     pub(crate) fn stretch_text(&self) -> String {
         if self.is_full_window {
             String::new()
         } else {
-            format!(" in {:.1} s of the window", self.seconds())
+            format!(" (over {:.1} s of the window)", self.seconds())
         }
     }
 
+    /// Returns the evidence for caveats about the rate.
     pub(crate) fn evidence(&self) -> Value {
-        json!({
+        let mut evidence = json!({
             "offered": self.offered_rps(), "answered": self.responses_rps(),
             "seconds": self.seconds(),
-        })
+        });
+        if self.failed > 0.0 {
+            evidence["failed"] = json!(self.failed / self.seconds());
+        }
+        evidence
     }
 }
 
@@ -89,13 +119,13 @@ fn sum_in_stretch(
 
 /// Returns by how much the requests in flight may grow during a stretch if the server keeps up.
 ///
-/// `before` and `last`: arrivals during one service time before the stretch begins, and before it
-/// ends.
-/// Two standard deviations of their difference are allowed for chance (both are Poisson counts).
-/// The allowance has a cap, because in overload service times grow with the backlog.
-fn max_backlog_growth(offered: f64, before: f64, last: f64) -> f64 {
-    let chance = (2.0 * (before + last).sqrt()).max(1.0);
-    (last - before).max(0.0) + chance.min((offered * MAX_CHANCE).max(MIN_CHANCE_CAP))
+/// `at_begin` and `at_end`: arrivals during one service time before the stretch begins, and before
+/// it ends. They are the requests in flight at these instants if the server keeps up. Two standard
+/// deviations of their difference are allowed for chance (both are Poisson counts), but at least
+/// one request. The allowance has a cap, because in overload service times grow with the backlog.
+fn max_backlog_growth(offered: f64, at_begin: f64, at_end: f64) -> f64 {
+    let chance = (2.0 * (at_begin + at_end).sqrt()).max(1.0);
+    (at_end - at_begin).max(0.0) + chance.min((offered * MAX_CHANCE).max(MIN_CHANCE_CAP))
 }
 
 impl LoadResult {
@@ -108,16 +138,16 @@ impl LoadResult {
         is_open.then(|| self.exchanges.scheduled as f64 / self.duration_s)
     }
 
-    /// Whether the responses kept up with the offered rate; `None` in a closed loop, whose requests
-    /// wait for responses.
+    /// Whether responses and failures kept up with the offered rate, so that no backlog grew.
+    /// `None`: a closed loop, whose requests wait for responses.
     #[must_use]
     pub fn keeps_up(&self) -> Option<bool> {
-        self.pace().map(|pace| pace.has_kept_up)
+        self.pace().map(|pace| pace.has_kept_up())
     }
 
     /// Returns the offered requests and responses of the settled part of the window, which begins
-    /// three service times after the load; `None` in a closed loop. Until then the number of
-    /// requests at the server still grows.
+    /// three service times after the load began. Earlier, the number of requests at the server
+    /// still grows. `None` in a closed loop.
     pub(crate) fn pace(&self) -> Option<Pace> {
         self.offered_rps()?;
         let opens_s = self.window().next().map_or(0.0, |i| i.start_s);
@@ -127,13 +157,15 @@ impl LoadResult {
         // the part after the first service time.
         let latest_s = opens_s.midpoint(to_s).max(service_s);
         let from_s = (SETTLING_SERVICE_TIMES * service_s).min(latest_s).max(opens_s);
+        // A window that is shorter than a service time is used in full.
         let from_s = if from_s < to_s { from_s } else { opens_s };
         // No response comes before the first service time is over.
         let by_interval =
             self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
+        let failures_by_interval = self.window().map(|i| (i.start_s, i.end_s, i.lost()));
         let (offered, responses) =
             (self.arrivals_within(from_s, to_s), sum_in_stretch(by_interval, (from_s, to_s)));
-        let (before, last) = self.arrivals_before((from_s, to_s), service_s);
+        let (at_begin, at_end) = self.arrivals_before((from_s, to_s), service_s);
         Some(Pace {
             from_s,
             to_s,
@@ -141,8 +173,8 @@ impl LoadResult {
                 && self.window().next_back().is_none_or(|i| i.end_s <= to_s),
             offered,
             responses,
-            has_kept_up: offered - responses
-                <= offered * MAX_LAG_SHARE + max_backlog_growth(offered, before, last),
+            failed: sum_in_stretch(failures_by_interval, (from_s, to_s)),
+            max_lag: offered * MAX_LAG_SHARE + max_backlog_growth(offered, at_begin, at_end),
         })
     }
 
@@ -154,22 +186,24 @@ impl LoadResult {
         let (from_s, to_s) = (self.window().next()?.start_s, self.window().next_back()?.end_s);
         let offered = self.arrivals_within(from_s, to_s);
         let responses = self.window().map(|i| i.completed).sum::<u64>() as f64;
-        let (before, last) = self.arrivals_before((from_s, to_s), self.service_s());
+        let (at_begin, at_end) = self.arrivals_before((from_s, to_s), self.service_s());
+        // A surplus reduces the backlog, so the two ends are swapped.
         let is_surplus = responses - offered
-            > offered * MAX_LAG_SHARE + max_backlog_growth(offered, last, before);
+            > offered * MAX_LAG_SHARE + max_backlog_growth(offered, at_end, at_begin);
         is_surplus.then_some(Pace {
             from_s,
             to_s,
             is_full_window: true,
             offered,
             responses,
-            has_kept_up: true,
+            failed: self.window().map(IntervalResult::lost).sum::<u64>() as f64,
+            max_lag: 0.0,
         })
     }
 
     /// Returns the last interval during all of which requests arrived. A load with a number of
-    /// requests ends its arrivals in the middle of an interval, so the interval before that one is
-    /// returned, if there is one.
+    /// requests ends its arrivals in the middle of an interval, so the previous interval is
+    /// returned if there is one.
     fn last_full_interval(&self) -> Option<&IntervalResult> {
         if self.config.requests.is_none() {
             return self.window().next_back();
@@ -207,6 +241,7 @@ impl LoadResult {
         sum_in_stretch(with_arrivals.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
     }
 
+    /// Returns the intervals of the measured window.
     fn window(&self) -> impl DoubleEndedIterator<Item = &IntervalResult> {
         self.intervals.iter().filter(|i| i.phase == Phase::Measured)
     }
@@ -215,21 +250,26 @@ impl LoadResult {
     #[must_use]
     pub fn max_in_flight(&self) -> u64 {
         let config = &self.config;
-        let connections =
-            u64::from(config.connections) * u64::from(config.page_connections.unwrap_or(1));
-        connections * u64::from(config.streams) * u64::from(config.pipeline)
+        config.total_connections() * u64::from(config.streams) * u64::from(config.pipeline)
     }
 
-    /// Returns the mean number of requests at the server. Further requests wait in the generator.
+    /// Returns the number of requests that may be at the server at once. Further requests wait in
+    /// the generator.
     #[must_use]
-    pub fn mean_at_server(&self) -> f64 {
+    pub fn max_at_server(&self) -> u64 {
         let requested = u64::from(self.config.streams.max(1));
         // A server may grant fewer streams than requested, and HTTP/1.1 has none.
         let granted = match &self.http2 {
             Some(http2) => http2.streams.granted.map_or(requested, |n| u64::from(n).min(requested)),
             None => 1,
         };
-        self.in_flight.mean.min((self.max_in_flight() / requested * granted) as f64)
+        self.max_in_flight() / requested * granted
+    }
+
+    /// Returns the mean number of requests at the server. Further requests wait in the generator.
+    #[must_use]
+    pub fn mean_at_server(&self) -> f64 {
+        self.in_flight.mean.min(self.max_at_server() as f64)
     }
 }
 
@@ -311,8 +351,8 @@ mod tests {
         requests
     }
 
-    /// Returns the result of a simulated load. Requests that are open when the window closes are
-    /// answered in the drain.
+    /// Returns the result of a simulated load. Requests that are in flight when the window closes
+    /// get their responses in the drain.
     fn simulated_result(load: &Load) -> LoadResult {
         let ns = |s: f64| (s * 1e9).round() as u64;
         let (opens, closes) = (load.warmup_s, load.warmup_s + load.window_s);
@@ -536,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn load_shorter_than_service_time_is_judged_whole() {
+    fn load_shorter_than_service_time_is_tested_whole() {
         let mut record = fixture::record(1000);
         let mean_us = fixture::result(&record, Some(1000.0)).service_time_us.mean.unwrap();
         let ends_ns = (mean_us * 1e3).round() as u64;
@@ -554,16 +594,13 @@ mod tests {
         };
         let stretch_text_of =
             |warmup_s, service_s| result(warmup_s, service_s).pace().unwrap().stretch_text();
-        assert_eq!(stretch_text_of(0.0, &[0.5]), " in 2.5 s of the window");
+        assert_eq!(stretch_text_of(0.0, &[0.5]), " (over 2.5 s of the window)");
         // The load is settled from 1.5 s on, before the window opens.
         assert_eq!(stretch_text_of(2.0, &[0.5]), "");
         let mut ended = result(2.0, &[0.5]);
         ended.config.requests = Some(400);
-        assert_eq!(
-            ended.pace().unwrap().stretch_text(),
-            " in 3.0 s of the window",
-            "the last second may not be full"
-        );
+        // The last second may not be full.
+        assert_eq!(ended.pace().unwrap().stretch_text(), " (over 3.0 s of the window)");
     }
 
     #[test]

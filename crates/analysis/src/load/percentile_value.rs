@@ -1,7 +1,8 @@
-//! Finds the value of a percentile: a time, or more than the longest known wait.
+//! Finds the value of a percentile. It is a time, or it is only known to exceed the longest wait.
 //!
-//! Percentiles are over all due requests, so that failures cannot improve them. Requests without a
-//! correct response rank above all response times, so a percentile among them has no time.
+//! Percentiles are over all requests of the window, so that failures cannot improve them. Requests
+//! without a correct response rank above all response times, so a percentile among them has no
+//! time.
 
 use dyno_archive::Times;
 use schemars::JsonSchema;
@@ -15,28 +16,31 @@ use crate::stats::Repeated;
 pub enum PercentileValue {
     /// Microseconds.
     Known(f64),
-    /// Among the unanswered requests, so above every known time.
+    /// The percentile lies among requests without a correct response, so it is above every known
+    /// time.
     Unanswered(UnansweredShare),
-    /// Fewer than [`SAMPLES_ABOVE`] samples lie above it, or the quantile is not recorded.
+    /// Fewer than [`SAMPLES_ABOVE`] samples lie above the percentile, or the quantile is not
+    /// recorded.
     TooFew,
 }
 
-/// Share of due requests without a correct response, and the longest wait.
+/// Share of the window's requests without a correct response, and the longest wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnansweredShare {
-    /// Share of all requests that were due: 0 to 1.
+    /// Share of the window's requests: 0 to 1.
     pub share: f64,
-    /// The longest wait known, of unanswered requests and correct responses, in microseconds.
+    /// The longest known wait over unanswered requests and correct responses, in microseconds.
     pub longest_wait: Option<f64>,
 }
 
 impl Percentiles {
-    /// Returns the number of due requests: correct responses and unanswered.
+    /// Returns the number of the window's requests: with a correct response, and unanswered.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.count.saturating_add(self.unanswered)
     }
 
+    /// Returns the share of requests without a correct response, and the longest wait.
     #[must_use]
     pub fn unanswered_share(&self) -> UnansweredShare {
         let share =
@@ -58,20 +62,22 @@ impl Percentiles {
         }
     }
 
-    /// Whether enough of the due requests lie above the quantile for it to be reported.
+    /// Whether enough requests lie above the quantile for it to be reported.
     #[must_use]
     pub fn has_samples_above(&self, q: f64) -> bool {
+        // 1e-6 allows for the rounding of 1 − q.
         q >= 1.0 || self.due() as f64 * (1.0 - q) + 1e-6 >= SAMPLES_ABOVE
     }
 
-    /// Whether the rank of `q`, ⌈q · due⌉, is above the rank of the last correct response.
+    /// Whether the rank of `q`, ⌈q · requests⌉, is above the rank of the last correct response.
     #[must_use]
     pub fn is_unanswered(&self, q: f64) -> bool {
-        // The product allows for the rounding of q: 0.99 × 100 is the 99th sample.
+        // 1e-9 allows for the rounding of q: 0.99 × 100 is the 99th sample.
         let rank = (q * self.due() as f64 - 1e-9).ceil().max(1.0);
         self.unanswered > 0 && rank > self.count as f64
     }
 
+    /// Returns the recorded value of a quantile. `None`: it is unknown or not recorded.
     fn known_value(&self, q: f64) -> Option<f64> {
         match (q * 10_000.0).round() as u32 {
             5000 => self.p50,
@@ -87,9 +93,9 @@ impl Percentiles {
     }
 }
 
-/// Returns a percentile of the response time in microseconds over all due requests, for display
-/// while a load runs. The number of samples above it may be small. `None`: the percentile lies
-/// among the unanswered.
+/// Returns a percentile of the response time in microseconds over all requests of the window, for
+/// display while a load runs. The number of samples above it may be small. `None`: the percentile
+/// lies among the unanswered.
 #[must_use]
 pub fn quantile_of_due(percentiles: &Percentiles, response_times: &Times, q: f64) -> Option<f64> {
     if percentiles.is_unanswered(q) {
@@ -107,10 +113,10 @@ pub fn quantile_of_due(percentiles: &Percentiles, response_times: &Times, q: f64
 /// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LoadUnanswered {
-    /// Share of all requests that were due: 0 to 1.
+    /// Share of the window's requests: 0 to 1.
     pub share: f64,
-    /// Whether the percentile lies among the unanswered: then it is longer than the longest wait
-    /// known.
+    /// Whether the percentile lies among the unanswered. If so, it is longer than the longest known
+    /// wait.
     pub p50: bool,
     pub p90: bool,
     pub p99: bool,
@@ -133,9 +139,9 @@ impl LoadUnanswered {
 /// lie among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct StepUnanswered {
-    /// Share of all requests that were due in those repeats: 0 to 1.
+    /// Share of all requests of those repeats: 0 to 1.
     pub share: f64,
-    /// The longest wait known, of unanswered requests and correct responses, in microseconds.
+    /// The longest known wait over unanswered requests and correct responses, in microseconds.
     pub longest_wait: Option<f64>,
     /// Repeats in which the percentile lies among the unanswered.
     pub p50: usize,
@@ -148,12 +154,12 @@ impl StepUnanswered {
     pub fn new(repeats: &[&Percentiles]) -> StepUnanswered {
         let sum =
             |pick: fn(&Percentiles) -> u64| repeats.iter().map(|p| pick(p) as f64).sum::<f64>();
-        let (unanswered, due) = (sum(|p| p.unanswered), sum(Percentiles::due));
+        let (unanswered, requests) = (sum(|p| p.unanswered), sum(Percentiles::due));
         let unanswered_repeats = |q: f64| {
             repeats.iter().filter(|p| matches!(p.value(q), PercentileValue::Unanswered(_))).count()
         };
         StepUnanswered {
-            share: if due > 0.0 { unanswered / due } else { 0.0 },
+            share: if requests > 0.0 { unanswered / requests } else { 0.0 },
             longest_wait: repeats.iter().filter_map(|p| p.longest_wait).reduce(f64::max),
             p50: unanswered_repeats(0.5),
             p90: unanswered_repeats(0.9),
@@ -166,8 +172,7 @@ impl StepUnanswered {
 /// repeats in which the percentile lies among the unanswered.
 ///
 /// Unanswered repeats rank above all values, so that a failed repeat does not improve the median.
-/// If the middle falls among them, the median is `None`. Repeats with too few samples are in
-/// neither.
+/// If the middle falls among them, the median is `None`. Repeats with too few samples are excluded.
 #[must_use]
 pub fn repeated_percentile(known: Vec<f64>, unanswered_repeats: usize) -> Repeated {
     if unanswered_repeats == 0 {

@@ -1,4 +1,4 @@
-//! Summarizes distributions of times as percentiles, with the unanswered requests as the longest.
+//! Summarizes distributions of times as percentiles. Unanswered requests rank as the longest times.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::stats::rank_bounds;
 /// Samples that must lie above a percentile for it to be reported (docs/methodology/times.md).
 pub const SAMPLES_ABOVE: f64 = 20.0;
 
-/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of
-/// correct responses. Percentiles are of all that was due: the unanswered rank above every correct
-/// response. A percentile is `None` if it falls among them, or if fewer than 20 samples lie beyond
-/// it.
+/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` cover correct
+/// responses. Percentiles cover all requests of the window: unanswered requests rank above every
+/// correct response. A percentile is `None` if it falls among them, or if fewer than 20 samples lie
+/// beyond it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub count: u64,
-    /// Exchanges that were due and got no correct response; 0 where the distribution is of
-    /// something that cannot fail.
+    /// Requests of the window that got no correct response. 0: the distribution covers events that
+    /// cannot fail.
     pub unanswered: u64,
-    /// The longest wait known, of correct responses and unanswered; microseconds. Percentiles that
-    /// fall among the unanswered are longer.
+    /// The longest known wait over correct responses and unanswered requests, microseconds.
+    /// Percentiles that fall among the unanswered are longer.
     pub longest_wait: Option<f64>,
     pub min: Option<f64>,
     pub mean: Option<f64>,
@@ -57,11 +57,11 @@ pub struct Bounds {
 const BOUNDED_PERCENTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// Requests that were due and got no correct response: they rank above every correct response.
+/// Requests of the window that got no correct response. They rank above every correct response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct UnansweredRequests {
     pub count: u64,
-    /// Longest known wait of one of them, nanoseconds; `None`: unknown.
+    /// Longest known wait of these requests, nanoseconds. `None`: unknown.
     pub longest_ns: Option<u64>,
     /// Sum of the known waits, nanoseconds.
     pub sum_ns: f64,
@@ -72,12 +72,13 @@ impl UnansweredRequests {
         UnansweredRequests { count: 0, longest_ns: None, sum_ns: 0.0 };
 }
 
-/// Returns the time of rank ⌈q·n⌉, in nanoseconds, where n counts correct responses and `missing`
-/// requests, which rank last. `None`: no request was due, or the rank falls among the missing.
+/// Returns the time of rank ⌈q·n⌉, in nanoseconds. n is the number of correct responses and
+/// `missing` requests, which rank last. `None`: there was no request, or the rank falls among the
+/// missing requests.
 #[must_use]
 pub fn value_at_quantile(response_times: &Times, missing: u64, q: f64) -> Option<u64> {
-    let due = response_times.count() + missing;
-    let rank = ((q * due as f64).ceil() as u64).clamp(1, due.max(1));
+    let requests = response_times.count() + missing;
+    let rank = ((q * requests as f64).ceil() as u64).clamp(1, requests.max(1));
     response_times.at_rank(rank)
 }
 
@@ -88,13 +89,14 @@ impl Percentiles {
         Percentiles::from_due(times, UnansweredRequests::NONE)
     }
 
-    /// Summarizes the times of all due requests: correct responses, and `missing` requests.
+    /// Summarizes the times of all requests of the window: correct responses, and `missing`
+    /// requests.
     #[must_use]
     pub fn from_due(times: &Times, missing: UnansweredRequests) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
-        let due = times.count() + missing.count;
+        let requests = times.count() + missing.count;
         let at = |q: f64| {
-            let samples_above = due as f64 * (1.0 - q);
+            let samples_above = requests as f64 * (1.0 - q);
             // The comparison allows for the rounding of 1 − q.
             if samples_above + 1e-6 < SAMPLES_ABOVE {
                 None
@@ -122,23 +124,24 @@ impl Percentiles {
         }
     }
 
-    /// Returns the mean of all that was due, microseconds, with each unanswered request at its
-    /// known wait: a lower bound if some are unanswered. `None`: nothing was due.
+    /// Returns the mean over all requests of the window, microseconds. Unanswered requests are
+    /// included with their known wait, so the mean is a lower bound if there are any. `None`: there
+    /// was no request.
     #[must_use]
     pub fn least_mean(&self) -> Option<f64> {
         let sum = self.mean.unwrap_or(0.0) * self.count as f64 + self.unanswered_sum;
-        let due = self.count + self.unanswered;
-        (due > 0).then(|| sum / due as f64)
+        let requests = self.count + self.unanswered;
+        (requests > 0).then(|| sum / requests as f64)
     }
 
     /// Adds the bounds of the known percentiles.
     #[must_use]
     pub fn with_bounds(mut self, times: &Times) -> Percentiles {
-        let due = times.count() + self.unanswered;
+        let requests = times.count() + self.unanswered;
         let us = |rank: u64| times.at_rank(rank).map(|ns| ns as f64 / 1e3);
-        let is_reported = |q: f64| due as f64 * (1.0 - q) + 1e-6 >= SAMPLES_ABOVE;
+        let is_reported = |q: f64| requests as f64 * (1.0 - q) + 1e-6 >= SAMPLES_ABOVE;
         let bounds = |q: f64| {
-            let (low, high) = rank_bounds(due, q);
+            let (low, high) = rank_bounds(requests, q);
             Bounds { low: low.and_then(us), high: high.and_then(us) }
         };
         self.bounds_us = BOUNDED_PERCENTILES

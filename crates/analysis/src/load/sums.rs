@@ -1,4 +1,4 @@
-//! Adds up the intervals of a load, because most results cover the whole measured window.
+//! Sums the intervals of a load, because most results cover the whole measured window.
 
 use dyno_archive::interval::ExchangeTimes;
 use dyno_archive::load::Edges;
@@ -65,6 +65,7 @@ impl WindowSums {
             longest_ns: record.unanswered.longest_ns(),
             sum_ns: record.unanswered.sum_ns(),
         };
+        // 0: no wait is known.
         let longest_ns = Some(record.unanswered.longest_service_ns).filter(|ns| *ns > 0);
         sums.missing_service = UnansweredRequests { count: missing, longest_ns, sum_ns: 0.0 };
         if window_ns > 0.0 {
@@ -78,6 +79,7 @@ impl WindowSums {
         sums
     }
 
+    /// Adds the responses and bytes of an interval of the window.
     fn add_window(&mut self, interval: &Interval) {
         self.ok += interval.correct_responses();
         self.responses += interval.responses();
@@ -85,6 +87,7 @@ impl WindowSums {
         self.bytes.received += interval.bytes_received;
         self.bytes.body_received += interval.body_received;
         self.bytes.responses = self.responses;
+        // `new` divides this sum by the length of the window.
         self.in_flight.mean += interval.in_flight_ns as f64;
     }
 }
@@ -96,8 +99,8 @@ pub(super) fn bytes_sent_in_drain(record: &LoadRecord) -> u64 {
 
 /// Returns the time that exchanges spent in flight inside the measured window, in nanoseconds.
 ///
-/// The distributions hold the times of the window's exchanges. Their parts before the window and in
-/// the drain are subtracted, and the time of other exchanges within the window is added.
+/// The distributions contain the times of the window's exchanges. Their parts before the window and
+/// in the drain are subtracted, and the time of other exchanges within the window is added.
 fn time_in_window_ns(record: &LoadRecord, response: &Times, edges: Edges) -> f64 {
     let drain: u64 =
         record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();
@@ -113,14 +116,15 @@ fn time_sum_ns(record: &LoadRecord, response: &Times) -> f64 {
     sum(response) + record.unanswered.ages.values().map(sum).sum::<f64>()
 }
 
-/// Returns the complete responses per second of the measured window. Incorrect responses count,
-/// because they use CPU time, too.
+/// Returns the complete responses per second of the measured window. Incorrect responses are
+/// included, because they use CPU time, too.
 #[must_use]
 pub fn responses_per_second(record: &LoadRecord) -> f64 {
     let sums = WindowSums::new(record);
     per_second(sums.responses, sums.window_s)
 }
 
+/// Returns count ÷ seconds, or 0 without any time.
 pub(super) fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }

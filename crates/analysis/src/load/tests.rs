@@ -45,7 +45,7 @@ fn percentile_requires_twenty_samples_above() {
 }
 
 #[test]
-fn quantile_ranks_all_due_requests() {
+fn quantile_ranks_all_requests_of_window() {
     let response_times = times(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     let at =
         |missing, q| value_at_quantile(&response_times, missing, q).map(|ns| (ns + MS / 2) / MS);
@@ -53,7 +53,7 @@ fn quantile_ranks_all_due_requests() {
         (at(0, 0.5), at(0, 0.51), at(0, 1.0), at(0, 0.0)),
         (Some(5), Some(6), Some(10), Some(1))
     );
-    // The tenth of 20 due requests is the last with a response.
+    // The tenth of 20 requests is the last with a response.
     assert_eq!((at(10, 0.5), at(10, 0.51), at(10, 0.05)), (Some(10), None, Some(1)));
     assert_eq!(value_at_quantile(&Times::new(), 0, 0.5), None);
 }
@@ -184,7 +184,7 @@ fn page_summary_excludes_warm_up() {
     assert_eq!((pages.time_us.count, pages.time_us.unanswered), (10, 6));
     assert!(
         is_near(pages.time_us.longest_wait, 20_000.0),
-        "what a page that failed took is not known"
+        "the page time of a failed page is unknown"
     );
 }
 
@@ -260,10 +260,11 @@ fn generator_cpu_time_excludes_polling() {
     assert!(is_near(client.cpu_us_per_exchange, 1200.0), "{client:?}");
     assert_eq!(client.thread_utilisation, [0.3, 0.15]);
     assert_eq!(
-        (client.busiest_thread_utilisation, client.cpu_spun_s, client.threads),
+        (client.busiest_thread_utilisation, client.cpu_polling_s, client.threads),
         (0.3, 0.3, 2)
     );
-    assert!(is_near(client.spun_share, 0.15) && is_near(client.run_delay_s, 0.08), "{client:?}");
+    assert!(is_near(client.polling_cpus, 0.15) && is_near(client.run_delay_s, 0.08), "{client:?}");
+    assert!(is_near(client.polling_share(), 0.25), "0.3 s of 1.2 s of CPU time");
     assert!(
         is_near(client.loop_lag_us.max, 200_000.0) && is_near(client.wake_lag_us.max, 100_000.0),
         "{client:?}"
@@ -277,8 +278,10 @@ fn generator_cpu_time_excludes_polling() {
     record.client.threads.iter_mut().for_each(|t| (t.user_ns, t.sys_ns) = (0, 0));
     record.window_ns = (0, 0);
     let client = fixture::result(&record, None).client;
-    assert_eq!((client.cpu_us_per_exchange, client.spun_share), (None, None));
+    assert_eq!((client.cpu_us_per_exchange, client.polling_cpus), (None, None));
     assert_eq!((client.cpu_user_s, client.thread_utilisation), (0.0, vec![0.0; 2]));
+    record.client.threads.iter_mut().for_each(|t| t.run_ns = 0);
+    assert_eq!(fixture::result(&record, None).client.polling_share(), None);
 }
 
 #[test]
@@ -319,7 +322,7 @@ fn interval_result_counts_exchanges_that_ended() {
     assert_eq!((is.started, is.dropped, is.connections_open), (12, 9, 3));
     assert_eq!((is.ok, is.failed, is.completed), (8, 9, 5 + 3 + 2 + 1));
     assert_eq!((is.arrivals(), is.arrivals_rps()), (21, 10.5));
-    // Six exchanges of its own phase failed, and nine were dropped.
+    // Six exchanges of the interval's own phase failed, and nine were dropped.
     assert_eq!((is.response_time_us.count, is.response_time_us.unanswered), (5, 15));
     assert_eq!((is.response_unanswered.share, is.service_time_us.unanswered), (0.75, 15));
     assert!(is_near(is.response_time_us.longest_wait, 70_000.0), "{is:?}");

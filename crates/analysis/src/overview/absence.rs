@@ -5,7 +5,8 @@ use dyno_archive::plan::Plan;
 
 use crate::subject::{SubjectFailure, SubjectResult};
 
-/// Returns why a subject has no valid numbers, or not all of them; `None`: unknown.
+/// Returns why a subject lacks all or some of its numbers; `None`: no failure is known.
+/// `no_numbers`: whether all are missing.
 pub(super) fn missing_reason(
     subject: &SubjectResult,
     protocol: Protocol,
@@ -18,7 +19,7 @@ pub(super) fn missing_reason(
     let failure = subject.failures.iter().find(concerns)?;
     let message = failure.failure.message.lines().next().unwrap_or_default();
     let text = format!("{}: {message}", failure.failure.kind.name());
-    Some(if no_numbers { text } else { format!("partly: {text}") })
+    Some(if no_numbers { text } else { format!("in some repeats: {text}") })
 }
 
 /// Returns why the first workload was not planned for a subject; `None`: the plan gives no reason.

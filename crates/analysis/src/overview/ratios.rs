@@ -1,4 +1,4 @@
-//! Divides the figures of rows by those of the baseline's row.
+//! Computes the ratios of overview rows to the baseline's row.
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::OverviewRow;
 use crate::peak::PeakBound;
 
-/// A row's figures divided by those of another row. `None`: one of the two has no figure, or the
-/// divisor is 0.
+/// A row's figures divided by another row's figures. `None`: one of the two rows lacks the figure,
+/// or the divisor is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RowRatios {
     /// Also `None` if one of the two peaks is a lower bound.
     pub peak_rps: Option<f64>,
-    /// Lower bound of the ratio of the peaks, if this row's peak is a lower bound and the other's
-    /// is exact.
+    /// Lower bound of the ratio of the peaks, if this row's peak is a lower bound and the other
+    /// row's peak is exact.
     pub peak_rps_at_least: Option<f64>,
     pub response_p50: Option<f64>,
     pub response_p99: Option<f64>,
@@ -24,13 +24,14 @@ pub struct RowRatios {
 }
 
 impl RowRatios {
+    /// Divides the figures of `row` by the figures of `base`.
     fn new(row: &OverviewRow, base: &OverviewRow) -> RowRatios {
         let ratio = |pick: fn(&OverviewRow) -> Option<f64>| {
             Some(pick(row)? / pick(base)?).filter(|ratio| ratio.is_finite())
         };
         let peak_ratio = |bound: PeakBound| {
             let is_known = row.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
-            // No server serves more than is offered.
+            // At an offered rate, no server can serve more than is offered.
             let are_capacities = row.shows_capacity() && base.shows_capacity();
             ratio(OverviewRow::max_rps).filter(|_| is_known && are_capacities)
         };
@@ -40,19 +41,20 @@ impl RowRatios {
             response_p50: ratio(|r| r.response_p50_us),
             response_p99: ratio(|r| r.response_p99_us),
             cpu_per_request: ratio(|r| r.cpu_us_per_request),
-            // The highest value of some steps is not comparable with that of all.
+            // The highest value of some steps is not comparable with the highest value of all
+            // steps.
             memory_peak: ratio(|r| r.memory_peak_bytes.filter(|_| r.has_memory_of_all_steps)),
             startup: ratio(|r| r.startup_ms),
         }
     }
 }
 
-/// Divides the rows of a workload by the baseline's, if the suite names one.
+/// Sets the ratios of a workload's rows to the baseline's row, if the suite names a baseline.
 pub(super) fn compare(rows: &mut [OverviewRow], plan: &Plan) {
     let Some(base) = rows.iter().find(|row| row.baseline).cloned() else { return };
-    let is_like_it =
+    let is_comparable =
         |row: &OverviewRow| plan.are_loaded_alike(row.reference_cell.arm, base.reference_cell.arm);
-    for row in rows.iter_mut().filter(|row| !row.baseline && is_like_it(row)) {
+    for row in rows.iter_mut().filter(|row| !row.baseline && is_comparable(row)) {
         row.to_baseline = Some(RowRatios::new(row, &base));
     }
 }

@@ -215,7 +215,7 @@ fn subject_without_numbers_has_reason() {
     assert_eq!(missing_reason(&subject, Protocol::H1, true).as_deref(), Some("crashed: it left"));
     assert_eq!(
         missing_reason(&subject, Protocol::H1, false).as_deref(),
-        Some("partly: crashed: it left")
+        Some("in some repeats: crashed: it left")
     );
     subject.skipped = Some("no compiler".into());
     assert_eq!(

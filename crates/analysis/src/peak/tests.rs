@@ -111,7 +111,10 @@ fn generator_limited_server_is_ranked_by_lower_bound() {
     let slow = row(&report, "slow");
     assert!(!slow.peak_is_lower_bound && slow.peak_open_steps.is_empty());
     let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
-    assert!(caveat.message.contains("fast, ≥ 2302/s: 5 of 5 at 16 connections"), "{caveat:?}");
+    assert!(
+        caveat.message.contains("fast ≥ 2302/s (5 of 5 repeats at 16 connections)"),
+        "{caveat:?}"
+    );
     assert!(caveat.message.contains("`cpuset` under `[limits]`"), "{caveat:?}");
 }
 
@@ -156,14 +159,15 @@ fn one_generator_limited_repeat_makes_peak_lower_bound() {
     assert!(fast.peak_is_lower_bound);
     assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (1, 5));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
-    // At a common step it is not behind either.
+    // At a common step it is not ranked below the other server either.
     let at_16 = report.comparisons.iter().find(|c| c.step == 1).unwrap();
-    assert_eq!((at_16.tie, at_16.throughput_bound), (true, RatioBound::AtLeast));
+    assert_eq!((at_16.tie, at_16.throughput_bound), (Some(true), RatioBound::AtLeast));
     let at_1 = report.comparisons.iter().find(|c| c.step == 0).unwrap();
-    assert_eq!((at_1.tie, at_1.throughput_bound), (false, RatioBound::Exact));
+    assert_eq!((at_1.tie, at_1.throughput_bound), (Some(false), RatioBound::Exact));
 }
 
-/// In turns, pairs need the turns of both. Repeats that the generator limited have them, too.
+/// In turns, pairs need the turns of both servers. Repeats that the generator limited have these
+/// turns, too.
 #[test]
 fn lower_bounds_of_turns_are_paired() {
     let run = run(&[16], &[("slow", &[&valid(1790)]), ("fast", &[&busy(2300)])]);
@@ -190,7 +194,10 @@ fn lower_bounds_of_turns_are_paired() {
     assert_eq!((pairs.launches.len(), pairs.rounds.len()), (5, 5));
     let comparison = &crate::baseline::comparisons(&run.header.plan, &grid)[0];
     assert_eq!(comparison.throughput_bound, RatioBound::AtLeast);
-    assert!(!comparison.tie && comparison.throughput_ratio.values.len() == 5, "{comparison:?}");
+    assert!(
+        comparison.tie == Some(false) && comparison.throughput_ratio.values.len() == 5,
+        "{comparison:?}"
+    );
     assert_eq!(comparison.metrics["throughput_rps"], comparison.throughput_ratio);
 }
 
@@ -239,7 +246,7 @@ fn doubtful_repeats_make_peak_lower_bound() {
 
 /// The reason is `contaminated` if other programs disturbed most repeats.
 #[test]
-fn refusal_reason_is_that_of_most_repeats() {
+fn exclusion_reason_is_that_of_most_repeats() {
     let report = report_of(&[1, 16], &[("a", &[&valid(816), &busy(2300)])]);
     let mut trials: Vec<TrialResult> = report.trials;
     trials.retain(TrialResult::is_unexpectedly_invalid);
@@ -248,16 +255,16 @@ fn refusal_reason_is_that_of_most_repeats() {
         trials[..disturbed].iter_mut().for_each(|trial| {
             trial.limiter.resource = crate::verdict::Resource::OtherPrograms;
         });
-        refusal_reason(&trials.iter().collect::<Vec<_>>())
+        exclusion_reason(&trials.iter().collect::<Vec<_>>())
     };
     assert_eq!(
         (reason_with(2), reason_with(3)),
         (Some(Code::GeneratorBusy), Some(Code::Contaminated))
     );
-    assert_eq!(refusal_reason(&[]), None);
+    assert_eq!(exclusion_reason(&[]), None);
 }
 
-/// Three counted repeats show the throughput of a server, unless the generator limited the others.
+/// Three valid repeats show the throughput of a server, except if the generator limited the others.
 #[test]
 fn few_doubtful_repeats_leave_peak_exact() {
     let result_with = |refused: &[usize], kind: TrialKind| {
@@ -310,7 +317,10 @@ fn missing_repeats_leave_peak_open() {
     assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (3, 5));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
     let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
-    assert!(caveat.message.contains("3 of 5 repeats are excluded (not run)"), "{caveat:?}");
+    assert!(
+        caveat.message.contains("3 of 5 repeats at 16 connections did not run or are excluded"),
+        "{caveat:?}"
+    );
     // Three repeats are enough.
     let report = report_with(&[Valid(700), Valid(701), Valid(702), NotRun, NotRun]);
     assert!(!row(&report, "fast").peak_is_lower_bound);

@@ -1,4 +1,4 @@
-//! Compares two profiles: functions with more, and with less, CPU time per response.
+//! Compares two profiles: finds the functions with more or less CPU time per response.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,23 +6,24 @@ use dyno_archive::profile::ProfileRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Flame, Function, Node, SampleKind, Tree, lines};
+use super::{Flame, Function, Node, SampleCounts, SampleKind, Tree, lines};
 
-/// Comparison of two profiles: parts with more time per response, and parts with less.
+/// Result of comparing a profile with another one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Difference")]
 pub struct ProfileDifference {
     /// The first profile, with `levels`.
     pub flame: Flame,
-    /// Time per response in this profile and in the other one, microseconds. Lost samples are
-    /// assumed to be like the others.
+    /// Time per response in the first profile, microseconds. Lost samples are assumed to be like
+    /// the others.
     pub here_us: f64,
+    /// Time per response in the other profile.
     pub there_us: f64,
-    /// Differences by size, the largest first; those that the samples cannot show are left out.
+    /// Significant differences, the largest first.
     pub changes: Vec<FunctionChange>,
 }
 
-/// A function's own time in two profiles, microseconds per response.
+/// A function's own time in two profiles, in microseconds per response.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Change")]
 pub struct FunctionChange {
@@ -35,7 +36,7 @@ pub struct FunctionChange {
 /// Largest number of functions with a reported difference.
 const MAX_CHANGES: usize = 30;
 
-/// Time per response that samples of two profiles represent.
+/// Time per response that one sample of each of two profiles represents.
 #[derive(Clone, Copy)]
 struct Scale {
     here_us: f64,
@@ -44,7 +45,7 @@ struct Scale {
 
 impl Scale {
     /// Computes the scale of two profiles. `None`: one profile has no response or no sample, or the
-    /// profiles are of waiting threads. One long wait is many samples, so the noise is unknown.
+    /// threads are waiting. A long wait has many samples, so the noise of their number is unknown.
     fn from_profiles(
         here: &ProfileRecord,
         there: &ProfileRecord,
@@ -56,10 +57,12 @@ impl Scale {
         let us_per_sample = |p: &ProfileRecord| {
             let stacks = kind.stacks(p);
             let samples: u64 = stacks.stacks.iter().map(|s| s.samples).sum();
-            // Lost samples are assumed to be like the others.
-            let us_per_sample = 1.0 + stacks.lost as f64 / samples.max(1) as f64;
-            let has_samples = p.responses > 0 && samples > 0;
-            has_samples.then(|| us_per_sample * stacks.period_ns as f64 / 1e3 / p.responses as f64)
+            if p.responses == 0 || samples == 0 {
+                return None;
+            }
+            // Lost samples are assumed to be like the others, so each sample stands for more time.
+            let lost_factor = 1.0 + stacks.lost as f64 / samples as f64;
+            Some(lost_factor * stacks.period_ns as f64 / 1e3 / p.responses as f64)
         };
         Some(Scale { here_us: us_per_sample(here)?, there_us: us_per_sample(there)? })
     }
@@ -67,9 +70,9 @@ impl Scale {
     /// Returns the difference in time per response; `None`: the difference is within three standard
     /// errors.
     ///
-    /// The number of samples is a Poisson count, whose variance is the count. One is added, because
-    /// small counts are uncertain. The factor is three because a graph has hundreds of calls, some
-    /// of which exceed two standard errors by chance.
+    /// The number of samples has a Poisson distribution, so its variance is the number itself. One
+    /// is added, because small numbers are uncertain. The factor is three, because some of the
+    /// hundreds of calls in a graph exceed two standard errors by chance.
     fn difference(self, here: u64, there: u64) -> Option<f64> {
         let (here, there) = (here as f64, there as f64);
         let difference = here * self.here_us - there * self.there_us;
@@ -79,7 +82,7 @@ impl Scale {
     }
 }
 
-/// Compares one profile with another. `None`: the profiles cannot be compared.
+/// Compares a profile with another one; `None`: they have no scale (see `Scale::from_profiles`).
 #[must_use]
 pub fn difference(
     here: &ProfileRecord,
@@ -90,6 +93,7 @@ pub fn difference(
     let flame = Flame::from_profiles(&[here], kind)?;
     let mut tree = Tree::default();
     lines(here, kind).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
+    // Empties the counts, so that the next loop counts only the other profile.
     let here_counts = std::mem::take(&mut tree.sample_counts);
     lines(there, kind).iter().for_each(|line| tree.add(line, |calls| &mut calls.other_samples));
     let total_there_us = tree.root.other_samples as f64 * scale.there_us;
@@ -101,8 +105,8 @@ pub fn difference(
     let levels = tree.visible_calls(flame.samples).map(level).collect();
     let indices: BTreeSet<u32> =
         here_counts.keys().chain(tree.sample_counts.keys()).copied().collect();
-    let own_samples = |counts: &BTreeMap<u32, (u64, u64)>, index: u32| {
-        counts.get(&index).map_or(0, |(innermost, _)| *innermost)
+    let own_samples = |counts: &BTreeMap<u32, SampleCounts>, index: u32| {
+        counts.get(&index).map_or(0, |counts| counts.own)
     };
     let change = |index: u32| {
         let (here, there) =
@@ -125,5 +129,5 @@ pub fn difference(
     })
 }
 
-/// Shares of all time from which a difference has the next level.
+/// Thresholds of the levels: differences as shares of all time in the other profile.
 const LEVELS: [f64; 3] = [0.0, 0.02, 0.1];

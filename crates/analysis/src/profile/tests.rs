@@ -2,8 +2,16 @@
 
 use super::*;
 
+/// Indices of the frames of [`profile`].
+const MAIN: u32 = 0;
+const A: u32 = 1;
+const B: u32 = 2;
+const WRITE: u32 = 3;
+const UNNAMED: u32 = 4;
+
 fn frame(name: &str, kind: FrameKind) -> Frame {
-    Frame { name: (!name.is_empty()).then(|| name.into()), module: None, kind }
+    let module = (kind == FrameKind::Native).then(|| "server".into());
+    Frame { name: (!name.is_empty()).then(|| name.into()), module, kind }
 }
 
 fn stack(frames: &[u32], samples: u64) -> Stack {
@@ -45,12 +53,12 @@ fn visible_frames(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
 }
 
 #[test]
-fn flame_has_calls_below_callers_by_samples() {
+fn flame_has_siblings_in_order_of_names() {
     let record = profile(vec![
-        stack(&[0, 1, 3], 50),
-        stack(&[0, 1, 1], 10),
-        stack(&[0, 2], 30),
-        stack(&[0], 10),
+        stack(&[MAIN, A, WRITE], 50),
+        stack(&[MAIN, A, A], 10),
+        stack(&[MAIN, B], 30),
+        stack(&[MAIN], 10),
     ]);
     let flame = Flame::from_profiles(&[&record], SampleKind::Running).unwrap();
     let expected = [
@@ -74,18 +82,24 @@ fn flame_has_calls_below_callers_by_samples() {
     };
     assert_eq!(hot_function(0), ("write", 0.5, 0.5, Some(50.0)));
     assert_eq!(hot_function(1), ("b", 0.3, 0.3, Some(30.0)));
-    assert_eq!(hot_function(2), ("a", 0.1, 0.6, Some(10.0)), "what calls itself counts once");
+    assert_eq!(
+        hot_function(2),
+        ("a", 0.1, 0.6, Some(10.0)),
+        "a recursive function is counted once"
+    );
     assert_eq!(hot_function(3), ("main", 0.1, 1.0, Some(10.0)));
     let origins: Vec<_> = flame.by_origin.iter().map(|o| (o.name.as_str(), o.share)).collect();
-    assert_eq!(origins, [("compiled just in time", 0.5), ("kernel", 0.5)]);
+    assert_eq!(origins, [("kernel", 0.5), ("compiled just in time", 0.3), ("server", 0.2)]);
     assert!(Flame::from_profiles(&[&record], SampleKind::Waiting).is_none());
 }
 
 #[test]
 fn flame_reports_unknown_parts() {
-    let mut record =
-        profile(vec![stack(&[0, 4], 3), Stack { is_complete: false, ..stack(&[0, 1], 1) }]);
-    record.running.stacks.push(Stack { runnable: true, ..stack(&[0], 4) });
+    let mut record = profile(vec![
+        stack(&[MAIN, UNNAMED], 3),
+        Stack { is_complete: false, ..stack(&[MAIN, A], 1) },
+    ]);
+    record.running.stacks.push(Stack { runnable: true, ..stack(&[MAIN], 4) });
     let flame = Flame::from_profiles(&[&record], SampleKind::Running).unwrap();
     assert_eq!((flame.whole_share, flame.named_share), (0.875, 0.625));
     let names: BTreeSet<&str> = flame.functions.iter().map(|f| f.name.as_str()).collect();
@@ -94,7 +108,7 @@ fn flame_reports_unknown_parts() {
 
 #[test]
 fn flame_omits_invisible_parts() {
-    let record = profile(vec![stack(&[0, 1], 5000), stack(&[0, 2], 4)]);
+    let record = profile(vec![stack(&[MAIN, A], 5000), stack(&[MAIN, B], 4)]);
     let flame = Flame::from_profiles(&[&record], SampleKind::Running).unwrap();
     assert_eq!(visible_frames(&flame).len(), 3);
     assert_eq!(flame.hottest.len(), 2);
@@ -103,7 +117,7 @@ fn flame_omits_invisible_parts() {
 /// Lost samples are assumed to be like the others, in both profiles.
 #[test]
 fn equal_profiles_with_lost_samples_take_equal_time() {
-    let mut record = profile(vec![stack(&[0, 1], 100)]);
+    let mut record = profile(vec![stack(&[MAIN, A], 100)]);
     record.running.lost = 100;
     let compared = difference(&record, &record, SampleKind::Running).unwrap();
     assert_eq!((compared.here_us, compared.there_us), (200.0, 200.0));
@@ -112,8 +126,9 @@ fn equal_profiles_with_lost_samples_take_equal_time() {
 
 #[test]
 fn profile_difference_requires_significant_samples() {
-    let here = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 100)]);
-    let mut there = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 108), stack(&[0, 3], 150)]);
+    let here = profile(vec![stack(&[MAIN, A], 400), stack(&[MAIN, B], 100)]);
+    let mut there =
+        profile(vec![stack(&[MAIN, A], 400), stack(&[MAIN, B], 108), stack(&[MAIN, WRITE], 150)]);
     // With twice as many responses, each sample is half as much time per response.
     there.responses = 2000;
     let result = difference(&here, &there, SampleKind::Running).unwrap();
@@ -135,7 +150,7 @@ fn profile_difference_requires_significant_samples() {
     assert_eq!(levels, [("work", 3), ("main", 3), ("a", 3), ("b", 3)]);
     let same = difference(&here, &here, SampleKind::Running).unwrap();
     assert!(same.changes.is_empty() && same.flame.levels.unwrap().iter().all(|level| *level == 0));
-    let similar = profile(vec![stack(&[0, 1], 430), stack(&[0, 2], 100)]);
+    let similar = profile(vec![stack(&[MAIN, A], 430), stack(&[MAIN, B], 100)]);
     assert!(
         difference(&similar, &here, SampleKind::Running).unwrap().changes.is_empty(),
         "30 of 400 are chance"

@@ -1,10 +1,10 @@
 //! Computes system calls per response, from calls that were counted over a known number of
-//! responses.
+//! responses. They show how a server reads, writes and waits.
 
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{CallUse, CallsUse};
-use dyno_archive::syscall::{Amount, UNNAMED, amount, hides_bytes};
+use dyno_archive::syscall::{Amount, UNNAMED, hides_bytes, returned_amount};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,20 +12,20 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Calls")]
 pub struct CallRates {
-    /// Time in which they were counted: all of the window, or slices of it.
+    /// Time in which calls were counted: the whole window, or slices of it.
     pub counted_s: f64,
     pub slices: u64,
-    /// Complete responses that came in that time, the divisor of all values per response.
+    /// Complete responses in the counted time: the divisor of all values per response.
     #[serde(rename = "answers")]
     pub responses: u64,
     /// All calls.
     pub per_response: f64,
-    /// All calls per second in which they were counted.
+    /// All calls, per second of counted time.
     pub per_s: f64,
-    /// By name; futex calls by their purpose. The most frequent ones matter most.
+    /// Calls by name. Futex calls are listed by purpose, such as `futex(wait)`.
     pub by_name: BTreeMap<String, Call>,
-    /// `None`: it made no such calls, or too many calls have no name (`other`) and may be such
-    /// calls.
+    /// `None`: the server made no reads (or no writes), or too many calls have no name (`other`),
+    /// and may be reads (or writes).
     pub reads: Option<Transfers>,
     pub writes: Option<Transfers>,
     /// Mean number of events that a wait for events returned (`epoll_wait`, `poll`,
@@ -40,14 +40,14 @@ pub struct Call {
     pub per_response: f64,
     /// `None`: return values were not observed, as for all fields below.
     pub errors: Option<u64>,
-    /// Part of the errors that had to be tried again later (EAGAIN).
+    /// Part of the errors that were EAGAIN: there was nothing to read or no space to write.
     pub again: Option<u64>,
     /// Mean result of the calls that did not fail: bytes of reads and writes, events of waits,
     /// threads woken. `None`: the call returns no amount.
     pub returned_mean: Option<f64>,
 }
 
-/// Reads, or writes, of all names together.
+/// All reads, or all writes, regardless of their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Transfers {
     pub per_response: f64,
@@ -84,7 +84,7 @@ impl CallRates {
             by_name: calls
                 .iter()
                 .map(|(name, call)| {
-                    (name.clone(), Call::from_use(call, responses, amount(name).is_some()))
+                    (name.clone(), Call::from_use(call, responses, returned_amount(name).is_some()))
                 })
                 .collect(),
         })
@@ -92,6 +92,7 @@ impl CallRates {
 }
 
 impl CallRates {
+    /// Returns the calls per response, by name.
     pub(super) fn per_response_by_name(&self) -> BTreeMap<String, f64> {
         self.by_name.iter().map(|(name, call)| (name.clone(), call.per_response)).collect()
     }
@@ -105,11 +106,11 @@ impl Call {
     }
 }
 
-/// Largest number of calls without a name for which reads, or writes, are known: as a share of the
-/// reads, or writes.
+/// The number of reads or writes is known if calls without a name are at most this share of it.
 const MAX_UNNAMED: f64 = 0.01;
 
-/// Returns the calls of a kind. `None`: there are none, or their number is not known.
+/// Returns the sum of the calls of a kind. `None`: there are no such calls, or their number is
+/// unknown.
 fn transfers(calls: &BTreeMap<String, CallUse>, kind: Amount, responses: u64) -> Option<Transfers> {
     let sum = CallSum::from_calls(calls, kind);
     let unnamed = calls.get(UNNAMED).map_or(0, |call| call.count);
@@ -130,10 +131,11 @@ impl CallSum {
         CallSum { calls: call.count, succeeded, returned: call.returned }
     }
 
+    /// Sums the calls of a kind. Results are `None` if a call does not return all bytes.
     fn from_calls(calls: &BTreeMap<String, CallUse>, kind: Amount) -> CallSum {
         let sums = calls
             .iter()
-            .filter(|(name, _)| amount(name) == Some(kind))
+            .filter(|(name, _)| returned_amount(name) == Some(kind))
             .map(|(_, call)| CallSum::new(call));
         let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         let has_hidden_bytes = calls.keys().any(|name| hides_bytes(name, kind));
@@ -145,11 +147,13 @@ impl CallSum {
         })
     }
 
+    /// Returns the mean result of the calls that did not fail. `None`: unknown.
     fn mean(&self) -> Option<f64> {
         let succeeded = self.succeeded.filter(|n| *n > 0)?;
         Some(self.returned? as f64 / succeeded as f64)
     }
 
+    /// Returns the calls and bytes per response. `None`: there was no call.
     fn transfers(&self, responses: u64) -> Option<Transfers> {
         let per_response_of = |n: u64| n as f64 / responses as f64;
         (self.calls > 0).then(|| Transfers {

@@ -1,4 +1,5 @@
-//! Decides which counters of a party are complete over a stretch of time, and empties the others.
+//! Decides which counters of a party (a monitored process group) are complete over a stretch of
+//! time, and clears the others.
 //!
 //! Threads and processes may end before their counters are read. No other module checks this, so
 //! rules and metrics can rely on counters that are not empty:
@@ -7,8 +8,9 @@
 //! - A process's totals include its ended threads: CPU time in ticks of the clock, and exact page
 //!   faults.
 //! - The totals of a process's children include only those that it waited for.
-//! - The kernel probes see states, wake-ups and CPU time of ended threads, but neither context
-//!   switches nor page faults. Samples have no ended threads if the probes had no room for some.
+//! - The kernel probes record states, wake-ups and CPU time of ended threads, but neither context
+//!   switches nor page faults. Samples have no ended threads if the probes had no space for some of
+//!   them.
 //! - No file of the kernel shows context switches and the wait for a CPU of an ended thread.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,21 +37,23 @@ const MAX_UNSPLIT: f64 = 0.05;
 /// seconds.
 const SKEW_S: f64 = 0.001;
 
-/// Minimum number of births in no sample that make children uncounted, if a process of the party
-/// ignores SIGCHLD. An idle machine had two births in ten seconds.
+/// Minimum number of births (starts of threads or processes) in no sample from which CPU time of
+/// children is missing, if a process of the party ignores SIGCHLD. The kernel does not add an ended
+/// child to the totals of such a process. An idle machine had two births in ten seconds.
 const MIN_LOST_BIRTHS: f64 = 10.0;
 
 /// Rounding error of a process total, seconds: user and system time are each rounded down by up to
 /// one clock tick.
 const TICKS_S: f64 = 0.02;
 
-/// Minimum number of births in no sample, in total and per response, that are attributed to the
-/// server.
+/// Minimum number of births in no sample that are attributed to the server.
 const UNSEEN_BIRTHS: f64 = 100.0;
+
+/// Minimum number of births in no sample per response that are attributed to the server.
 const UNSEEN_BIRTHS_PER_RESPONSE: f64 = 0.5;
 
 /// Threads and processes that ended before their counters were read, and the counters that are
-/// unknown because of it.
+/// unknown for this reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct UnreadCounters {
     /// Threads in a sample of the window that are missing in its last sample.
@@ -82,6 +86,7 @@ impl PartyDeltas {
         let ended = EndedBetweenSamples::new(samples, &threads, responses);
         let cpu_s = ended.cpu_s(&threads, first, last);
         let by_group = split_between(first, last);
+        // A group whose tick sampled neither user nor system time is used last.
         let split = by_group
             .filter(|(user, sys)| user + sys > 0.0)
             .or_else(|| ended.split(&threads, cpu_s?, (first, last)))
@@ -105,7 +110,7 @@ impl PartyDeltas {
     }
 }
 
-/// Threads and processes that ended between samples, as far as they are known.
+/// Known use of threads and processes that ended between samples.
 struct EndedBetweenSamples {
     threads: u64,
     processes: u64,
@@ -142,12 +147,15 @@ impl EndedBetweenSamples {
         let loses_children = unseen.is_some_and(|n| n >= MIN_LOST_BIRTHS)
             && last.each.iter().any(|process| process.ignores_children);
         let has_unseen_births = loses_children || are_births_of_server(unseen, responses);
-        let is_accounted = totals_s > MAX_UNREAD * threads.run_s;
+        let do_totals_show_ends = totals_s > MAX_UNREAD * threads.run_s;
         // The total of each process that waits to be reaped is rounded down by up to two ticks.
         let rounding_s = totals.zombie_count(last) as f64 * TICKS_S;
         let is_rounding_large = rounding_s > MAX_UNREAD * (threads.run_s + totals_s);
         // Without process totals, no counter includes threads that ended.
         let has_lost_threads = !has_totals && gone.run_s > MAX_UNREAD * threads.run_s;
+        let has_uncounted_births = has_unseen_births && !do_totals_show_ends;
+        let has_unreaped_children =
+            has_totals && !(totals.children_are_complete() && are_all_reaped(samples));
         EndedBetweenSamples {
             threads: gone.threads,
             processes: gone_processes(samples),
@@ -156,9 +164,9 @@ impl EndedBetweenSamples {
             faults: (has_totals && totals.children_are_complete()).then(|| totals.faults()),
             is_process_lost: has_lost_threads
                 || loses_children
-                || has_unseen_births && !is_accounted
+                || has_uncounted_births
                 || is_rounding_large
-                || has_totals && !(totals.children_are_complete() && are_all_reaped(samples)),
+                || has_unreaped_children,
             gone_s: gone.run_s,
             gone_switches: gone.switches,
             has_unseen_births,
@@ -187,8 +195,8 @@ impl EndedBetweenSamples {
         (!self.is_process_lost).then_some(threads.run_s + self.totals_s)
     }
 
-    /// Returns user and system seconds of whole processes or of living threads; `None`: these lack
-    /// a part of the CPU seconds, which threads or processes used that have ended.
+    /// Returns user and system seconds of whole processes or of living threads. `None`: they do not
+    /// include the CPU seconds of threads or processes that ended.
     fn split(
         &self,
         threads: &ThreadDeltas,
@@ -220,7 +228,7 @@ impl EndedBetweenSamples {
         }
     }
 
-    /// Empties the counters of threads that ended threads may have contributed to.
+    /// Clears the counters to which ended threads may have contributed.
     fn clear(
         &self,
         threads: &mut ThreadDeltas,
@@ -239,18 +247,18 @@ impl EndedBetweenSamples {
                 unread_s > MAX_UNREAD * cpu_s + skew_s(cpu_s, first, last)
             }
             // A group that does not count CPU time does not show whether threads are missing.
-            _ => first.cgroup.is_none() && !last.threads.is_empty(),
+            _ => first.cgroup.is_none(),
         };
         let switches = threads.switches().unwrap_or(0) as f64;
         let probed_ends = threads.ended;
         let has_probe = last.ended.is_some();
-        let share = |part: f64, rest: f64| part > MAX_UNREAD * (part + rest);
+        let is_large = |part: f64, rest: f64| part > MAX_UNREAD * (part + rest);
         let are_threads_gone = !has_probe
-            && (share(self.gone_s, threads.run_s)
-                || share(self.gone_switches as f64, switches)
+            && (is_large(self.gone_s, threads.run_s)
+                || is_large(self.gone_switches as f64, switches)
                 || self.has_unseen_births);
         let have_observed_ends =
-            has_probe && share((probed_ends.threads + probed_ends.wakeups) as f64, switches);
+            has_probe && is_large((probed_ends.threads + probed_ends.wakeups) as f64, switches);
         if is_unread || are_threads_gone {
             threads.run_delay_s = None;
             threads.roles.values_mut().for_each(|role| role.run_delay_s = None);
@@ -271,12 +279,12 @@ impl EndedBetweenSamples {
         if threads.busiest_s.take_if(is_unknown).is_some() {
             unknown.push("busiest thread");
         }
-        let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lifetime_s);
-        let have_served = share(probed_ends.serving_lived_s, working_s)
+        let serving_lived_s = threads.serving.as_ref().map_or(0.0, ServingThreads::lifetime_s);
+        let have_served = is_large(probed_ends.serving_lived_s, serving_lived_s)
             || probed_ends.serving_s > MAX_ENDED_SERVING * threads.run_s;
         if is_unread || are_threads_gone || have_served {
             threads.wanted_s = None;
-            threads.working = None;
+            threads.serving = None;
             unknown.push("thread states");
         }
         if is_unread && cpu_s.is_none() {
@@ -319,10 +327,11 @@ impl GoneThreads {
         };
         let mut sum = GoneThreads { threads: latest.len() as u64, ..GoneThreads::default() };
         for (key, thread) in latest {
-            let then = before.get(&key);
-            sum.run_s +=
-                thread.run_ns.saturating_sub(then.map_or(0, |then| then.run_ns)) as f64 / 1e9;
-            sum.switches += switches(thread).saturating_sub(then.map_or(0, |then| switches(then)));
+            let earlier = before.get(&key);
+            let earlier_run_ns = earlier.map_or(0, |earlier| earlier.run_ns);
+            let earlier_switches = earlier.map_or(0, |earlier| switches(earlier));
+            sum.run_s += thread.run_ns.saturating_sub(earlier_run_ns) as f64 / 1e9;
+            sum.switches += switches(thread).saturating_sub(earlier_switches);
         }
         sum
     }
@@ -331,10 +340,12 @@ impl GoneThreads {
 /// Process id and start time, because ids are reused.
 type Key = (u32, u64);
 
+/// Returns the key of a process.
 const fn key(process: &ProcessUse) -> Key {
     (process.pid, process.began_ticks)
 }
 
+/// Returns the number of processes in a sample that are missing in the last one.
 fn gone_processes(samples: &[&PartySample<'_>]) -> u64 {
     let last: BTreeSet<Key> = samples[samples.len() - 1].each.iter().map(key).collect();
     let all: BTreeSet<Key> =
@@ -342,22 +353,25 @@ fn gone_processes(samples: &[&PartySample<'_>]) -> u64 {
     all.difference(&last).count() as u64
 }
 
-/// Whether all processes that ended were waited for by others of the party. Page faults decide it,
-/// because they are exact: a parent's totals include a child's as soon as it is waited for.
+/// Whether other processes of the party waited for all processes that ended. Page faults show this,
+/// because they are exact: a parent's totals include the totals of a child for which it has waited.
 fn are_all_reaped(samples: &[&PartySample<'_>]) -> bool {
     samples.windows(2).all(|pair| {
-        let later: BTreeMap<Key, &ProcessUse> =
-            pair[1].each.iter().map(|each| (key(each), each)).collect();
+        let (earlier, later) = (pair[0], pair[1]);
+        let later_by_key: BTreeMap<Key, &ProcessUse> =
+            later.each.iter().map(|each| (key(each), each)).collect();
         let (remaining, gone): (Vec<&ProcessUse>, Vec<&ProcessUse>) =
-            pair[0].each.iter().partition(|each| later.contains_key(&key(each)));
+            earlier.each.iter().partition(|each| later_by_key.contains_key(&key(each)));
         let gone_faults: u64 =
             gone.iter().map(|each| each.faults_minor + each.children_faults_minor).sum();
         let gained_faults = remaining.iter().map(|each| {
-            later[&key(each)].children_faults_minor.saturating_sub(each.children_faults_minor)
+            later_by_key[&key(each)]
+                .children_faults_minor
+                .saturating_sub(each.children_faults_minor)
         });
         // Processes born and waited for between the two samples, including the children of a parent
         // born between them.
-        let born = pair[1]
+        let born = later
             .each
             .iter()
             .filter(|each| !remaining.iter().any(|remaining| key(remaining) == key(each)));
@@ -393,10 +407,10 @@ fn are_births_of_server(unseen: Option<f64>, responses: Option<f64>) -> bool {
 
 /// Differences of the totals of processes.
 struct Totals {
-    /// Totals of each process that is in the last sample.
+    /// Process id, and totals since the first sample, of each process in the last sample.
     living: Vec<(u32, ProcessUse)>,
-    /// Totals in the first sample of the processes that are gone since. Their parents' totals
-    /// include them.
+    /// Totals in the first sample of the processes that have ended since. Their parents' totals
+    /// include them as totals of children, so only the `children_` fields are set.
     gone: ProcessUse,
 }
 
@@ -406,14 +420,17 @@ impl Totals {
             first.each.iter().map(|each| (key(each), each)).collect();
         let window_ns = last.at_ns.saturating_sub(first.at_ns);
         let since = |now: &ProcessUse| {
-            let then = before.remove(&key(now)).cloned();
+            let earlier = before.remove(&key(now)).cloned();
             // A process with more CPU time than the stretch allows was started earlier and joined
-            // the party. Its earlier use does not count.
+            // the party. Its earlier use is excluded.
             let threads = last.threads.iter().filter(|thread| thread.pid == now.pid).count() as u64;
-            let joined = then.is_none() && now.cpu_ns() > window_ns.saturating_mul(threads.max(1));
-            let then =
-                then.unwrap_or_else(|| if joined { now.clone() } else { ProcessUse::default() });
-            (now.pid, difference(now, &then))
+            let max_cpu_ns = window_ns.saturating_mul(threads.max(1));
+            let earlier = match earlier {
+                Some(earlier) => earlier,
+                None if now.cpu_ns() > max_cpu_ns => now.clone(),
+                None => ProcessUse::default(),
+            };
+            (now.pid, difference(now, &earlier))
         };
         let living = last.each.iter().map(since).collect();
         let gone = before.into_values().fold(ProcessUse::default(), |sum, each| ProcessUse {
@@ -434,7 +451,8 @@ impl Totals {
         self.living.iter().map(|(_, each)| pick(each)).sum()
     }
 
-    /// Whether the totals of children include all processes that ended.
+    /// Whether the totals of children include all processes that ended. Page faults show this,
+    /// because they are exact.
     fn children_are_complete(&self) -> bool {
         self.sum(|each| each.children_faults_minor) >= self.gone.children_faults_minor
     }
@@ -472,6 +490,7 @@ impl Totals {
         threads.sum::<f64>() + children_ns.saturating_sub(self.gone.children_cpu_ns()) as f64 / 1e9
     }
 
+    /// Returns user and system seconds of all processes.
     fn split_s(&self) -> (f64, f64) {
         let seconds = |ns: u64, gone: u64| ns.saturating_sub(gone) as f64 / 1e9;
         (
@@ -483,6 +502,7 @@ impl Totals {
         )
     }
 
+    /// Returns minor and major page faults of all processes.
     fn faults(&self) -> (u64, u64) {
         let minor = self.sum(|each| each.faults_minor + each.children_faults_minor);
         let major = self.sum(|each| each.faults_major + each.children_faults_major);
@@ -493,6 +513,7 @@ impl Totals {
     }
 }
 
+/// Returns the growth of each total.
 const fn difference(now: &ProcessUse, then: &ProcessUse) -> ProcessUse {
     ProcessUse {
         pid: now.pid,

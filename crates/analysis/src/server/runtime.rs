@@ -1,5 +1,5 @@
 //! Computes rates and shares from the metrics that the server's runtime reported in the measured
-//! window.
+//! window, such as garbage collections.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ pub struct RuntimeMetrics {
     pub readings: usize,
     /// Processes that reported metrics; values are sums over them.
     pub processes: u32,
-    /// Busy share, by name, of values that are reported as active and idle time or work
-    /// (`NAME_active_…_total`, `NAME_idle_…_total`): 0 to 1.
+    /// Busy share (0 to 1), by name, of values that are reported as active and idle amounts
+    /// (`NAME_active_…_total`, `NAME_idle_…_total`).
     pub utilisation: BTreeMap<String, f64>,
-    /// Growth per second of counters (`NAME_total`). For lengths of time (`NAME_seconds_total`) it
-    /// is the share of the time, which exceeds 1 if several threads take part.
+    /// Growth per second of counters (`NAME_total`). For times (`NAME_seconds_total`) the growth is
+    /// a share of the time. It exceeds 1 if several threads add to the counter.
     pub per_second: BTreeMap<String, f64>,
-    /// The highest of all other values.
+    /// Maximum of each of the other values over the readings.
     pub highest: BTreeMap<String, f64>,
 }
 
@@ -53,11 +53,11 @@ impl NoRuntimeReason {
                 Some("the measured window had fewer than two readings. Use a longer `duration`")
             }
             NoRuntimeReason::OtherProcesses => {
-                Some("a process that reports values ended or started in the measured window")
+                Some("a process that reports metrics ended or started in the measured window")
             }
-            NoRuntimeReason::Restarted => {
-                Some("a counter restarted in the measured window, or was missing when it opened")
-            }
+            NoRuntimeReason::Restarted => Some(
+                "a counter was reset in the measured window, or was missing when the window began",
+            ),
         }
     }
 }
@@ -89,7 +89,7 @@ impl RuntimeMetrics {
         }
         let between_s = (last.at_ns - first.at_ns) as f64 / 1e9;
         let growth_by_name = counter_growth(first, last).ok_or(NoRuntimeReason::Restarted)?;
-        let per_second = |(name, by): (&&str, &f64)| ((*name).to_string(), by / between_s);
+        let per_second = |(name, growth): (&&str, &f64)| ((*name).to_string(), growth / between_s);
         let is_busy_or_idle = |name: &str| {
             counterpart(name).is_some_and(|(_, other)| growth_by_name.contains_key(&*other))
         };
@@ -115,12 +115,13 @@ fn counter_growth<'a>(
 ) -> Option<BTreeMap<&'a str, f64>> {
     let counters = last.values.iter().filter(|(name, _)| name.ends_with(TOTAL));
     let growth = |(name, value): (&'a String, &f64)| {
-        let by = value - first.values.get(name)?;
-        (by >= 0.0).then_some((name.as_str(), by))
+        let increase = value - first.values.get(name)?;
+        (increase >= 0.0).then_some((name.as_str(), increase))
     };
     counters.map(growth).collect()
 }
 
+/// Returns the busy share by name: active ÷ (active + idle).
 fn utilisation(growth_by_name: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
     let share = |(name, active): (&&str, &f64)| {
         let (name, idle) = counterpart(name).filter(|_| name.contains(ACTIVE))?;
@@ -143,6 +144,7 @@ fn counterpart(name: &str) -> Option<(&str, String)> {
     split_at(ACTIVE, IDLE).or_else(|| split_at(IDLE, ACTIVE))
 }
 
+/// Returns the maximum of each value that is not a counter.
 fn highest(readings: &[&RuntimeReading]) -> BTreeMap<String, f64> {
     let mut maxima: BTreeMap<String, f64> = BTreeMap::new();
     for (name, value) in readings.iter().flat_map(|reading| &reading.values) {

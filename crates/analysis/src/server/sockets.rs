@@ -1,4 +1,5 @@
-//! Computes TCP values of the server: its sockets, and the counters of its network namespace.
+//! Computes TCP values of the server: its sockets, and the counters of its network namespace. They
+//! show full queues and lost segments.
 
 use dyno_archive::sample::{ListenerUse, NetworkUse, SocketsUse};
 use schemars::JsonSchema;
@@ -11,8 +12,8 @@ pub struct Sockets {
     pub listeners: Vec<ListenQueue>,
     /// Segments that the server retransmitted on these connections since they were opened.
     pub retransmitted: u64,
-    /// Shares of the time with data to send in which the client's window, and the server's own send
-    /// buffer, held it up: 0 to 1. `None`: the server had nothing to send.
+    /// Shares of the time with data to send in which the client's receive window, or the server's
+    /// own send buffer, delayed sending: 0 to 1. `None`: the server had nothing to send.
     pub window_limited: Option<f64>,
     pub buffer_limited: Option<f64>,
     /// Shares of the connections with TCP_NODELAY, and with TCP_CORK: 0 to 1. `None`: this user
@@ -21,12 +22,12 @@ pub struct Sockets {
     pub cork: Option<f64>,
 }
 
-/// A socket that takes connections.
+/// A listening socket and its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Listener")]
 pub struct ListenQueue {
     pub port: u16,
-    /// Connections that wait to be accepted, and the most that may.
+    /// Connections that wait to be accepted, and the maximum (`backlog`).
     pub queued: u64,
     pub backlog: u64,
 }
@@ -69,14 +70,14 @@ pub struct TcpLosses {
 impl TcpLosses {
     /// Adds the counters of the next stretch of time.
     pub(super) fn merge(self, next: TcpLosses) -> TcpLosses {
-        self.combine(next, |here, there| here + there)
+        self.combine(next, |earlier, later| earlier + later)
     }
 
     pub(super) fn from_readings(first: &NetworkUse, last: &NetworkUse) -> TcpLosses {
         TcpLosses::from(last).combine(TcpLosses::from(first), u64::saturating_sub)
     }
 
-    /// Combines each counter of both; a counter that one of them lacks is `None`.
+    /// Combines each counter of two values. A counter that is unknown in one of them is `None`.
     fn combine(self, other: TcpLosses, operation: fn(u64, u64) -> u64) -> TcpLosses {
         let combined = |a: Option<u64>, b: Option<u64>| Some(operation(a?, b?));
         TcpLosses {

@@ -193,7 +193,7 @@ fn server_use_is_between_samples_at_window_edges() {
         server.rss_bytes,
     ];
     assert_eq!(memory.map(mb), [Some(100), Some(60), Some(12), Some(80)], "the highest within");
-    assert_eq!(mb(server.memory_held_bytes), Some(60), "what is its own");
+    assert_eq!(mb(server.memory_held_bytes), Some(60), "anonymous memory");
     assert_eq!((server.threads, server.processes), (Some(3), Some(2)));
     let roles: Vec<_> =
         server.by_thread_role.iter().map(|(name, role)| (*name, role.threads)).collect();
@@ -222,7 +222,7 @@ fn server_intervals_are_rates_between_samples() {
         ("cpu", second.cpu, 0.6),
         ("generator", second.generator_cpu, 0.2),
         ("throttled", second.throttled_s, 0.0),
-        // The last interval is 2 s long.
+        // The last interval takes 2 s.
         ("start", Some(last.start_s), 3.0),
         ("end", Some(last.end_s), 5.0),
         ("cpu", last.cpu, 0.5),

@@ -1,4 +1,5 @@
-//! Computes the differences of thread counters between two samples, in total and by role.
+//! Computes the differences of thread counters between two samples, in total and by role (such as
+//! compilers, garbage collectors and serving threads).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use crate::roles;
 
-/// Use of the window by all threads of one role.
+/// Resources that all threads of one role used in the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RoleUse {
     /// CPU time, including that of threads that ended in the window if their end was observed.
@@ -24,13 +25,13 @@ pub struct RoleUse {
     /// `disk`, `sleep`, `other`. Their sum is the window times the number of threads that lived
     /// through it. `None`: states were not observed.
     pub states_s: Option<BTreeMap<&'static str, f64>>,
-    /// Times that its threads were woken up.
+    /// Number of times that threads of the role were woken up.
     pub wakeups: Option<u64>,
 }
 
 impl RoleUse {
-    /// Adds the use of the role in the next stretch of time. The number of threads is that at the
-    /// end. What is unknown for one stretch is unknown for both together.
+    /// Adds the use of the role in the next stretch of time. The number of threads is the number at
+    /// the end. A value that is unknown for one stretch is unknown for both together.
     pub(super) fn add(&mut self, next: &RoleUse) {
         self.cpu_s += next.cpu_s;
         self.run_delay_s = self.run_delay_s.zip(next.run_delay_s).map(|(a, b)| a + b);
@@ -46,21 +47,23 @@ impl RoleUse {
     }
 }
 
-/// The threads that serve and lived through the window. Threads of compilers, garbage collectors
-/// and virtual machines are left out, and threads that slept through the window.
+/// The serving threads (`working` in JSON): the threads of roles that serve, if they lived through
+/// the window and did not sleep through it. Threads of compilers, garbage collectors and virtual
+/// machines are excluded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Working")]
 pub struct ServingThreads {
     pub threads: usize,
     /// Seconds in each state, threads added up.
     pub states_s: BTreeMap<&'static str, f64>,
-    /// Threads that waited for neither a lock nor a peer for most of their time. Threads that take
-    /// turns with a lock are not counted. Only rules of verdicts read it.
+    /// Number of these threads that waited for neither a lock nor a peer for most of their time.
+    /// Threads that alternate on a lock are not counted, because they mostly wait. Only rules of
+    /// verdicts read this number.
     #[serde(skip)]
-    pub(crate) steady_workers: usize,
+    pub(crate) steady_threads: usize,
 }
 
-/// Minimum share of its time in which a steady worker waits for neither a lock nor a peer.
+/// Minimum share of its time in which a steady thread waits for neither a lock nor a peer.
 const STEADY_WORK: f64 = 0.7;
 
 impl ServingThreads {
@@ -70,7 +73,7 @@ impl ServingThreads {
         self.states_s.values().sum()
     }
 
-    /// Returns the share of their time in a state: 0 to 1.
+    /// Returns the share of the threads' time in a state: 0 to 1.
     #[must_use]
     pub fn share(&self, state: ThreadState) -> f64 {
         let all = self.lifetime_s();
@@ -83,7 +86,7 @@ impl ServingThreads {
 pub(super) struct Threads<'a> {
     pub(super) at_ns: u64,
     pub(super) living: &'a [ThreadUse],
-    /// Ended threads since the party is watched; `None`: ends of threads were not observed.
+    /// Threads that ended since monitoring began. `None`: ends of threads were not observed.
     pub(super) ended: Option<&'a [EndedThreads]>,
 }
 
@@ -95,6 +98,7 @@ struct Processes<'a> {
 }
 
 impl<'a> Processes<'a> {
+    /// Finds the first thread of each process, which has the process's name.
     fn from_threads(living: &'a [ThreadUse]) -> Processes<'a> {
         let mut main_threads =
             living.iter().filter(|t| t.tid == t.pid).map(|t| (t.pid, t.name.as_str())).peekable();
@@ -102,15 +106,16 @@ impl<'a> Processes<'a> {
         Processes { first, by_pid: main_threads.collect() }
     }
 
+    /// Returns the role of a thread, by its name and the name of its process.
     fn role_of(&self, thread: &ThreadUse) -> &'static str {
         let process = self.by_pid.get(&thread.pid).copied().unwrap_or(&thread.name);
         roles::thread_role(&thread.name, process, thread.tid == thread.pid)
     }
 }
 
-/// Differences of thread counters between two samples. A thread that was born in between counts
-/// from zero. A thread that ended in between counts if its end was observed. Otherwise only the
-/// control group knows its CPU time.
+/// Differences of thread counters between two samples. A thread that started between the samples is
+/// included from zero. A thread that ended between them is included if its end was observed.
+/// Otherwise only the cgroup includes its CPU time.
 #[derive(Debug, Default)]
 pub(super) struct ThreadDeltas {
     pub(super) run_s: f64,
@@ -128,14 +133,14 @@ pub(super) struct ThreadDeltas {
     pub(super) faults_major: Option<u64>,
     pub(super) wakeups: Option<u64>,
     pub(super) migrations: Option<u64>,
-    /// By entries into the kernel.
+    /// User and system time, by entries into the kernel.
     pub(super) modes: Option<ModeTimes>,
-    pub(super) working: Option<ServingThreads>,
+    pub(super) serving: Option<ServingThreads>,
     pub(super) roles: BTreeMap<&'static str, RoleUse>,
     pub(super) ended: EndedSums,
 }
 
-/// Use of the window by threads whose end in it was observed.
+/// Resources used in the window by threads whose end was observed in the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EndedSums {
     pub(super) threads: u64,
@@ -154,6 +159,7 @@ impl ThreadDeltas {
         Some(self.wanted_s.as_ref()?.iter().filter(|wanted_s| **wanted_s >= seconds).count())
     }
 
+    /// Computes the differences between two samples.
     pub(super) fn new(first: Threads<'_>, last: Threads<'_>) -> ThreadDeltas {
         let key = |t: &ThreadUse| (t.pid, t.tid);
         let mut gone: BTreeMap<(u32, u32), &ThreadUse> =
@@ -162,8 +168,9 @@ impl ThreadDeltas {
         let processes = Processes::from_threads(last.living);
         let between_ns = last.at_ns.saturating_sub(first.at_ns) + MAX_READ_DELAY_NS;
         for thread in last.living {
-            // A thread with more run time than the stretch allows was started earlier and joined
-            // the party. Its earlier run time does not count.
+            // A thread with more run time than fits between the samples was started earlier and
+            // joined the party. Its use between the samples is unknown. It is compared with itself,
+            // so it is counted as a thread without use.
             let joined = Some(thread).filter(|thread| thread.run_ns > between_ns);
             deltas.add(thread, gone.remove(&key(thread)).or(joined), processes.role_of(thread));
         }
@@ -172,6 +179,7 @@ impl ThreadDeltas {
         deltas
     }
 
+    /// Adds the use of a living thread. `before`: its counters in the first sample.
     fn add(&mut self, now: &ThreadUse, before: Option<&ThreadUse>, role: &'static str) {
         let since = |pick: fn(&ThreadUse) -> u64| {
             pick(now).saturating_sub(before.map_or(0, pick)) as f64 / 1e9
@@ -194,9 +202,9 @@ impl ThreadDeltas {
         add_some(&mut self.faults_minor, since_some(|t| t.faults_minor));
         add_some(&mut self.faults_major, since_some(|t| t.faults_major));
         let none = SchedulerRecord::default();
-        let observed = now.seen.map(|seen| {
+        let observed = now.seen.map(|record| {
             let then = before.and_then(|t| t.seen.as_ref()).unwrap_or(&none);
-            SchedulerDelta::new(&seen, then)
+            SchedulerDelta::new(&record, then)
         });
         let role_use = self.roles.entry(role).or_default();
         role_use.cpu_s += run_s;
@@ -204,11 +212,11 @@ impl ThreadDeltas {
         add_some(&mut role_use.run_delay_s, delay_s);
         if let Some(delta) = observed {
             if roles::serves(role) && delta.is_active() {
-                let working = self.working.get_or_insert_default();
-                working.threads += 1;
-                working.steady_workers += usize::from(delta.is_steady());
+                let serving = self.serving.get_or_insert_default();
+                serving.threads += 1;
+                serving.steady_threads += usize::from(delta.is_steady());
                 for state in ThreadState::ALL {
-                    *working.states_s.entry(state.name()).or_default() += delta.seconds(state);
+                    *serving.states_s.entry(state.name()).or_default() += delta.seconds(state);
                 }
             }
             self.add_observed(&delta, role);
@@ -267,6 +275,7 @@ impl ThreadDeltas {
         }
     }
 
+    /// Adds the states, wake-ups and migrations that the probes observed.
     fn add_observed(&mut self, observed: &SchedulerDelta, role: &'static str) {
         let role_use = self.roles.entry(role).or_default();
         let states = role_use.states_s.get_or_insert_default();
@@ -333,6 +342,7 @@ impl SchedulerDelta {
         delta
     }
 
+    /// Subtracts earlier use.
     fn subtract(&mut self, then: &SchedulerRecord) {
         let subtract = |from: &mut u64, n: u64| *from = from.saturating_sub(n);
         self.ns
@@ -375,11 +385,13 @@ pub(super) fn run_time_s(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
 /// Returns the CPU seconds of the ended threads of one name between two samples. `gone`: threads of
 /// the first sample that are not in the last. `None`: the scheduler's count was not read.
 fn ended_run_s(now: &EndedThreads, then: &EndedThreads, gone: &[&ThreadUse]) -> Option<f64> {
+    // Without ended threads in the first sample, their run time was 0.
     let earlier_ns = then.run_ns.or((then.threads == 0).then_some(0))?;
     let before = gone.iter().filter(|thread| thread.name == now.name).map(|thread| thread.run_ns);
     Some(now.run_ns?.saturating_sub(earlier_ns + before.sum::<u64>()) as f64 / 1e9)
 }
 
+/// Adds a part to a sum if the part is known.
 fn add_some<T: std::ops::Add<Output = T> + Default + Copy>(sum: &mut Option<T>, part: Option<T>) {
     if let Some(part) = part {
         *sum = Some(sum.unwrap_or_default() + part);
@@ -462,25 +474,25 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_wait_for_lock_are_not_steady_workers() {
+    fn threads_that_wait_for_lock_are_not_steady_threads() {
         let waiting_thread = |tid: u32, running_ms: u64, lock_ms: u64| {
             let mut thread = thread(tid, "server", running_ms, 0);
             let seen = thread.seen.as_mut().unwrap();
             seen.states.lock_ns = lock_ms * MS;
             thread
         };
-        let steady_workers_of = |threads: &[ThreadUse]| {
+        let steady_threads_of = |threads: &[ThreadUse]| {
             let first: Vec<ThreadUse> =
                 threads.iter().map(|t| waiting_thread(t.tid, 0, 0)).collect();
             let at = |living| Threads { at_ns: 0, living, ended: None };
-            ThreadDeltas::new(at(&first), at(threads)).working.unwrap().steady_workers
+            ThreadDeltas::new(at(&first), at(threads)).serving.unwrap().steady_threads
         };
         assert_eq!(
-            steady_workers_of(&[waiting_thread(1, 500, 500), waiting_thread(2, 500, 500)]),
+            steady_threads_of(&[waiting_thread(1, 500, 500), waiting_thread(2, 500, 500)]),
             0
         );
         assert_eq!(
-            steady_workers_of(&[
+            steady_threads_of(&[
                 waiting_thread(1, 950, 50),
                 waiting_thread(2, 20, 980),
                 waiting_thread(3, 700, 300)
@@ -494,7 +506,11 @@ mod tests {
         let living = [thread(1, "server", 500, 0)];
         let at = |at_ns, living| Threads { at_ns, living, ended: None };
         let joined = ThreadDeltas::new(at(0, &[]), at(300 * MS, &living));
-        assert_eq!((joined.run_s, joined.roles["work"].threads), (0.0, 1), "it did that elsewhere");
+        assert_eq!(
+            (joined.run_s, joined.roles["work"].threads),
+            (0.0, 1),
+            "the thread worked before it joined"
+        );
         let mut deltas = ThreadDeltas::new(at(0, &[]), at(600 * MS, &living));
         deltas.add_unattributed(Some(0.502));
         assert!(!deltas.roles.contains_key("unattributed"));

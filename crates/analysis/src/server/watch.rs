@@ -1,20 +1,22 @@
-//! Computes the use of a server that another program loads, between two readings (`dyno watch`).
+//! Computes the resources that a server used between two readings, for `dyno watch`. Another
+//! program loads this server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::Sample;
 use dyno_archive::sample::{CallUse, CallsUse, CgroupUse, NetworkUse, Party, SliceRates};
-use dyno_archive::syscall::{Amount, amount, hides_bytes};
+use dyno_archive::syscall::{Amount, hides_bytes, returned_amount};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::threads::RoleUse;
 use super::{PartyDeltas, PartySample, Sockets, TcpLosses, cgroup_delta, steal_share};
 
+/// Format of the records of `dyno watch`.
 pub const SCHEMA: &str = "dyno.watch/1";
 
-/// A server's use over a stretch of time. Its answers are not counted, so every value is per
-/// second.
+/// A server's use of resources over a stretch of time. Its responses are not counted, so every
+/// value is per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Watched")]
 pub struct WatchRecord {
@@ -22,29 +24,33 @@ pub struct WatchRecord {
     /// Time since the watch began, in seconds.
     pub start_s: f64,
     pub end_s: f64,
-    /// CPU time ÷ time: in CPUs. `None`: unknown, as for all fields below. Without a control
-    /// group, the probes count ended threads and processes. Without probes, ended threads count by
-    /// their process's totals, and ended processes if another process of the server waited for
-    /// them.
+    /// CPU time ÷ time: in CPUs. `None`: unknown, as for all fields below. The source of the CPU
+    /// time of threads and processes that ended is the first of these that exists:
+    ///
+    /// - the control group
+    /// - the probes
+    /// - the totals of processes: they include ended threads, and the ended processes for which
+    ///   another process of the server waited
     pub cpus: Option<f64>,
-    /// `None` also if only the sum of both is known, because threads or processes ended whose split
-    /// was not read.
+    /// `None` also if a thread or process ended before its user and system time were read. In this
+    /// case, only their sum is known (`cpus`).
     pub cpus_user: Option<f64>,
     pub cpus_sys: Option<f64>,
-    /// CPU seconds that could be split into user and system time: both 0 if there were too few.
-    /// `None`: the split lacks a part of the CPU time.
+    /// CPU seconds as (user time, system time). Both are 0 if the server used too little CPU time
+    /// for a split. `None`: a part of the CPU time could not be split.
     #[serde(skip)]
     #[schemars(skip)]
     pub split_s: Option<(f64, f64)>,
-    /// Share of one CPU that the busiest thread used; over several readings, the mean of the
-    /// busiest of each.
+    /// Share of one CPU that the busiest thread used. For several stretches of time together, it is
+    /// the mean of the values of the stretches.
     pub busiest_thread_utilisation: Option<f64>,
     /// Time that threads were runnable but waited for a CPU, summed over threads, per second.
     pub run_delay_s_per_s: Option<f64>,
-    /// Share of the periods of the server's CPU quota in which it was throttled: 0 to 1. `None`: it
-    /// has no quota of its own, or its group is not watched, or it was idle in all periods.
+    /// Share of the periods of the server's CPU quota in which the server was throttled: 0 to 1.
+    /// `None`: the server has no separate quota, its group is not monitored, or it was idle in all
+    /// periods.
     pub throttled_share: Option<f64>,
-    /// Periods of the quota in which the server was active, of which the share is.
+    /// Periods of the quota in which the server was active: the divisor of `throttled_share`.
     #[serde(skip)]
     #[schemars(skip)]
     pub quota_periods: Option<QuotaPeriods>,
@@ -57,10 +63,10 @@ pub struct WatchRecord {
     pub context_switches_per_s: Option<f64>,
     pub page_faults_per_s: Option<f64>,
     pub wakeups_per_s: Option<f64>,
-    /// By role; seconds are of this stretch.
+    /// Use by thread role. Seconds cover this stretch of time.
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
-    /// `None`: they were not counted, or not from the beginning, because a process joined that
-    /// descends from none of the known ones.
+    /// `None`: calls were not counted, or a process joined that descends from no known process, so
+    /// that its first calls were not counted.
     pub syscalls: Option<Syscalls>,
     /// TCP sockets at the end; `None`: not read, or there are none.
     pub sockets: Option<Sockets>,
@@ -84,6 +90,7 @@ impl QuotaPeriods {
         (self.active > 0).then(|| self.throttled as f64 / self.active as f64)
     }
 
+    /// Adds the periods of the next stretch of time.
     const fn merge(self, next: QuotaPeriods) -> QuotaPeriods {
         QuotaPeriods {
             active: self.active + next.active,
@@ -92,11 +99,11 @@ impl QuotaPeriods {
     }
 }
 
-/// System calls per second. Where there are many, they are counted in slices. Each slice stands for
-/// the stretch of time that it ends.
+/// System calls per second. If there are many, they are counted only in slices of the time. The
+/// rate in a slice is assumed for all of the time since the previous slice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Syscalls {
-    /// Time that these slices represent.
+    /// Time for which calls were counted or estimated.
     pub counted_s: f64,
     pub per_s: f64,
     /// Standard error of `per_s`, because calls between slices are estimated; 0: all calls were
@@ -106,14 +113,19 @@ pub struct Syscalls {
     #[serde(skip)]
     #[schemars(skip)]
     pub slice_rates: SliceRates,
-    /// Rates are lower bounds: counting takes 5 % of a CPU or more, so the program makes fewer
-    /// calls while they are counted, and the standard error is at most 10 % of `per_s`.
+    /// Whether `per_s` is a lower bound, because counting slows the program. Two conditions hold:
+    ///
+    /// - Counting takes at least 5 % of a CPU.
+    /// - Twice the standard error is at most the share of a CPU that counting takes, and at most
+    ///   20 % of `per_s`.
+    ///
+    /// Rates of single calls and of bytes are lower bounds only if the standard error is also 0.
     pub is_lower_bound: bool,
     pub by_name_per_s: BTreeMap<String, f64>,
     /// `None`: return values were not observed, or a call that was made does not return the bytes
     /// (`recvmmsg`, `io_uring_enter`, `splice`).
     pub bytes_read_per_s: Option<f64>,
-    /// The same of bytes written (`sendmmsg`, `io_uring_enter`, `splice`).
+    /// The same for bytes written (`sendmmsg`, `io_uring_enter`, `splice`).
     pub bytes_written_per_s: Option<f64>,
 }
 
@@ -121,15 +133,17 @@ pub struct Syscalls {
 /// *System calls*).
 const COUNTING_COST_S: f64 = 300e-9;
 
-/// Minimum share of a CPU, used for counting, at which rates are lower bounds.
+/// Rates are lower bounds if counting uses at least this share of a CPU.
 const MIN_SHARE: f64 = 0.05;
 
-/// Maximum standard error of a lower bound, as a share of the rate.
+/// Maximum standard error of a rate that is not rough, as a share of the rate.
 const MAX_ERROR: f64 = 0.1;
 
+/// Whether counting the calls slows the program, so that the rate is a lower bound.
 fn is_lower_bound(per_s: f64, standard_error: Option<f64>) -> bool {
-    per_s * COUNTING_COST_S >= MIN_SHARE
-        && standard_error.is_some_and(|error| error <= MAX_ERROR * per_s)
+    let cost = per_s * COUNTING_COST_S;
+    let max_error = (cost / 2.0).min(MAX_ERROR);
+    cost >= MIN_SHARE && standard_error.is_some_and(|error| error <= max_error * per_s)
 }
 
 impl Syscalls {
@@ -186,7 +200,7 @@ impl Syscalls {
             if calls.keys().any(|name| hides_bytes(name, kind)) {
                 return None;
             }
-            let matching = calls.iter().filter(|(name, _)| amount(name) == Some(kind));
+            let matching = calls.iter().filter(|(name, _)| returned_amount(name) == Some(kind));
             matching.map(|(_, call)| call.returned).sum::<Option<u64>>().map(per_s)
         };
         let all_per_s = per_s(calls.values().map(|call| call.count).sum());
@@ -213,15 +227,16 @@ impl WatchRecord {
     /// of both, unlike the difference between the first and the last reading.
     #[must_use]
     pub fn merge(self, next: &WatchRecord) -> WatchRecord {
-        let (here_s, there_s) = (self.end_s - self.start_s, next.end_s - next.start_s);
+        let (earlier_s, later_s) = (self.end_s - self.start_s, next.end_s - next.start_s);
         // A value that is unknown for one stretch is unknown for both together.
         let mean = |a: Option<f64>, b: Option<f64>| {
-            Some((a? * here_s + b? * there_s) / (here_s + there_s))
+            Some((a? * earlier_s + b? * later_s) / (earlier_s + later_s))
         };
         let quota_periods =
-            self.quota_periods.zip(next.quota_periods).map(|(here, there)| here.merge(there));
+            self.quota_periods.zip(next.quota_periods).map(|(earlier, later)| earlier.merge(later));
         let cpus = mean(self.cpus, next.cpus);
-        // A stretch with too little CPU time to split adds 0 to both, so it is split as the others.
+        // A stretch with too little CPU time for a split adds 0 to both sums. Its CPU time is then
+        // split in the ratio of the other stretch.
         let split_s = self
             .split_s
             .zip(next.split_s)
@@ -252,10 +267,10 @@ impl WatchRecord {
             wakeups_per_s: mean(self.wakeups_per_s, next.wakeups_per_s),
             steal_share: mean(self.steal_share, next.steal_share),
             syscalls: match (self.syscalls, &next.syscalls) {
-                (Some(here), Some(there)) => Some(here.merge(there)),
-                (here, there) => here.or_else(|| there.clone()),
+                (Some(earlier), Some(later)) => Some(earlier.merge(later)),
+                (earlier, later) => earlier.or_else(|| later.clone()),
             },
-            network: self.network.zip(next.network).map(|(here, there)| here.merge(there)),
+            network: self.network.zip(next.network).map(|(earlier, later)| earlier.merge(later)),
             by_thread_role,
             // Values at the end.
             memory_held_bytes: next.memory_held_bytes,
@@ -284,7 +299,7 @@ fn merge_roles(
     sums
 }
 
-/// Splits CPU time as user and system time are to each other. `None`: unknown, or both are 0.
+/// Splits CPU time in the ratio of user to system time. `None`: unknown, or both are 0.
 fn split_cpus(cpus: Option<f64>, split: Option<(f64, f64)>) -> Option<(f64, f64)> {
     let (user, sys) = split.filter(|(user, sys)| user + sys > 0.0)?;
     let cpus = cpus?;
@@ -292,8 +307,8 @@ fn split_cpus(cpus: Option<f64>, split: Option<(f64, f64)>) -> Option<(f64, f64)
 }
 
 /// Returns a sample whose control group counts CPU time, or that has no group. A group that another
-/// program created may lack that counter (cgroup v1 without `cpuacct`). Its processes then count as
-/// those of a server without a group.
+/// program created may lack this counter (cgroup v1 without `cpuacct`). In that case, its processes
+/// are handled as if the server had no group.
 fn with_cpu_source(sample: PartySample<'_>) -> PartySample<'_> {
     let cgroup = sample.cgroup.filter(|cgroup| cgroup.cpu_ns.is_some());
     PartySample { cgroup, ..sample }
@@ -314,7 +329,7 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
     if !is_observed_from_start {
         threads.roles.values_mut().for_each(|role| (role.wakeups, role.states_s) = (None, None));
     }
-    // In seconds, so that stretches can be added.
+    // The split is in seconds, so that stretches can be added.
     let split_s = cpu_s
         .zip(split)
         .map(|(cpu_s, split)| split_cpus(Some(cpu_s), Some(split)).unwrap_or((0.0, 0.0)));

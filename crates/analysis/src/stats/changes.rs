@@ -1,4 +1,4 @@
-//! Finds the change points of a series: where its level changes.
+//! Finds the change points of a series: the positions at which its level changes.
 
 /// Returns the ends of the segments of the best segmentation of a series. The last end is the
 /// length of the series.
@@ -43,6 +43,7 @@ struct Sums {
 }
 
 impl Sums {
+    /// Computes the prefix sums of a series.
     fn from_values(values: &[f64]) -> Sums {
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let prefix_sums = |f: &dyn Fn(f64) -> f64| {

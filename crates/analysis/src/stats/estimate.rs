@@ -1,8 +1,9 @@
 //! Estimates the ratio of two sides over repeats, with intervals and p-values.
 //!
 //! All computations use logarithms, so that a ratio and its inverse have equal weight. Student's t
-//! (1908) is used for pairs, and Welch's form of it (1947) for two samples. A bootstrap of five to
-//! ten values has too low a coverage: 84 % instead of 95 % for the mean of five values.
+//! (1908) is used for pairs, and Welch's form of this test (1947) for two samples. A bootstrap of
+//! five to ten values is not used, because its coverage is too low: 84 % instead of 95 % for the
+//! mean of five values.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +17,7 @@ pub const ALPHA: f64 = 0.05;
 /// Chance with which a difference of [`Estimate::detectable`] is found (power).
 const POWER: f64 = 0.8;
 
-/// A ratio of two sides. It exists from [`REPEATS_FOR_INTERVAL`] repeats of each on.
+/// A ratio of two sides, which both have at least [`REPEATS_FOR_INTERVAL`] repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
     /// Geometric mean of the ratios.
@@ -26,10 +27,11 @@ pub struct Estimate {
     pub high: f64,
     /// Chance of a difference at least as large if there is none: 0 to 1, two-sided.
     pub p: f64,
-    /// Smallest detectable ratio above 1, or a lower one: significant in four of five such
-    /// comparisons. In the rows of a comparison it is corrected for all ratios judged together. The
-    /// noise is an estimate, too, so it is taken at its upper bound of 80 %: four of five such
-    /// figures hold. `None`: with so few pairs no ratio is detectable.
+    /// Smallest detectable ratio above 1: a true ratio of this size is significant in at least four
+    /// of five comparisons like this one. In the rows of a comparison, it is corrected for all
+    /// ratios that are tested together. The noise is itself an estimate, so an upper bound of the
+    /// noise is used: in four of five comparisons, the true noise is below this bound. `None`: with
+    /// so few pairs, no ratio is detectable.
     pub detectable: Option<f64>,
     #[serde(skip)]
     #[schemars(skip)]
@@ -52,18 +54,18 @@ impl Errors {
         if self.standard == 0.0 { 0.0 } else { factor * self.standard }
     }
 
-    /// Returns the difference that is found in four of five cases by a test at `alpha`, in standard
+    /// Returns the difference that a test at `alpha` finds in four of five cases, in standard
     /// errors.
     fn detectable_factor(self, alpha: f64) -> f64 {
         detectable_difference(critical_value(self.looks, self.freedom, alpha), self.freedom)
     }
 }
 
-/// Returns the upper bound of a standard deviation, as a multiple of its estimate, that holds with
-/// the chance of [`POWER`]: √(f / χ²), where χ² is the quantile that is exceeded as often (Snedecor
-/// and Cochran, "Statistical methods", 1989, section 5.11).
+/// Returns the upper bound of a standard deviation, as a multiple of its estimate. The true value
+/// is below this bound with the chance of [`POWER`]: √(f / χ²), where χ² is the quantile that is
+/// exceeded with this chance (Snedecor and Cochran, "Statistical methods", 1989, section 5.11).
 fn noise_bound(freedom: f64) -> f64 {
-    let chi_squared = ChiSquared::new(freedom).expect("freedom is positive");
+    let chi_squared = ChiSquared::new(freedom).expect("the degrees of freedom should be positive");
     (freedom / chi_squared.inverse_cdf(1.0 - POWER)).sqrt()
 }
 
@@ -80,8 +82,8 @@ fn critical_value(looks: Looks, freedom: f64, alpha: f64) -> f64 {
 /// `critical`: the critical value of the test.
 ///
 /// It is the quantile of the noncentral t, by the approximation of Johnson and Welch ("Applications
-/// of the non-central t-distribution", 1940). Its error in the chance is at most 0.01 from four
-/// degrees of freedom on.
+/// of the non-central t-distribution", 1940). With four or more degrees of freedom, the error of
+/// the chance is at most 0.01.
 fn detectable_difference(critical: f64, freedom: f64) -> f64 {
     if critical.is_infinite() {
         return critical;
@@ -91,31 +93,34 @@ fn detectable_difference(critical: f64, freedom: f64) -> f64 {
         + normal * (1.0 + critical.powi(2) / (2.0 * freedom)).sqrt()
 }
 
+/// Returns Student's t distribution with these degrees of freedom.
 pub(super) fn student(freedom: f64) -> StudentsT {
-    StudentsT::new(0.0, 1.0, freedom).expect("freedom is positive")
+    StudentsT::new(0.0, 1.0, freedom).expect("the degrees of freedom should be positive")
 }
 
 impl Estimate {
-    /// Estimates the ratio from pairs. `None`: too few, or one is not a positive number.
+    /// Estimates the ratio from pairs at the end of a run. `None`: too few pairs, or a ratio is not
+    /// a positive number.
     #[must_use]
     pub fn from_pairs(ratios: &[f64]) -> Option<Estimate> {
         Estimate::from_pairs_at(Looks::AtTheEnd, ratios)
     }
 
-    /// Estimates the ratio from pairs. `looks`: whether the run looks at its result after each
-    /// repeat, or only at the end.
+    /// Estimates the ratio from pairs. `looks`: whether the run checks its result after each
+    /// repeat, or only at the end. `None`: too few pairs, or a ratio is not a positive number.
     #[must_use]
     pub fn from_pairs_at(looks: Looks, ratios: &[f64]) -> Option<Estimate> {
         Estimate::from_ratios(REPEATS_FOR_INTERVAL, looks, ratios)
     }
 
-    /// Returns the p-value of ratios of pairs; `None`: fewer than three pairs. Three are too few
-    /// for a useful interval.
+    /// Returns the p-value of the ratios of pairs; `None`: fewer than three pairs. Three pairs
+    /// suffice here, although they are too few for a useful interval.
     #[must_use]
     pub fn chance(looks: Looks, ratios: &[f64]) -> Option<f64> {
         Estimate::from_ratios(PAIRS_TO_TELL_APART, looks, ratios).map(|estimate| estimate.p)
     }
 
+    /// Estimates the ratio from at least `min_count` pairs.
     fn from_ratios(min_count: usize, looks: Looks, ratios: &[f64]) -> Option<Estimate> {
         let logs = Moments::from_values(min_count, ratios)?;
         let estimate_mean = match looks {
@@ -125,7 +130,7 @@ impl Estimate {
         Some(estimate_mean(logs.mean, logs.variance / logs.n, logs.n - 1.0))
     }
 
-    /// Estimates the mean over these starts from the ratios of rounds within each start. The
+    /// Estimates the mean ratio of these starts from the ratios of rounds within each start. The
     /// interval includes the scatter of rounds, but not the scatter of starts. `None`: too few
     /// rounds, a start with a single round, or a ratio that is not a positive number.
     #[must_use]
@@ -181,6 +186,7 @@ impl Estimate {
         Estimate::from_errors(mean, p, Errors { looks: Looks::AtTheEnd, standard: error, freedom })
     }
 
+    /// Returns the estimate from a mean of logarithms, its p-value and its errors.
     fn from_errors(mean: f64, p: f64, errors: Errors) -> Estimate {
         let half_width = errors.scale(critical_value(errors.looks, errors.freedom, ALPHA));
         Estimate {
@@ -194,8 +200,8 @@ impl Estimate {
         .with_tests(1)
     }
 
-    /// Sets the detectable difference for this number of tests judged together. It uses the
-    /// strictest level of Holm's procedure, so the stated power is reached at least.
+    /// Sets the detectable difference for this number of tests that are corrected together. It uses
+    /// the strictest level of Holm's procedure, so the true power is at least the stated one.
     #[must_use]
     pub(crate) fn with_tests(self, tests: usize) -> Estimate {
         let detectable =
@@ -204,8 +210,8 @@ impl Estimate {
         Estimate { detectable: Some(ratio).filter(|ratio| ratio.is_finite()), ..self }
     }
 
-    /// Returns the detectable ratio of a single test with the plain estimate of the noise, for
-    /// medians over many estimates. Half of such values are too low.
+    /// Returns the detectable ratio of a single test with the plain estimate of the noise. Half of
+    /// these ratios are too low, so use them only for medians over many estimates.
     #[must_use]
     pub(crate) fn detectable_by_estimate(&self) -> Option<f64> {
         let ratio = self.errors.scale(self.errors.detectable_factor(ALPHA)).exp();
@@ -214,8 +220,8 @@ impl Estimate {
 }
 
 impl Estimate {
-    /// Returns the interval that holds in 95 % together with the intervals of all other tests
-    /// (Bonferroni). `None`: the interval is unbounded.
+    /// Returns a wider interval: in 95 % of cases, this interval and the same intervals of all
+    /// other tests contain the true ratios (Bonferroni). `None`: the interval is unbounded.
     #[must_use]
     pub(crate) fn interval_among(&self, tests: usize) -> Option<(f64, f64)> {
         let errors = self.errors;
@@ -227,21 +233,21 @@ impl Estimate {
     }
 }
 
-/// Returns the standard deviation of the logarithms of repeats. `None`: fewer than `least`, or a
-/// value is not a positive number.
+/// Returns the standard deviation of the logarithms of repeats. `None`: fewer values than
+/// `min_count`, or a value is not a positive number.
 #[must_use]
 pub(crate) fn scatter(min_count: usize, values: &[f64]) -> Option<f64> {
     Moments::from_values(min_count, values).map(|logs| logs.variance.sqrt())
 }
 
 /// Variance of the mixture of true differences, as a multiple of the variance of a pair. The
-/// intervals are shortest for differences of this size, and hold for any value. About ten pairs
-/// distinguish servers that differ by one standard deviation.
+/// intervals are valid for differences of any size, and shortest for differences of this size.
+/// About ten pairs distinguish servers that differ by one standard deviation.
 const MIXTURE_VARIANCE: f64 = 1.0;
 
 impl Estimate {
-    /// Like [`Estimate::from_log_mean`], with an interval that holds at every look at once. A run
-    /// may therefore stop as soon as the interval is narrow enough.
+    /// Like [`Estimate::from_log_mean`], with an interval that remains valid if it is checked after
+    /// every repeat. A run may therefore stop as soon as the interval is narrow enough.
     ///
     /// The interval contains the values that an e-process of Student's t does not exclude: the
     /// likelihood ratio of t under a normal mixture of true differences, against no difference. The
@@ -268,8 +274,8 @@ impl Estimate {
     }
 }
 
-/// Returns half the width of the interval that holds at every look, in standard errors of the mean
-/// of `n` values. It is infinite with very few values.
+/// Returns half the width of the interval that is valid after every repeat, in standard errors of
+/// the mean of `n` values. It is infinite for very few values.
 fn critical_value_at_every_look(n: f64, alpha: f64) -> f64 {
     let shrinkage = 1.0 / (1.0 + n * MIXTURE_VARIANCE);
     let inner = (alpha * alpha * shrinkage).powf(1.0 / n);
@@ -280,8 +286,8 @@ fn critical_value_at_every_look(n: f64, alpha: f64) -> f64 {
     }
 }
 
-/// Returns half the width of the interval of the mean of `n` values, and the difference that is
-/// found in four of five cases; both in standard errors. Infinite for one value.
+/// Returns half the width of the 95 % interval of the mean of `n` values, and the difference that
+/// is found in four of five cases. Both are in standard errors, and infinite for one value.
 #[must_use]
 pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
     if n < 2 {
@@ -300,8 +306,8 @@ struct Moments {
 }
 
 impl Moments {
-    /// Computes the moments of the logarithms of values. `None`: fewer than `min_count`, or a value
-    /// is not positive.
+    /// Computes the moments of the logarithms of values. `None`: fewer values than `min_count`, or
+    /// a value is not a positive number.
     fn from_values(min_count: usize, values: &[f64]) -> Option<Moments> {
         let are_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
         if values.len() < min_count || !are_positive {
@@ -315,12 +321,12 @@ impl Moments {
     }
 }
 
-/// Skewness, in standard errors, above which values count as skewed. One of twenty samples of a
-/// normal distribution exceeds it.
+/// Skewness, in standard errors, above which values are considered skewed. One of twenty samples of
+/// a normal distribution exceeds it.
 const MAX_SKEWNESS: f64 = 1.96;
 
-/// Whether the logarithms of ratios are visibly skewed. Intervals that hold at every look assume
-/// symmetric values.
+/// Whether the logarithms of ratios are significantly skewed. Intervals that are valid after every
+/// repeat assume symmetric values.
 ///
 /// The skewness is divided by its standard error for a normal distribution,
 /// √(6(n − 2) / ((n + 1)(n + 3))) (Fisher, "The moments of the distribution for normal samples of
@@ -340,10 +346,10 @@ pub(crate) fn are_skewed(ratios: &[f64]) -> bool {
 }
 
 /// Returns the 95 % interval of an estimate by the jackknife (Tukey, "Bias and confidence in not
-/// quite large samples", 1958), with Student's t. `without`: the estimates without each launch.
-/// `None`: too few launches, or a value is not finite.
+/// quite large samples", 1958), with Student's t. `without`: for each launch, the estimate without
+/// this launch. `None`: too few launches, or a value is not finite.
 ///
-/// A bootstrap has too low a coverage with few launches.
+/// A bootstrap is not used, because its coverage is too low with few launches.
 #[must_use]
 pub fn jackknife(estimate: f64, without: &[f64]) -> Option<(f64, f64)> {
     let n = without.len() as f64;
@@ -368,7 +374,7 @@ mod tests {
 
     const SIMULATIONS: usize = 4000;
 
-    /// Returns the share of simulations in which a condition holds.
+    /// Returns the share of simulations in which a condition is true.
     fn share(seed: u64, mut holds: impl FnMut(&mut Normal) -> bool) -> f64 {
         let mut normal = Normal(seed);
         (0..SIMULATIONS).filter(|_| holds(&mut normal)).count() as f64 / SIMULATIONS as f64
@@ -534,7 +540,7 @@ mod tests {
         }
     }
 
-    /// Looks after each pair, with a stop at the first significant one, keep the false alarm rate.
+    /// Checks after each pair, with a stop at the first significant one, keep the false alarm rate.
     #[test]
     fn sequential_intervals_have_stated_coverage() {
         let run_until_significant = |normal: &mut Normal, truth: f64, spread: f64| {
@@ -549,7 +555,7 @@ mod tests {
         };
         let alarms = share(40, |normal| run_until_significant(normal, 1.0, 0.03).0);
         assert!(alarms <= 0.05, "{alarms}");
-        // Repeated looks at an interval for a fixed number of pairs raise too many false alarms.
+        // Repeated checks of an interval for a fixed number of pairs cause too many false alarms.
         let peeked = share(40, |normal| {
             let ratios = normal.values(40, 1.0, 0.03);
             (5..=40).any(|n| Estimate::from_pairs(&ratios[..n]).unwrap().p < ALPHA)

@@ -1,25 +1,32 @@
-//! Adjusts p-values for the number of tests.
+//! Adjusts p-values for the number of tests (Holm's method).
 
-/// Adjusts the p-values of several tests, so that the level holds for all tests together (Holm, "A
-/// simple sequentially rejective multiple test procedure", 1979). The result has the order of `ps`.
+/// Returns the adjusted p-values of several tests, in the order of `ps`.
+///
+/// With adjusted p-values, the level is the chance of any false alarm among all tests (Holm, "A
+/// simple sequentially rejective multiple test procedure", 1979).
 #[must_use]
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     weighted_holm(&ps.iter().map(|p| (*p, 1.0)).collect::<Vec<_>>())
 }
 
-/// Returns the adjusted p-values of tests with weights. Each test gets a part of the level in
-/// proportion to its weight. A significant test passes its part on to the others. `tests`: p-value
-/// and weight, above 0, of each test.
+/// Returns the adjusted p-values of tests with weights. `tests`: the p-value of each test, and its
+/// weight (above 0).
+///
+/// Each test gets a part of the level in proportion to its weight. The part of a significant test
+/// is added to the parts of the other tests.
 #[must_use]
 pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..tests.len()).collect();
-    order.sort_by(|a, b| (tests[*a].0 / tests[*a].1).total_cmp(&(tests[*b].0 / tests[*b].1)));
+    let p_per_weight = |index: usize| {
+        let (p, weight) = tests[index];
+        p / weight
+    };
+    order.sort_by(|a, b| p_per_weight(*a).total_cmp(&p_per_weight(*b)));
     let mut adjusted = vec![0.0; tests.len()];
     let mut max_p = 0.0f64;
     for (rank, index) in order.iter().enumerate() {
-        let (p, weight) = tests[*index];
-        let remaining: f64 = order[rank..].iter().map(|index| tests[*index].1).sum();
-        max_p = max_p.max(p / weight * remaining).min(1.0);
+        let remaining_weight: f64 = order[rank..].iter().map(|index| tests[*index].1).sum();
+        max_p = max_p.max(p_per_weight(*index) * remaining_weight).min(1.0);
         adjusted[*index] = max_p;
     }
     adjusted

@@ -1,7 +1,7 @@
 //! Computes statistics over repeats: medians, intervals and tests.
 //!
-//! The unit of replication is a fresh start of the subject, never a request. Requests of one start
-//! are not independent.
+//! The unit of replication is a fresh start of the subject, and not a request, because the requests
+//! of a start are not independent.
 
 pub mod changes;
 #[cfg(test)]
@@ -10,6 +10,7 @@ mod estimate;
 mod holm;
 pub mod permutation;
 mod quantile;
+pub mod rank_sum;
 pub mod scaling;
 mod trend;
 
@@ -23,27 +24,28 @@ pub use holm::{holm, weighted_holm};
 pub use quantile::rank_bounds;
 pub use trend::Trend;
 
-/// Minimum number of repeats, or pairs of repeats, for a confidence interval. Rank statistics of
-/// fewer are nearly useless (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM
-/// 2013).
+/// Minimum number of repeats, or pairs of repeats, for a confidence interval. With fewer repeats,
+/// rank statistics are nearly useless (Kalibera and Jones, "Rigorous benchmarking in reasonable
+/// time", ISMM 2013).
 pub const REPEATS_FOR_INTERVAL: usize = 5;
 
 /// One quantity over all repeats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Repeated {
-    /// One value per repeat that has one, in the order of the blocks.
+    /// Known values of the repeats, in the order of the blocks.
     pub values: Vec<f64>,
-    /// `None`: no values, the middle falls among repeats whose percentile lies among the
-    /// unanswered, or some repeats have too few samples for the percentile.
+    /// `None`: no values, the middle repeat's percentile lies among unanswered requests, or some
+    /// repeats have too few samples for the percentile.
     pub median: Option<f64>,
     pub min: Option<f64>,
-    /// `None`: no values, or a repeat's percentile lies among the unanswered.
+    /// `None`: no values, or a repeat's percentile lies among unanswered requests.
     pub max: Option<f64>,
     /// 95 % interval of the median; `None` with fewer than [`REPEATS_FOR_INTERVAL`] repeats.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Repeated {
+    /// Summarizes known values.
     #[must_use]
     pub fn new(values: Vec<f64>) -> Repeated {
         let fold = |f: fn(f64, f64) -> f64| values.iter().copied().reduce(f);
@@ -79,9 +81,9 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// Returns the 95 % interval of the median, between order statistics (Hettmansperger and Sheather,
 /// "Confidence intervals based on interpolated order statistics", 1986).
 ///
-/// It assumes nothing about the distribution. For five values it is their range, which contains the
-/// median in 93.75 % of samples. The percentile bootstrap contains it in only 88 % of samples of
-/// seven.
+/// The interval assumes nothing about the distribution. For five values, it is their range, which
+/// contains the median in 93.75 % of samples. The interval of a percentile bootstrap contains the
+/// median in only 88 % of samples of seven values.
 fn interval(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < REPEATS_FOR_INTERVAL {
         return None;
@@ -90,7 +92,7 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
     let coverage = order_statistics_coverage(n);
-    // The innermost pair with enough coverage, and how far to interpolate towards the next one.
+    // The innermost pair with enough coverage, and how far to interpolate towards the next pair.
     let outer = coverage.iter().rposition(|share| *share >= 1.0 - ALPHA).unwrap_or(0);
     let inward_share = match coverage.get(outer + 1) {
         Some(inner) if coverage[outer] > 1.0 - ALPHA => {
@@ -125,15 +127,16 @@ fn order_statistics_coverage(n: usize) -> Vec<f64> {
 /// chance in half of all cases.
 pub const PAIRS_TO_TELL_APART: usize = 3;
 
-/// The ratio that each of three or four pairs must exceed. Three pairs have the same direction by
-/// chance in a quarter of all cases (sign test), so the direction alone does not suffice.
+/// Ratio that each of three or four pairs must exceed. By chance, three pairs have the same
+/// direction in a quarter of all cases (sign test), so the direction alone does not suffice.
 const FEW_PAIRS_APART: f64 = 1.05;
 
-/// Ratios of pairs of launches, and of rounds of turns if the launches took turns.
+/// Ratios of pairs of launches (starts of the servers), and of rounds of turns if the launches took
+/// turns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     pub launches: Vec<f64>,
-    /// Ratios of the rounds of each launch; empty: some launches did not take turns.
+    /// Ratios of the rounds of each launch; empty if a launch did not take turns.
     pub rounds: Vec<Vec<f64>>,
 }
 
@@ -146,21 +149,20 @@ pub enum Looks {
     AfterEach,
 }
 
-/// Units of an estimate of pairs.
+/// Unit of the pairs of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "Over")]
 pub enum PairUnit {
-    /// Starts of the servers: what differs between them is in the interval.
+    /// Starts of the servers. The interval includes differences between starts.
     Launches,
-    /// Rounds of turns within too few starts: the interval is that of these starts, and says
-    /// nothing of others.
+    /// Rounds of turns within too few starts. The interval is valid only for these starts.
     Rounds,
 }
 
 impl Pairs {
-    /// Estimates the ratio over launches, or over rounds if there are too few launches. `None`: too
-    /// few launches and rounds.
+    /// Estimates the ratio over launches, or over rounds if there are too few launches. `None`:
+    /// there are too few of both.
     #[must_use]
     pub fn estimate(&self, looks: Looks) -> Option<(Estimate, PairUnit)> {
         let launch_estimate = Estimate::from_pairs_at(looks, &self.launches)
@@ -168,16 +170,17 @@ impl Pairs {
         launch_estimate.or_else(|| Some((Estimate::from_rounds(&self.rounds)?, PairUnit::Rounds)))
     }
 
-    /// Returns the p-value of the launches; `None`: fewer than three, or one has no ratio. Rounds
-    /// are not used: they would distinguish equal servers whose starts differ by 2 %.
+    /// Returns the p-value over launches; `None`: fewer than three launches, or a launch has no
+    /// ratio. Rounds are not used, because they would distinguish equal servers whose starts differ
+    /// by 2 %.
     #[must_use]
     pub fn chance(&self, looks: Looks) -> Option<f64> {
         Estimate::chance(looks, &self.launches)
     }
 
     /// Whether the pairs distinguish two subjects. `p`: the p-value of [`Pairs::chance`], corrected
-    /// for all comparisons made together. For three or four launches it also suffices that all
-    /// differ in the same direction, each by more than 5 %.
+    /// for all comparisons that are made together. With three or four launches, it also suffices
+    /// that all ratios differ from 1 in the same direction by more than 5 %.
     #[must_use]
     pub fn are_apart(&self, p: Option<f64>) -> bool {
         let logs: Vec<f64> = self.launches.iter().map(|ratio| ratio.ln()).collect();

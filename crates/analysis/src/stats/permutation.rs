@@ -1,21 +1,24 @@
 //! Computes permutation tests (Fisher 1935, Pitman 1937).
 //!
-//! They assume only that the sides are exchangeable if they do not differ, and nothing else about
-//! the distribution.
+//! Permutation tests assume only that values of the two sides can be exchanged if the sides do not
+//! differ. They assume nothing else about the distribution.
 
 use statrs::function::factorial::ln_factorial;
 
-/// Maximum number of enumerated arrangements: 2¹⁶. With more, a t-test of the logarithms gives the
-/// same result.
+/// Maximum number of enumerated arrangements: 2¹⁶. For more arrangements, a t-test of the
+/// logarithms gives the same result.
 const MAX_ARRANGEMENTS: u64 = 1 << 16;
 
-/// Relative difference below which means are equal. Sums in another order differ in their last
-/// bits.
+/// Relative difference below which two means are treated as equal. Sums of the same values in
+/// another order differ in their last bits because of rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// Returns the chance that differences of pairs have a mean at least as far from 0 as observed, if
-/// each sign is equally likely. All signs are enumerated. With n pairs it is at least 2^(1 − n), so
-/// five pairs cannot reach 5 %. `None`: no pairs, more than 16, or a value is not finite.
+/// Returns the chance that the mean of the differences of pairs is at least as far from 0 as
+/// observed, if each sign is equally likely. `None`: no pairs, more than 16 pairs, or a value is
+/// not finite.
+///
+/// All combinations of signs are enumerated. With n pairs, the chance is at least 2^(1 − n), so
+/// five pairs cannot reach 5 %.
 #[must_use]
 pub fn pairs_chance(differences: &[f64]) -> Option<f64> {
     let n = differences.len();
@@ -31,9 +34,10 @@ pub fn pairs_chance(differences: &[f64]) -> Option<f64> {
     Some(as_extreme as f64 / (1u64 << n) as f64)
 }
 
-/// Returns the chance that two samples have means at least as far apart as observed, if each value
-/// may belong to either sample. All divisions are enumerated. `None`: one sample is empty, a value
-/// is not finite, or more than 65,536 divisions exist.
+/// Returns the chance that the means of two samples are at least as far apart as observed, if each
+/// value may belong to either sample. All divisions of the values into two samples are enumerated.
+/// `None`: a sample is empty, a value is not finite, or there are more than 63 values or more than
+/// 65,536 divisions.
 #[must_use]
 pub fn samples_chance(a: &[f64], b: &[f64]) -> Option<f64> {
     let pooled: Vec<f64> = a.iter().chain(b).copied().collect();
@@ -58,7 +62,7 @@ pub fn samples_chance(a: &[f64], b: &[f64]) -> Option<f64> {
 
 /// Returns the chance that at least this many items of `b` are marked, if the marks are distributed
 /// at random (Fisher's exact test). The one-sided chance is doubled for both directions. Arguments:
-/// the number of marked items, and of all items.
+/// the numbers of marked items and of all items, of `a` and of `b`.
 #[must_use]
 pub fn counts_chance((marked_a, all_a): (usize, usize), (marked_b, all_b): (usize, usize)) -> f64 {
     let (all, marked) = ((all_a + all_b) as u64, (marked_a + marked_b) as u64);
@@ -69,8 +73,7 @@ pub fn counts_chance((marked_a, all_a): (usize, usize), (marked_b, all_b): (usiz
             - ln_choices(all, marked))
         .exp()
     };
-    let min = (marked_b as u64).max(marked.saturating_sub(all_a as u64));
-    let one_sided: f64 = (min..=marked.min(all_b as u64)).map(chance).sum();
+    let one_sided: f64 = (marked_b as u64..=marked.min(all_b as u64)).map(chance).sum();
     (2.0 * one_sided).min(1.0)
 }
 
@@ -86,8 +89,9 @@ fn visit_choice_sums(values: &[f64], chosen: usize, sum: f64, visit: &mut impl F
     }
 }
 
-/// Returns the binomial coefficient: the number of ways to choose `chosen` of `n` items, or
-/// [`u64::MAX`] if it is larger.
+/// Returns the binomial coefficient: the number of ways to choose `chosen` of `n` items. If a
+/// product does not fit in 64 bits, the result is too small, but far above [`MAX_ARRANGEMENTS`].
+/// `n`: at most 63.
 fn choice_count(n: u64, chosen: u64) -> u64 {
     (0..chosen.min(n - chosen)).fold(1u64, |ways, k| ways.saturating_mul(n - k) / (k + 1))
 }

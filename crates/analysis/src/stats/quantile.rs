@@ -1,4 +1,4 @@
-//! Finds the order statistics of a sample between which a quantile of its distribution lies.
+//! Finds the ranks of a sample's values between which a quantile of its distribution lies.
 
 use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal};
 
@@ -26,10 +26,11 @@ pub fn rank_bounds(n: u64, q: f64) -> (Option<u64>, Option<u64>) {
     ((low >= 1).then_some(low), (high <= n).then_some(high))
 }
 
-/// Largest sample whose ranks come from the binomial distribution. The normal approximation for
-/// larger samples is off by a few ranks in a million.
+/// Largest sample for which the binomial distribution is used. For larger samples, the error of the
+/// normal approximation is a few ranks in a million.
 const MAX_EXACT_SAMPLE: u64 = 1_000_000;
 
+/// Returns the ranks of [`rank_bounds`] by the normal approximation.
 fn normal_rank_bounds(n: f64, q: f64) -> (Option<u64>, Option<u64>) {
     let half_width = Normal::standard().inverse_cdf(1.0 - ALPHA / 2.0) * (n * q * (1.0 - q)).sqrt();
     let rank = |at: f64| Some(at as u64).filter(|_| at >= 1.0 && at <= n);

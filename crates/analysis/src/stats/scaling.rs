@@ -1,5 +1,5 @@
-//! Models the growth of throughput with the number of requests in flight: the Universal Scalability
-//! Law, and the knee of a curve.
+//! Models the growth of throughput with the number of requests in flight, by the Universal
+//! Scalability Law and the knee of the curve.
 
 use statrs::distribution::ContinuousCDF as _;
 
@@ -18,6 +18,7 @@ pub struct Law {
 }
 
 impl Law {
+    /// Returns the throughput with `n` requests in flight.
     #[must_use]
     pub fn throughput(&self, n: f64) -> f64 {
         self.lambda * n / slowdown(n, self.sigma, self.kappa)
@@ -57,6 +58,7 @@ impl Law {
             return None;
         }
         let highest_level = levels.last().copied().unwrap_or(1.0);
+        // Several starting points (σ, κ), because a search may end at a local minimum.
         let starts = [
             (0.1, 1e-2 / highest_level),
             (0.01, 1e-4),
@@ -66,7 +68,7 @@ impl Law {
         Some(Law::fit_from(points, &starts, Search::EXACT))
     }
 
-    /// Fits the law to points that nearly follow this one, such as a subset of its own points. It
+    /// Fits the law to points that nearly follow this law, such as a subset of its own points. This
     /// is faster than [`Law::fit`], and exact to three digits or more.
     #[must_use]
     pub fn refit(&self, points: &[(f64, f64)]) -> Law {
@@ -74,8 +76,10 @@ impl Law {
         Law::fit_from(points, &[start], Search::QUICK)
     }
 
+    /// Returns the best fit from several starting points (σ, κ).
     fn fit_from(points: &[(f64, f64)], starts: &[(f64, f64)], search: Search) -> Law {
-        // The best fit may have a coefficient of 0, so fits with one held at 0 are tried, too.
+        // The best fit may have a coefficient of 0, so fits with one coefficient fixed at 0 are
+        // tried, too.
         let free = [(true, true), (true, false), (false, true)];
         let fits = free.into_iter().flat_map(|free| {
             starts.iter().map(move |start| minimize(points, *start, free, search))
@@ -100,6 +104,7 @@ impl Search {
     const QUICK: Search = Search { steps: 40, tolerance: 1e-7 };
 }
 
+/// Returns the divisor of the law: by how much `n` requests in flight slow each other down.
 fn slowdown(n: f64, sigma: f64, kappa: f64) -> f64 {
     1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
 }
@@ -111,6 +116,7 @@ fn log_lambda(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> f64 {
     by_point.sum::<f64>() / points.len() as f64
 }
 
+/// Returns the best λ for these coefficients.
 fn lambda(points: &[(f64, f64)], coefficients: (f64, f64)) -> f64 {
     log_lambda(points, coefficients).exp()
 }
@@ -120,6 +126,8 @@ fn cost(points: &[(f64, f64)], coefficients: (f64, f64)) -> f64 {
     residuals(points, coefficients).map(|r| r * r).sum()
 }
 
+/// Returns, for each point, the logarithm of the measured throughput divided by the law's
+/// throughput.
 fn residuals(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> impl Iterator<Item = f64> {
     let mean = log_lambda(points, (sigma, kappa));
     points.iter().map(move |(n, x)| (x * slowdown(*n, sigma, kappa) / n).ln() - mean)
@@ -206,7 +214,7 @@ fn solve(
     }
 }
 
-/// One measured value of a curve: its block, the requests in flight, and the throughput.
+/// One measured point of a curve: block, requests in flight, and throughput.
 pub type ScalingPoint = (u32, f64, f64);
 
 /// Returns the knee of a throughput curve: the level above which more requests in flight add
@@ -214,8 +222,9 @@ pub type ScalingPoint = (u32, f64, f64);
 ///
 /// It is the point farthest above the line from the first to the highest level, with logarithmic
 /// levels and both axes scaled to 1 (Satopää et al., "Finding a kneedle in a haystack", 2011).
-/// `None`: fewer than four levels, a rise below 5 %, or no point above the line by more than a
-/// tenth of the rise and more than the noise. The noise of a single repeat is unknown.
+/// `None`: fewer than four levels, a rise below 5 %, or no point that is above the line by more
+/// than a tenth of the rise and more than the noise. Also `None` with a single repeat, because its
+/// noise is unknown.
 #[must_use]
 pub fn knee(points: &[ScalingPoint]) -> Option<f64> {
     const MIN_HEIGHT: f64 = 0.1;
@@ -232,13 +241,15 @@ pub fn knee(points: &[ScalingPoint]) -> Option<f64> {
     let knee =
         curve.levels.iter().max_by(|a, b| height_above_line(a).total_cmp(&height_above_line(b)))?;
     let height = height_above_line(knee) * (highest.rps - first.rps);
+    // The height is the knee minus a weighted mean of the first and the highest level, so the
+    // errors of these three levels add up.
     let parts =
         [(1.0, *knee), (1.0 - relative_position(knee), first), (relative_position(knee), highest)];
     (height_above_line(knee) >= MIN_HEIGHT && height > curve.noise_bound(&parts)?)
         .then(|| knee.log_n.exp())
 }
 
-/// The levels of a curve, and the scatter of its values about them.
+/// The levels of a curve, and the scatter of its values around them.
 struct Curve {
     levels: Vec<Level>,
     /// Standard deviation of the logarithm of a value, and its degrees of freedom; `None`: unknown.
@@ -248,7 +259,7 @@ struct Curve {
 #[derive(Clone, Copy)]
 struct Level {
     log_n: f64,
-    /// Median of its values, each corrected for the mean effect of its block.
+    /// Median of the level's values, each corrected for the mean effect of its block.
     rps: f64,
     repeats: f64,
 }
@@ -270,8 +281,9 @@ impl Curve {
         let mean = |logs: Vec<f64>| logs.iter().sum::<f64>() / logs.len() as f64;
         let means: Vec<f64> =
             levels.iter().map(|level| mean(logs_at(points, *level).collect())).collect();
-        let level_index =
-            |n: f64| levels.iter().position(|level| *level == n).expect("each has its level");
+        let level_index = |n: f64| {
+            levels.iter().position(|level| *level == n).expect("each point should have a level")
+        };
         let block_effect = |block: u32| {
             let points_of_block =
                 points.iter().filter(|(points_of_block, ..)| *points_of_block == block);
@@ -305,6 +317,7 @@ impl Curve {
     }
 }
 
+/// Returns the logarithms of the throughputs at a level.
 fn logs_at(points: &[ScalingPoint], level: f64) -> impl Iterator<Item = f64> {
     points.iter().filter(move |(_, n, _)| *n == level).map(|(_, _, x)| x.ln())
 }

@@ -1,4 +1,5 @@
-//! Tests whether values rise or fall over the repeats of a run, which shows a drift of the machine.
+//! Tests whether values rise or fall over the repeats of a run. A trend shows a drift of the
+//! machine.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -7,9 +8,10 @@ use super::{ALPHA, REPEATS_FOR_INTERVAL};
 /// A trend over repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// Ratio of the last repeat to the first by the line through the logarithms of all (least
-    /// squares), and its 95 % interval.
+    /// Ratio of the last repeat to the first repeat, by the least-squares line through the
+    /// logarithms of all values.
     pub ratio: f64,
+    /// 95 % interval of the ratio.
     pub low: f64,
     pub high: f64,
     /// Chance of a slope at least as steep if there is none: 0 to 1, two-sided (Student's t of the
@@ -18,8 +20,8 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// Estimates the trend of values in the order of their repeats. `None`: fewer than five, or one
-    /// is not a positive number.
+    /// Estimates the trend of values in the order of their repeats. `None`: fewer than five values,
+    /// or a value is not a positive number.
     #[must_use]
     pub fn from_values(values: &[f64]) -> Option<Trend> {
         let are_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
@@ -35,7 +37,8 @@ impl Trend {
         let slope = points().map(|(x, y)| x * y).sum::<f64>() / spread;
         let residual_sum: f64 = points().map(|(x, y)| (y - slope * x).powi(2)).sum();
         let error = (residual_sum / (n - 2.0) / spread).sqrt();
-        let student = StudentsT::new(0.0, 1.0, n - 2.0).expect("freedom is positive");
+        let student =
+            StudentsT::new(0.0, 1.0, n - 2.0).expect("the degrees of freedom should be positive");
         let half_width = student.inverse_cdf(1.0 - ALPHA / 2.0) * error;
         let p = match error {
             0.0 if slope == 0.0 => 1.0,

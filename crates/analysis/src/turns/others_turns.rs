@@ -1,5 +1,6 @@
-//! Removes others' turns from the samples of a load: shared counters are reduced by their growth in
-//! these turns.
+//! Removes the turns of other loads from the samples of a load. Loads that take turns run in short
+//! slices of time, one after the other. Shared counters are reduced by their growth in the slices
+//! of other loads.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +11,13 @@ use dyno_archive::{LoadRecord, Party, Sample};
 use super::Turns;
 use crate::server::UseBetweenSamples;
 
-/// Returns the samples without the waits of threads in others' turns, and without the use of the
-/// machine, dyno and the other starts in them. Counters of the network are removed, because all
+/// Returns the samples without the growth of counters in other loads' turns: waits of threads, and
+/// use by the machine, dyno and the other starts. Counters of the network are removed, because all
 /// loads that take turns share them.
 ///
-/// A server's own CPU time in others' turns remains, because it finishes the work of its turn in
-/// them. It remains in the machine's CPU time, too, so that their difference is the same as in own
-/// turns.
+/// A server's own CPU time in other loads' turns remains, because the server finishes the work of
+/// its own turn in these turns. The same time also remains in the machine's CPU time, so that the
+/// difference of the two is the same as in own turns.
 pub(super) fn samples_without_others_turns(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let mut samples = record.samples.clone();
@@ -39,30 +40,30 @@ pub(super) fn samples_without_others_turns(record: &LoadRecord, turns: &Turns<'_
     samples
 }
 
-/// Growth of counters in others' turns, from the first sample on.
+/// Growth of counters in other loads' turns, since the first sample.
 #[derive(Default)]
 struct OthersTurnsGrowth {
     threads: BTreeMap<(u32, u32), ThreadGrowth>,
     host: HostUse,
-    /// CPU time of the watched servers, part of the machine's.
+    /// CPU time of the monitored servers, which is a part of the machine's CPU time.
     servers_ns: u64,
-    /// CPU time of other starts.
+    /// CPU time of the other starts that take turns.
     others_ns: u64,
     /// Whether a counter of the machine, of a server or of another start could not be read.
     is_unknown: bool,
 }
 
-/// Growth of one thread's counters in others' turns.
+/// Growth of one thread's counters in other loads' turns.
 #[derive(Default)]
 struct ThreadGrowth {
     states: StateTimes,
-    /// Run time; 0 for threads of servers.
+    /// Run time; 0 for threads of servers, whose run time is not reduced.
     run_ns: u64,
     run_delay_ns: u64,
 }
 
 impl OthersTurnsGrowth {
-    /// Adds the waits of threads from one sample to the next, both in others' turns.
+    /// Adds the waits of threads between two samples in other loads' turns.
     fn add_waits(&mut self, from: &Sample, to: &Sample) {
         for (thread, before) in threads(from, to, |_| true) {
             let growth = self.threads.entry(key(thread)).or_default();
@@ -77,9 +78,9 @@ impl OthersTurnsGrowth {
         }
     }
 
-    /// Adds a share of the use from one sample to the next. A long load keeps few samples, so
-    /// others' turns may cover only part of the time between two of them. `None`: a counter could
-    /// not be read.
+    /// Adds a share of the use between two samples. A long load has few samples, so other loads'
+    /// turns may cover only a part of the time between two samples. `None`: a counter could not be
+    /// read.
     fn add_machine(&mut self, from: &Sample, to: &Sample, share: f64) -> Option<()> {
         let part = |now: u64, then: u64| (now.saturating_sub(then) as f64 * share).round() as u64;
         for (thread, before) in threads(from, to, is_generator) {
@@ -87,9 +88,10 @@ impl OthersTurnsGrowth {
             self.threads.entry(key(thread)).or_default().run_ns += run_ns;
         }
         let (now, then) = (to.host.as_ref()?, from.host.as_ref()?);
-        let others =
+        // Without co-runners (the other starts), their CPU time is 0.
+        let others_ns =
             |sample: &Sample| sample.co_runners.as_ref().map_or(Some(0), |others| others.cpu_ns);
-        let (others_now, others_then) = (others(to)?, others(from)?);
+        let (others_now, others_then) = (others_ns(to)?, others_ns(from)?);
         let servers =
             to.parties.iter().map(|used| used.party).filter(|party| !is_generator(*party));
         let servers_s: f64 = servers
@@ -141,7 +143,7 @@ impl OthersTurnsGrowth {
             sample.host.take().filter(|_| !self.is_unknown).map(|host| self.own_host(&host));
     }
 
-    /// Returns the machine's counters without their growth in others' turns.
+    /// Returns the machine's counters without their growth in other loads' turns.
     fn own_host(&self, host: &HostUse) -> HostUse {
         let growth = &self.host;
         let pressure_growth = growth.pressure.unwrap_or_default();
@@ -189,11 +191,12 @@ fn threads<'a>(
     })
 }
 
-/// Returns a growing counter without its growth in others' turns.
+/// Returns a counter without its growth in other loads' turns.
 fn subtract_growth(n: Option<u64>, growth: Option<u64>) -> Option<u64> {
     Some(n?.saturating_sub(growth.unwrap_or(0)))
 }
 
+/// Returns the process and thread ids, which identify a thread.
 fn key(thread: &ThreadUse) -> (u32, u32) {
     (thread.pid, thread.tid)
 }

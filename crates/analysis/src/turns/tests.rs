@@ -11,8 +11,8 @@ const MS: u64 = 1_000_000;
 
 /// Returns the record of load A in two rounds of turns of 400 ms with load B: A B B A, B A A B.
 ///
-/// In each quarter of a turn A answers 10 requests, and 4 more right after its turn. Each costs 1
-/// ms of CPU time. While idle, A uses `idle_ms` in each quarter.
+/// A responds to 10 requests in each quarter of a turn, and to 4 more right after its turn. Each
+/// request costs 1 ms of CPU time. While idle, A uses `idle_ms` in each quarter.
 fn record(idle_ms: u64) -> LoadRecord {
     let slices =
         vec![(0, 400 * MS), (1200 * MS, 1600 * MS), (2000 * MS, 2400 * MS), (2400 * MS, 2800 * MS)];
@@ -112,7 +112,7 @@ fn idle_use_in_others_turns_is_measured() {
 ///
 /// - Always: another program uses 20 ms, the hypervisor takes 1 ms, and 3 threads are born.
 /// - In own turns: dyno uses 5 ms, and the server's thread waits 2 ms for a CPU.
-/// - In others' turns: dyno uses 7 ms in another thread, the other server uses 30 ms, and the
+/// - In other loads' turns: dyno uses 7 ms in another thread, the other server uses 30 ms, and the
 ///   server's thread waits 9 ms for a CPU.
 fn machine_record(idle_ms: u64) -> LoadRecord {
     let mut record = record(idle_ms);
@@ -209,7 +209,7 @@ fn machine_counters_exclude_others_turns() {
 fn unread_others_turns_make_other_programs_unknown() {
     let others_s_with = |change: fn(&mut Sample)| {
         let mut record = machine_record(0);
-        // This sample is in the middle of others' turns.
+        // This sample is in the middle of other loads' turns.
         change(&mut record.samples[6]);
         server_use(&to_own_time(&record), Party::SUBJECT, &AllowedCpus::any(1.0)).others_cpu_s
     };

@@ -1,12 +1,13 @@
-//! Revises the limiter of each step by the other steps of the same server: its curve of throughput
-//! over requests in flight. One step alone often fits several limiters, and the curve excludes
-//! some.
+//! Revises the limiter of each step with the other steps of the same server. Together they are a
+//! curve of throughput over requests in flight. One step alone often fits several limiters, and the
+//! curve excludes some of them.
 //!
 //! - If throughput grows with more requests in flight, no lock, pool, thread or serial back end is
 //!   the limit: each serves only a fixed number of requests at a time.
 //! - If throughput does not grow, there were enough requests in flight, and they queue. By Little's
-//!   law the queue serves as many at a time as its throughput times the response time of a request
-//!   that does not wait. This number is the queue's width.
+//!   law the queue serves as many requests at a time as its throughput times the response time of a
+//!   request that does not wait. This number is the queue's width: with 1,000 requests per second
+//!   and 5 ms it is 5.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
 use serde_json::json;
 
-use super::limiter::{Limiter, filling_interrupt_s};
+use super::limiter::{Limiter, filling_interrupt_s, met_rate};
 use super::polling::{idle_waits, polling_evidence};
 use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
@@ -28,44 +29,52 @@ use crate::trial::TrialResult;
 /// Minimum ratio of the requests in flight of two steps that can be compared.
 const IN_FLIGHT_RATIO: f64 = 1.5;
 
-/// Minimum ratio of throughput, with more requests in flight, at which throughput grows.
+/// Throughput grows if it is at least this many times as high with more requests in flight.
 const GROWTH_RATIO: f64 = 1.25;
 
-/// Ratio of throughput, with more requests in flight, up to which throughput is flat.
+/// Throughput is flat if it is at most this many times as high with more requests in flight.
 const FLAT_RATIO: f64 = 1.1;
 
-/// Minimum ratio of throughput at full CPUs at which the lower one was not limited by the CPU. The
-/// work per request does not fall by that much.
+/// If two throughputs with full CPUs differ by at least this ratio, the CPU did not limit the lower
+/// one. The work per request does not fall by that much.
 const FULL_CPU_RATIO: f64 = 1.5;
 
-/// Ratio of the response time to that with the fewest requests in flight, up to which no request
-/// queues.
+/// No request queues if the response time is at most this many times the response time with the
+/// fewest requests in flight.
 const NO_QUEUE_RATIO: f64 = 1.25;
 
-/// Largest ratio, in either direction, between sleeping threads and requests served at a time if
-/// each of these requests has one of these threads. The response time of a single request includes
-/// the network round trip, so the two are not equal.
+/// Each request that is served has one sleeping thread if the number of sleeping threads and the
+/// number of requests that are served at a time differ by at most this ratio. They are not equal,
+/// because the response time of a single request includes the network round trip.
 const WORKERS_RATIO: f64 = 1.5;
 
 /// Largest width of a queue that can be a single lock.
 const LOCK_WIDTH: f64 = 1.5;
 
-/// Minimum share of the requests in flight at which threads that wait for each other are the queue.
+/// Below this mean number of requests in flight, hardly any request waits for another one.
+const SINGLE_REQUEST: f64 = 1.5;
+
+/// Requests queue in threads that wait for each other if these threads are at least this share of
+/// the requests in flight.
 const WAITING_SHARE: f64 = 0.5;
 
-/// Minimum share of the threads' time at which waits for peers show that the queue is at a peer.
+/// The queue is at a peer if threads wait for peers for at least this share of their time.
 const PEER_SHARE: f64 = 0.5;
 
-/// Minimum waits per response that end without an event, at which requests may wait for a timer.
+/// Requests may wait for a timer if at least this many waits per response end without an event.
 const TIMERS_PER_RESPONSE: f64 = 0.5;
 
-/// Caveats of steps whose throughput may be limited by the machine and not by the server. A verdict
-/// from such a step is at most likely.
+/// Caveats of steps whose throughput the machine and not the server may have limited. A verdict
+/// from a step with one of these caveats has at most medium confidence.
 const DISTURBED: [Code; 3] = [Code::ServerStarved, Code::GeneratorStarved, Code::Contaminated];
 
-/// Share of the server's allowed CPU time that the hypervisor may take without changing a
-/// conclusion. Throughputs that differ by as much count as flat.
+/// Largest share of the server's allowed CPU time that the hypervisor can take without changing a
+/// conclusion. Throughputs that differ by this share still count as flat.
 const MAX_STOLEN: f64 = FLAT_RATIO - 1.0;
+
+/// Sentence about a full CPU of a server that polls, as another step shows.
+const POLLS_AT_OTHER_STEP: &str = " Another step shows that this server polls (asks for work when \
+                                   there is none), so its CPU is always full.";
 
 /// Whether other programs or virtual machines may have changed the throughput of a step.
 fn is_disturbed(trial: &TrialResult) -> bool {
@@ -88,9 +97,15 @@ pub(crate) fn revise_limiters(trials: &mut [TrialResult]) {
     doubt_full_cpus(trials);
 }
 
-/// Lowers the confidence that a full CPU was the limit, for servers that poll at any of their
-/// steps. The same applies to a CPU that was also full at a much lower throughput: the server may
-/// poll, or was cold. A server whose CPU was idle at another step does not poll.
+/// Revises the limiter of steps with a full CPU if the server polls, because the CPU of a server
+/// that polls is always full.
+///
+/// - The server polls, as any of its steps shows, and kept up with an offered rate: the rate was
+///   the limit.
+/// - The server polls, but did not keep up, or the loop is closed: the confidence that the full CPU
+///   was the limit is lowered.
+/// - The CPU was also full at a much lower throughput: the confidence is lowered too, because the
+///   server may poll, or was cold. A server whose CPU was idle at another step does not poll.
 fn doubt_full_cpus(trials: &mut [TrialResult]) {
     let key = |t: &TrialResult| (t.cell.arm, t.cell.workload);
     let arms_with = |condition: &dyn Fn(&TrialResult) -> bool| -> BTreeSet<usize> {
@@ -101,34 +116,47 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
     let is_full = |t: &&TrialResult| {
         t.valid && t.server.cpu_utilisation.is_some_and(|used| used >= SERVER_BUSY)
     };
-    // The lowest and the highest throughput with a full CPU.
-    let mut ranges: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
+    // By arm and workload: the lowest and the highest throughput with a full CPU.
+    let mut full_cpu_ranges: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
     for trial in trials.iter().filter(is_full) {
         let rps = trial.load.throughput_rps;
-        let (lowest, highest) = ranges.entry(key(trial)).or_insert((rps, rps));
+        let (lowest, highest) = full_cpu_ranges.entry(key(trial)).or_insert((rps, rps));
         (*lowest, *highest) = (lowest.min(rps), highest.max(rps));
     }
-    let is_doubtful = |t: &TrialResult| {
-        let is_cpu = matches!(t.limiter.resource, Resource::ServerCpu | Resource::ServerThread);
-        let is_sure = t.limiter.confidence == Confidence::High;
-        let is_wide = |(lowest, highest): &(f64, f64)| *highest >= FULL_CPU_RATIO * lowest;
-        let may_poll =
-            || ranges.get(&key(t)).is_some_and(is_wide) && !idle_arms.contains(&t.cell.arm);
-        t.valid && is_cpu && is_sure && (polling_arms.contains(&t.cell.arm) || may_poll())
+    let is_cpu_limit = |t: &TrialResult| {
+        t.valid && matches!(t.limiter.resource, Resource::ServerCpu | Resource::ServerThread)
     };
-    for trial in trials.iter_mut().filter(|trial| is_doubtful(trial)) {
-        let doubt = match polling_arms.contains(&trial.cell.arm) {
-            true => " Another step shows that this server polls, so its CPU is always full.",
+    let may_poll = |t: &TrialResult| {
+        let is_wide = |(lowest, highest): &(f64, f64)| *highest >= FULL_CPU_RATIO * lowest;
+        full_cpu_ranges.get(&key(t)).is_some_and(is_wide) && !idle_arms.contains(&t.cell.arm)
+    };
+    for trial in trials.iter_mut().filter(|trial| is_cpu_limit(trial)) {
+        let polls = polling_arms.contains(&trial.cell.arm);
+        if polls
+            && let Some(limiter) =
+                met_rate(&trial.load, &trial.server, Confidence::Medium, POLLS_AT_OTHER_STEP)
+        {
+            trial.limiter = limiter;
+            continue;
+        }
+        let is_sure = trial.limiter.confidence == Confidence::High;
+        let is_doubtful = is_sure && (polls || may_poll(trial));
+        if !is_doubtful {
+            continue;
+        }
+        let doubt = match polls {
+            true => POLLS_AT_OTHER_STEP,
             false => {
-                " Its CPU was as full at throughputs that differ by half and more, so it may poll."
+                " The server's CPU was equally full at throughputs that differ by a factor of 1.5 \
+                 or more, so the server may poll (ask for work when there is none)."
             }
         };
         trial.limiter = trial.limiter.weaken(Confidence::Medium, doubt);
     }
 }
 
-/// Properties that are the same at all levels of a curve: arm, workload, streams and pipeline
-/// depth.
+/// Properties that are the same at all levels of a curve: arm (a server with its settings),
+/// workload, streams and pipeline depth.
 type CurveProperties = (usize, usize, u32, u32);
 
 /// Returns the indices of valid trials of closed loops, by curve.
@@ -161,7 +189,8 @@ struct Level {
     cpu: Option<f64>,
     /// Server and generator had CPU time left.
     has_headroom: bool,
-    /// Mean number of threads that were asleep, or may have been. `None`: unknown.
+    /// Mean number of threads that were asleep, or in futex waits that may be sleeps. `None`:
+    /// unknown.
     asleep: Option<f64>,
     /// Mean number of threads in futex waits: they waited for each other, or slept. `None`:
     /// unknown.
@@ -171,6 +200,7 @@ struct Level {
 }
 
 impl Level {
+    /// Combines the trials of a level. Disturbed trials are used only if all are disturbed.
     fn new(planned: u64, trials: &[&TrialResult]) -> Option<Level> {
         let quiet: Vec<&TrialResult> =
             trials.iter().copied().filter(|t| !is_disturbed(t)).collect();
@@ -181,7 +211,7 @@ impl Level {
         let votes = |resource| trials.iter().filter(|t| t.limiter.resource == resource).count();
         let leading = trials.iter().max_by_key(|t| votes(t.limiter.resource))?;
         let cpu = median_of(&|t| t.server.cpu_utilisation);
-        let need = median_of(&|t| Some(t.load.client.headroom.need));
+        let generator_used = median_of(&|t| Some(t.load.client.headroom.need));
         Some(Level {
             planned,
             in_flight: median_of(&|t| Some(t.load.in_flight.mean))?,
@@ -190,12 +220,13 @@ impl Level {
             resource: leading.limiter.resource,
             confidence: leading.limiter.confidence,
             cpu,
-            has_headroom: [cpu, need]
+            has_headroom: [cpu, generator_used]
                 .into_iter()
                 .all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
             asleep: median_of(&|t| asleep_threads(&t.server)),
             waiting: median_of(&|t| {
-                let serving = t.server.working.as_ref()?;
+                let serving = t.server.serving.as_ref()?;
+                // With few calls, threads in the state `lock` wait in the kernel and not in futex.
                 let are_in_futex =
                     lock_calls_per_response(&t.server).is_none_or(|n| n >= MIN_LOCK_CALLS);
                 are_in_futex.then(|| serving.share(ThreadState::Lock) * serving.threads as f64)
@@ -222,6 +253,7 @@ struct Curve {
 }
 
 impl Curve {
+    /// Builds the curve of the trials with these indices.
     fn new(trials: &[TrialResult], indices: &[usize]) -> Curve {
         let mut by_level: BTreeMap<u64, Vec<&TrialResult>> = BTreeMap::new();
         for trial in indices.iter().map(|i| &trials[*i]) {
@@ -229,17 +261,18 @@ impl Curve {
         }
         let levels = by_level.iter().filter_map(|(planned, trials)| Level::new(*planned, trials));
         let mut curve = Curve { levels: levels.collect() };
-        let refuted: Vec<bool> =
-            curve.levels.iter().map(|l| curve.are_workers_refuted(l)).collect();
-        for (level, _) in curve.levels.iter_mut().zip(refuted).filter(|(_, is_refuted)| *is_refuted)
-        {
-            level.resource = Resource::Elsewhere;
+        let are_refuted: Vec<bool> =
+            curve.levels.iter().map(|level| curve.are_workers_refuted(level)).collect();
+        for (level, is_refuted) in curve.levels.iter_mut().zip(are_refuted) {
+            if is_refuted {
+                level.resource = Resource::Elsewhere;
+            }
         }
         curve
     }
 
-    /// Whether the sleeping threads cannot be workers that requests wait for. They are more than
-    /// the requests that are served at a time, so some of them have no request.
+    /// Whether workers are named as the limiter, but cannot be it: more threads sleep than requests
+    /// are served at a time, so some of the sleeping threads have no request.
     fn are_workers_refuted(&self, level: &Level) -> bool {
         let are_more = level
             .asleep
@@ -260,7 +293,8 @@ impl Curve {
         self.levels.iter().find(|level| level.planned == planned)
     }
 
-    /// Compares a level with the highest throughput above it, or with the next level below it.
+    /// Compares a level with the best level that has more requests in flight. The highest level is
+    /// compared with the next lower one.
     fn course(&self, from: &Level) -> Course<'_> {
         let higher =
             self.levels.iter().filter(|to| to.in_flight >= IN_FLIGHT_RATIO * from.in_flight);
@@ -272,8 +306,7 @@ impl Curve {
                 _ => Course::Unknown,
             };
         }
-        // The highest level is compared with the one below it. If throughput did not grow up to the
-        // highest level, it will not grow with more requests.
+        // If throughput did not grow up to the highest level, it will not grow with more requests.
         let lower =
             self.levels.iter().rev().find(|to| IN_FLIGHT_RATIO * to.in_flight <= from.in_flight);
         match lower {
@@ -298,10 +331,10 @@ impl Curve {
         in_queue.is_some_and(|threads| threads >= (WAITING_SHARE * level.in_flight).max(1.0))
     }
 
-    /// Returns the requests that a queue serves at a time. `None`: no level shows the response time
-    /// of a request that does not wait.
+    /// Returns the number of requests that a queue serves at a time. `None`: no level shows the
+    /// response time of a request that does not wait.
     fn width(&self, level: &Level) -> Option<f64> {
-        let fewest = self.levels.first().filter(|fewest| fewest.in_flight < 1.5)?;
+        let fewest = self.levels.first().filter(|fewest| fewest.in_flight < SINGLE_REQUEST)?;
         Some(level.throughput_rps * fewest.response_us / 1e6)
     }
 
@@ -313,14 +346,17 @@ impl Curve {
             Resource::Concurrency | Resource::Unknown | Resource::Elsewhere => {
                 self.explain_idle(trial, level)
             }
-            // Other programs are not the limit if requests take no longer.
+            // Other programs are not the limit if requests take no longer than with the fewest in
+            // flight.
             Resource::OtherPrograms if limiter.confidence == Confidence::Low => {
                 self.has_no_queue(level).then(|| self.no_queue(trial, level))
             }
+            // The curve refutes the workers.
             Resource::Workers if level.resource == Resource::Elsewhere => Some(
                 self.explain_idle(trial, level)
                     .unwrap_or_else(|| limiter.weaken(Confidence::Medium, "")),
             ),
+            // A quota that is certainly the limit needs no other step.
             Resource::CpuQuota if limiter.confidence == Confidence::High => None,
             // A full thread, back end or quota serves no more requests.
             Resource::ServerThread | Resource::Backend | Resource::CpuQuota => {
@@ -353,7 +389,8 @@ impl Curve {
         }
         match self.course(level) {
             Course::Grows(more) if !is_busy => Some(Self::too_few(trial, level, more)),
-            // If the other step filled a side, it shows the limit of that side and not a queue.
+            // If the other step filled the CPU of the server or of the generator, that CPU was its
+            // limit, and not a queue.
             Course::Flat(other) if level.has_headroom && other.has_headroom => {
                 Some(self.queue(trial, level, other))
             }
@@ -373,17 +410,17 @@ impl Curve {
         let full = self.levels.iter().find(is_full)?;
         let confidence = match self.course(level) {
             Course::Flat(_) => full.confidence,
-            Course::Unknown => full.confidence.max(Confidence::Medium),
+            Course::Unknown => full.confidence.at_most(Confidence::Medium),
             Course::Grows(_) => return None,
         };
         let sentence = format!(
-            "The server's CPU: the server used {} of it. With {} in flight it used {} and served \
-             {:.0} per second instead of {:.0}.",
+            "The server's CPU: at this load, the server used {} of it and served {:.0} requests \
+             per second. With {} requests in flight, the server used {} and served {:.0}.",
             percent(used),
+            level.throughput_rps,
             full.planned,
             percent(full.cpu?),
-            full.throughput_rps,
-            level.throughput_rps
+            full.throughput_rps
         );
         Some(Self::verdict(trial, full.resource, confidence, sentence, level, full))
     }
@@ -391,13 +428,13 @@ impl Curve {
     /// Returns the limiter of a level above which throughput grows: too few requests in flight.
     fn too_few(trial: &TrialResult, level: &Level, more: &Level) -> Limiter {
         let sentence = format!(
-            "Too few requests in flight: with {} the server served {:.0} per second, and with {} \
-             it served {:.0}. Each response takes {:.0} µs.",
+            "Too few requests in flight: with {} in flight, the server served {:.0} requests per \
+             second, and each took {:.0} µs. With {} in flight, the server served {:.0}.",
             level.planned,
             level.throughput_rps,
+            level.response_us,
             more.planned,
-            more.throughput_rps,
-            level.response_us
+            more.throughput_rps
         );
         Self::verdict(trial, Resource::Concurrency, Confidence::High, sentence, level, more)
     }
@@ -406,8 +443,8 @@ impl Curve {
     fn no_queue(&self, trial: &TrialResult, level: &Level) -> Limiter {
         let fewest = &self.levels[0];
         let sentence = format!(
-            "Too few requests in flight: with {}, each takes {:.0} µs, and with {} it takes {:.0} \
-             µs. None waits for another.",
+            "Too few requests in flight: with {} in flight, each request takes {:.0} µs, and with \
+             {} in flight {:.0} µs. The time hardly rises, so no request waits for another.",
             level.planned, level.response_us, fewest.planned, fewest.response_us
         );
         Self::verdict(trial, Resource::Concurrency, Confidence::High, sentence, level, fewest)
@@ -423,13 +460,13 @@ impl Curve {
             if level.planned < other.planned { (level, other) } else { (other, level) };
         let width = self.width(more).map_or(String::new(), |width| {
             format!(
-                " About {width:.1} are served at a time (throughput × response time of a single \
-                 request)."
+                " About {width:.1} requests are served at a time (throughput × response time of a \
+                 single request)."
             )
         });
         let comparison = format!(
-            "with {} in flight the server served {:.0} per second, and with {} it served {:.0}. \
-             The response time changed from {:.0} to {:.0} µs.{width}",
+            "with {} requests in flight the server served {:.0} per second, and with {} it served \
+             {:.0}. The response time changed from {:.0} to {:.0} µs.{width}",
             fewer.planned,
             fewer.throughput_rps,
             more.planned,
@@ -442,7 +479,7 @@ impl Curve {
             Some((known, name)) => (
                 known.resource,
                 self.queue_confidence(known.resource, known.confidence, known),
-                format!("{name}, as the step with {} in flight shows: {comparison}", known.planned),
+                format!("{name} (found with {} requests in flight): {comparison}", known.planned),
             ),
             None if backends.is_empty() && self.has_queue_of_threads(more) => (
                 Resource::Lock,
@@ -457,9 +494,10 @@ impl Curve {
                 elsewhere_confidence(&trial.server),
                 format!(
                     "Requests queue in the server or in a service that it needs: {comparison} The \
-                     queue is {}a lock, a pool or a limit of the server, or a service that dyno \
-                     does not monitor. Name such services as `[[backends]]`.",
-                    if trial.server.working.is_none() { "a disk, its workers, " } else { "" }
+                     requests wait for {}a lock, a pool or a limit of the server, or for a service \
+                     that dyno does not monitor. Add the services that the server needs as \
+                     `[[backends]]`.",
+                    if trial.server.serving.is_none() { "a disk, a worker, " } else { "" }
                 ),
             ),
             None => (
@@ -482,13 +520,16 @@ impl Curve {
         evidence["served_at_a_time"] = json!(width);
         evidence["steps"] = steps(level, other);
         let confidence = self.queue_confidence(limiter.resource, limiter.confidence, level);
+        // The lowest confidence has the highest value.
+        let is_less_sure = confidence > limiter.confidence;
         let doubt = match limiter.resource {
-            Resource::Lock if confidence > limiter.confidence => {
-                " A lock serves one at a time, so the threads may instead wait for a pool."
+            Resource::Lock if is_less_sure => {
+                " A lock would serve only one, so the threads may instead wait for a pool."
             }
             _ => "",
         };
-        let claim = format!("{} About {width:.1} are served at a time.{doubt}", limiter.claim());
+        let claim =
+            format!("{} About {width:.1} requests are served at a time.{doubt}", limiter.claim());
         Some(Limiter::new(limiter.resource, confidence, claim, evidence))
     }
 
@@ -502,7 +543,7 @@ impl Curve {
     ) -> Confidence {
         match resource {
             Resource::Lock if self.width(level).is_some_and(|width| width > LOCK_WIDTH) => {
-                step_confidence.max(Confidence::Medium)
+                step_confidence.at_most(Confidence::Medium)
             }
             Resource::Workers if self.are_workers_confirmed(level) && !level.is_disturbed => {
                 Confidence::High
@@ -511,8 +552,8 @@ impl Curve {
         }
     }
 
-    /// Returns a limiter that rests on two levels. It is at most likely if one of them is
-    /// disturbed.
+    /// Returns a limiter with two levels as evidence. Its confidence is at most medium if one of
+    /// the levels is disturbed.
     fn verdict(
         trial: &TrialResult,
         resource: Resource,
@@ -523,21 +564,22 @@ impl Curve {
     ) -> Limiter {
         let mut evidence = trial.limiter.evidence.clone();
         evidence["steps"] = steps(level, other);
-        let is_sure = confidence == Confidence::High && !level.is_disturbed && !other.is_disturbed;
+        let is_disturbed = level.is_disturbed || other.is_disturbed;
         let confidence =
-            if is_sure { Confidence::High } else { confidence.max(Confidence::Medium) };
+            if is_disturbed { confidence.at_most(Confidence::Medium) } else { confidence };
         Limiter::new(resource, confidence, sentence, evidence)
     }
 }
 
-/// Returns the confidence in a queue that no other rule names. It is high if threads wait for
-/// peers, or are not observed, and requests wait neither for a timer nor for a CPU that interrupts
-/// may have filled.
+/// Returns the confidence in a queue that no other rule names. It is high under two conditions:
+///
+/// - threads wait for peers, or were not observed
+/// - requests wait neither for a timer nor for a CPU that interrupts may have filled
 fn elsewhere_confidence(server: &ServerUse) -> Confidence {
     let may_wait_for_timers =
         server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= TIMERS_PER_RESPONSE);
     let waits_for_peers = server
-        .working
+        .serving
         .as_ref()
         .is_none_or(|serving| serving.share(ThreadState::Network) >= PEER_SHARE);
     let is_sure = waits_for_peers && !may_wait_for_timers && filling_interrupt_s(server).is_none();
@@ -557,7 +599,7 @@ const fn queue_name(resource: Resource) -> Option<&'static str> {
     }
 }
 
-/// Returns the evidence of the two levels that a limiter rests on.
+/// Returns two levels as evidence of a limiter.
 fn steps(level: &Level, other: &Level) -> serde_json::Value {
     let levels = [level, other].map(|l| {
         json!({

@@ -11,23 +11,24 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::number_format::percent;
 
-/// Minimum use of the generator's CPUs, without polling, at which they count as full. A share.
+/// The generator's CPUs are full if at least this share of their time is used. Polling does not
+/// count.
 const CPUS_FULL: f64 = 0.95;
 
-/// Share of the window for which a thread may wait for a CPU without a caveat.
+/// Largest share of the window for which a thread waits for a CPU without a caveat.
 pub(super) const MAX_WAITING: f64 = 0.05;
 
-/// Share of a quota's periods in which the generator may be throttled without a caveat. It is
-/// small, because such a pause may last a whole period.
+/// Largest share of a quota's periods in which the generator is throttled without a caveat. It is
+/// small, because a throttled generator can pause for a whole period.
 const MAX_THROTTLED: f64 = 0.02;
 
-/// Share of the generator's CPUs that other programs may use without a caveat.
+/// Largest share of the generator's CPUs that other programs use without a caveat.
 const MAX_OTHERS: f64 = 0.05;
 
 /// Reason why the generator may have been the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GeneratorBound {
-    /// The quota of dyno's own control group throttled it.
+    /// The quota of dyno's own control group throttled the generator.
     Quota { cpus: f64, throttled: f64 },
     /// A thread worked nearly all of the time.
     Thread { work: f64 },
@@ -37,8 +38,7 @@ pub enum GeneratorBound {
     Cpu { work: f64 },
     /// Threads and interrupts, which the kernel bills to no program, used nearly all of a CPU.
     Interrupts { work: f64, interrupts: f64 },
-    /// Its CPUs were full, and it waited for them.
-    /// `waiting`: `None`: unknown.
+    /// The generator's CPUs were full, and it waited for them. `waiting` is `None` if unknown.
     Crowded { busy: f64, others: f64, stolen: f64, waiting: Option<f64> },
 }
 
@@ -46,25 +46,27 @@ impl GeneratorBound {
     /// Returns the first reason that applies. `None`: the generator had headroom.
     #[must_use]
     pub fn from_result(result: &LoadResult) -> Option<GeneratorBound> {
-        let (client, headroom) = (&result.client, &result.client.headroom);
-        let work = client.busiest_thread_utilisation;
+        let headroom = &result.client.headroom;
         if let Some(throttled) = headroom.throttled.filter(|share| *share > MAX_THROTTLED) {
             return Some(GeneratorBound::Quota {
                 cpus: headroom.quota_cpus.unwrap_or(0.0),
                 throttled,
             });
         }
-        if work > GENERATOR_BUSY {
-            return Some(GeneratorBound::Thread { work });
+        let busiest_thread = result.client.busiest_thread_utilisation;
+        if busiest_thread > GENERATOR_BUSY {
+            return Some(GeneratorBound::Thread { work: busiest_thread });
         }
-        if headroom.need > GENERATOR_BUSY {
-            let waiting = headroom.need - headroom.need_work;
+        // The thread or CPU with least headroom: the sum of its work, interrupts and waiting.
+        let used = headroom.need;
+        if used > GENERATOR_BUSY {
+            let waiting = used - headroom.need_work;
             return Some(match headroom.need_interrupts {
                 _ if waiting > 0.0 => GeneratorBound::Waiting { work: headroom.need_work, waiting },
                 Some(interrupts) => {
-                    GeneratorBound::Interrupts { work: headroom.need - interrupts, interrupts }
+                    GeneratorBound::Interrupts { work: used - interrupts, interrupts }
                 }
-                None => GeneratorBound::Cpu { work: headroom.need },
+                None => GeneratorBound::Cpu { work: used },
             });
         }
         crowded_cpus(result)
@@ -75,23 +77,24 @@ impl GeneratorBound {
     pub fn clause(self) -> String {
         match self {
             GeneratorBound::Quota { cpus, throttled } => format!(
-                "the CPU quota of dyno's own control group, {cpus:.2} CPUs, throttled it in {} of \
-                 the quota's periods",
+                "the CPU quota of dyno's own control group ({cpus:.2} CPUs) throttled the \
+                 generator in {} of the quota's periods",
                 percent(throttled)
             ),
             GeneratorBound::Thread { work } => {
                 format!("its busiest thread was busy for {} of the time", percent(work))
             }
             GeneratorBound::Waiting { work, waiting } => format!(
-                "one of its threads was busy for {} of the time, and waited for a CPU for {}",
+                "one of its threads was busy for {} of the time, and waited for a CPU for another \
+                 {}",
                 percent(work),
                 percent(waiting)
             ),
             GeneratorBound::Cpu { work } => {
-                format!("its threads used {} of a CPU that they share", percent(work))
+                format!("its threads share a CPU and together used {} of it", percent(work))
             }
             GeneratorBound::Interrupts { work, interrupts } => format!(
-                "its threads used {} of a CPU, and interrupts another {}",
+                "its threads used {} of a CPU, and interrupts used another {}",
                 percent(work),
                 percent(interrupts)
             ),
@@ -106,6 +109,7 @@ impl GeneratorBound {
         }
     }
 
+    /// Returns the code of the caveat about this reason.
     const fn code(self) -> Code {
         match self {
             GeneratorBound::Quota { .. } => Code::GeneratorThrottled,
@@ -143,20 +147,22 @@ impl GeneratorBound {
                     false => format!("Stop the other programs{programs}, or give"),
                 };
                 let setting = context.cpus_setting();
-                format!("{begin} the generator CPUs of its own ({setting}), one thread on each.")
+                format!("{begin} the generator separate CPUs ({setting}), with one thread on each.")
             }
         }
     }
 }
 
-/// Returns the bound of full CPUs for which the generator waited. A load that kept its schedule has
-/// none: late requests show in its response times, and have their own caveats.
+/// Returns [`GeneratorBound::Crowded`] if the generator waited for its full CPUs and did not keep
+/// its schedule. If it kept the schedule, separate caveats report its late requests.
 fn crowded_cpus(result: &LoadResult) -> Option<GeneratorBound> {
     let headroom = &result.client.headroom;
     let busy = headroom.busy.filter(|busy| *busy >= CPUS_FULL)?;
     let (others, stolen) = (headroom.others.unwrap_or(0.0), headroom.stolen.unwrap_or(0.0));
-    let has_waited = headroom.waiting.map_or(others > MAX_WAITING, |waiting| waiting > MAX_WAITING);
-    let keeps_schedule = result.keeps_up() == Some(true);
+    // If the kernel reports no waiting times, the use of full CPUs by others implies a wait.
+    let has_waited = headroom.waiting.map_or(others > MAX_OTHERS, |waiting| waiting > MAX_WAITING);
+    // Requests that timed out do not show that the generator sent its requests in time.
+    let keeps_schedule = result.pace().is_some_and(|pace| pace.has_responded());
     (has_waited && !keeps_schedule).then_some(GeneratorBound::Crowded {
         busy,
         others,
@@ -165,34 +171,38 @@ fn crowded_cpus(result: &LoadResult) -> Option<GeneratorBound> {
     })
 }
 
-/// The generator may have been the limit. The step is refused only if the server may have had
-/// headroom. A server that used all of its CPU was a limit in any case. A control shows the
-/// generator's limit on purpose.
+/// The generator may have been the limit. The step is invalid only if the server may have had
+/// headroom, because a server that used all of its CPU was at its own limit. A control shows the
+/// generator's limit on purpose, so its step stays valid too.
 pub(super) fn generator_bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let bound = GeneratorBound::from_result(result)?;
     let clause = bound.clause();
-    let message = match context.full_server_utilisation(result) {
-        _ if context.control || context.refuses => format!(
-            "The generator was the limit: {clause}. This control shows the generator's maximum on \
-             this machine."
-        ),
-        Some(used) => format!(
+    let message = if context.shows_generator_maximum() {
+        format!(
+            "The generator was the limit: {clause}. This subject is a control, which shows the \
+             generator's maximum on this machine."
+        )
+    } else if let Some(used) = context.full_server_utilisation(result) {
+        format!(
             "The generator may have been the limit too: {clause}. The server used {} of its CPU, \
-             so it was at its own limit. Give the generator more CPUs to be certain.",
-            percent(used)
-        ),
-        None => format!(
+             so the server was at its own limit. {}",
+            percent(used),
+            bound.hint(result, context)
+        )
+    } else {
+        format!(
             "The generator may have been the limit: {clause}. Throughput is a lower bound. {}",
             bound.hint(result, context)
-        ),
+        )
     };
     let severity = context.generator_bound_severity(result);
     Some(Caveat::new(bound.code(), severity, message, evidence(result)))
 }
 
+/// Returns the generator's headroom as evidence, with the use of its busiest thread.
 fn evidence(result: &LoadResult) -> Value {
     let mut headroom =
-        serde_json::to_value(&result.client.headroom).expect("numbers and names only");
+        serde_json::to_value(&result.client.headroom).expect("numbers and names should serialize");
     headroom["busiest_thread_utilisation"] = json!(result.client.busiest_thread_utilisation);
     headroom
 }
@@ -203,8 +213,8 @@ pub(super) fn too_many_threads(result: &LoadResult, context: &Context<'_>) -> Op
     let threads = result.client.threads;
     (cpus > 0 && threads > cpus).then(|| {
         let message = format!(
-            "The generator has {threads} threads on {cpus} CPU{}. They delay each other by up to \
-             one scheduler time slice. Use no more threads than CPUs: {}.",
+            "The generator has {threads} threads on {cpus} CPU{}. The threads delay each other by \
+             up to one scheduler time slice. Use at most one thread per CPU: {}.",
             if cpus == 1 { "" } else { "s" },
             context.threads_setting(cpus)
         );
@@ -226,8 +236,8 @@ pub(super) fn refused_priority(record: &LoadRecord, result: &LoadResult) -> Opti
     let is_refused =
         result.config.priority == Priority::Realtime && record.client.priority == Priority::Normal;
     is_refused.then(|| {
-        let message = "The kernel refused real-time priority for the generator. The generator \
-                       takes turns with other programs on its CPUs. Run dyno as root, or with \
+        let message = "The kernel refused real-time priority for the generator. Other programs on \
+                       the generator's CPUs can therefore delay it. Run dyno as root, or with \
                        CAP_SYS_NICE.";
         Caveat::new(
             Code::PriorityRefused,
@@ -238,15 +248,15 @@ pub(super) fn refused_priority(record: &LoadRecord, result: &LoadResult) -> Opti
     })
 }
 
-/// Other programs used the generator's CPUs. Usually that is the server.
+/// Other programs used the generator's CPUs. Usually one of them is the server.
 pub(super) fn shared_cpus(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let headroom = &result.client.headroom;
     let share = headroom.others.filter(|share| *share > MAX_OTHERS)?;
     let message = format!(
-        "Another program used {} of the generator's CPUs{}. If it is the server, each slows the \
-         other. Give the generator CPUs of its own ({}).",
-        percent(share),
+        "Other programs{} used {} of the generator's CPUs. If the server is one of these programs, \
+         server and generator slow each other. Give the generator separate CPUs ({}).",
         headroom.processes_text(),
+        percent(share),
         context.cpus_setting()
     );
     Some(Caveat::new(Code::SharedGenerator, Severity::Info, message, evidence(result)))
@@ -259,11 +269,11 @@ pub(super) fn generator_quota(result: &LoadResult) -> Option<Caveat> {
         .quota_cpus
         .filter(|_| headroom.throttled.is_none_or(|share| share <= MAX_THROTTLED))?;
     let throttled = headroom.throttled.map_or(String::new(), |share| {
-        format!(", which throttled it in {} of the periods", percent(share))
+        format!(", which throttled the generator in {} of the quota's periods", percent(share))
     });
     let message = format!(
         "dyno's own control group has a quota of {cpus:.2} CPUs{throttled}. A larger load may \
-         reach the quota. Raise it, or run dyno outside of that group."
+         reach the quota. Raise the quota, or run dyno outside of that group."
     );
     let evidence = json!({"cpus": cpus, "throttled": headroom.throttled});
     Some(Caveat::new(Code::GeneratorQuota, Severity::Info, message, evidence))

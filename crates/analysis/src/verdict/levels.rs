@@ -17,10 +17,10 @@ pub(crate) const THROUGHPUT_LEVELS: [Code; 3] = [Code::Slowdown, Code::Speedup, 
 /// Minimum difference between levels, as a multiple of the noise around them, both in logarithms.
 const NOISE_MULTIPLE: f64 = 4.0;
 
-/// Minimum ratio of levels that a change of the machine's speed cannot explain them.
+/// A change of the machine's speed cannot explain levels that differ by at least this ratio.
 const LARGE_RATIO: f64 = 1.5;
 
-/// The noise multiple for such a large ratio.
+/// The noise multiple for ratios of [`LARGE_RATIO`] or more.
 const LARGE_NOISE_MULTIPLE: f64 = 2.0;
 
 /// Minimum ratio of levels of the CPU time per request. Other programs on the server's machine
@@ -34,8 +34,8 @@ const RESPONSE_RATIO: f64 = 2.0;
 /// intervals (checked with M/M/1 in the tests).
 const RESPONSE_NOISE_MULTIPLE: f64 = 6.0;
 
-/// Minimum share of a change, in logarithms, that the generator's CPU time per request must show
-/// too. The change is then one of the machine and not of the server.
+/// The machine changed, and not the server, if the generator's CPU time per request shows at least
+/// this share of the change, in logarithms.
 const MACHINE_SHARE: f64 = 0.5;
 
 /// Returns all caveats about levels. `step_caveats`: the step's other caveats.
@@ -67,7 +67,7 @@ struct Level {
     value: f64,
 }
 
-/// The levels of one quantity, in order of time; at least one.
+/// The levels of one quantity, in order of time. There is at least one.
 struct Levels {
     levels: Vec<Level>,
     unit: &'static str,
@@ -76,22 +76,18 @@ struct Levels {
 }
 
 impl Levels {
-    fn new(
-        levels: impl Iterator<Item = (f64, f64, f64)>,
-        unit: &'static str,
-        noise: f64,
-    ) -> Levels {
-        let levels =
-            levels.map(|(start_s, end_s, value)| Level { start_s, end_s, value }).collect();
-        Levels { levels, unit, noise }
+    fn new(levels: impl Iterator<Item = Level>, unit: &'static str, noise: f64) -> Levels {
+        Levels { levels: levels.collect(), unit, noise }
     }
 
     fn lowest(&self) -> Level {
-        self.levels.iter().copied().min_by(|a, b| a.value.total_cmp(&b.value)).expect("a level")
+        let lowest = self.levels.iter().copied().min_by(|a, b| a.value.total_cmp(&b.value));
+        lowest.expect("there should be at least one level")
     }
 
     fn highest(&self) -> Level {
-        self.levels.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value)).expect("a level")
+        let highest = self.levels.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value));
+        highest.expect("there should be at least one level")
     }
 
     fn last(&self) -> Level {
@@ -168,17 +164,23 @@ impl Step<'_> {
         if load.config.model == LoadModel::Open && !has_constant_rate(load) {
             return None;
         }
+        // Both patterns end on the highest level. With `Pattern::None` this level is short.
         let rises = matches!(steadiness.pattern, Pattern::WarmUp | Pattern::None);
         if rises && steadiness.counts_from_s.is_some() {
             return last_level(steadiness, self.evidence());
         }
-        // A ramp of connections raises throughput.
-        let is_expected = self.is_warming || is_ramped(load);
-        let pieces = steadiness.pieces.iter().map(|p| (p.start_s, p.end_s, p.throughput_rps));
+        // Another caveat reports warming up. Connections that are still being opened raise
+        // throughput.
+        let is_expected_rise = rises && (self.is_warming || is_ramped(load));
+        let pieces = steadiness.pieces.iter().map(|p| Level {
+            start_s: p.start_s,
+            end_s: p.end_s,
+            value: p.throughput_rps,
+        });
         let levels = Levels::new(pieces, "requests/s", steadiness.noise);
         let is_reported =
             levels.exceed_noise() && !self.is_machine_change(levels.lowest(), levels.highest());
-        if !is_reported || rises && is_expected {
+        if !is_reported || is_expected_rise {
             return None;
         }
         let mean = format!(
@@ -200,8 +202,8 @@ impl Step<'_> {
                 Code::Cyclic,
                 format!(
                     "Throughput went up and down within the measured window: {timeline}. {mean} \
-                     The mean depends on where the window begins.{cost} Measure several periods (a \
-                     longer `duration`, or `-d`)."
+                     The mean therefore depends on where the window begins.{cost} Measure several \
+                     of these cycles with a longer `duration` (or `-d`)."
                 ),
             ),
             Pattern::WarmUp | Pattern::None => (
@@ -217,22 +219,29 @@ impl Step<'_> {
         Some(Caveat::new(code, self.severity(rises), message, self.evidence()))
     }
 
-    /// Severity of a change. An improvement is the result itself if the load measures warming up.
+    /// Returns the severity of a change. If the load measures warming up on purpose, an improvement
+    /// is the expected result.
     fn severity(&self, is_improvement: bool) -> Severity {
         let is_intended =
             is_improvement && self.load.config.still_warming == StillWarming::Measured;
         if is_intended { Severity::Info } else { Severity::Warning }
     }
 
+    /// Returns the pieces of throughput and cost as evidence.
     fn evidence(&self) -> Value {
         let Steadiness { pieces, last_to_first, cost, .. } = self.steadiness;
         let cost = cost.as_ref().map(|cost| &cost.pieces);
         json!({"pieces": pieces, "last_to_first": last_to_first, "cost_pieces": cost})
     }
 
+    /// Returns the levels of the CPU time per request. `None`: unknown.
     fn costs(&self) -> Option<Levels> {
         let cost = self.steadiness.cost.as_ref()?;
-        let pieces = cost.pieces.iter().map(|p| (p.start_s, p.end_s, p.cpu_us_per_request));
+        let pieces = cost.pieces.iter().map(|p| Level {
+            start_s: p.start_s,
+            end_s: p.end_s,
+            value: p.cpu_us_per_request,
+        });
         Some(Levels::new(pieces, "µs", cost.noise))
     }
 
@@ -245,14 +254,15 @@ impl Step<'_> {
         })
     }
 
-    /// CPU time per request changed its level while throughput did not. It has no caveat if the
-    /// rate or the number of connections changes, because it depends on both.
+    /// CPU time per request changed its level while throughput did not. There is no caveat if the
+    /// rate or the number of connections changes, because the CPU time depends on both.
     fn cost(&self, server: &ServerUse) -> Option<Caveat> {
         let load = self.load;
-        if is_ramped(load) || load.config.model == LoadModel::Open && !has_constant_rate(load) {
+        let changes_rate = load.config.model == LoadModel::Open && !has_constant_rate(load);
+        if is_ramped(load) || changes_rate {
             return None;
         }
-        // Only the last level counts then, and these costs describe the whole window.
+        // If only the last level of throughput is used, costs of the whole window do not apply.
         if self.steadiness.counts_from_s.is_some() {
             return None;
         }
@@ -270,7 +280,7 @@ impl Step<'_> {
                     "rose within the measured window to {:.2} times its lowest level",
                     last_to(costs.lowest())
                 ),
-                "A longer window (`duration`) shows whether it rises further.",
+                "A longer window (`duration`) shows whether the CPU time rises further.",
             ),
             Pattern::WarmUp | Pattern::None if self.is_warming => return None,
             Pattern::WarmUp | Pattern::None => (
@@ -278,11 +288,11 @@ impl Step<'_> {
                     "fell within the measured window to {:.2} times its highest level",
                     last_to(costs.highest())
                 ),
-                "Warm the server up for longer (`warmup` under `[load]`).",
+                "Warm the server up for longer (`warmup` under `[load]`, or `--warmup`).",
             ),
             Pattern::Cyclic => (
                 "went up and down within the measured window".into(),
-                "Measure several periods (a longer `duration`).",
+                "Measure several of these cycles with a longer `duration`.",
             ),
             Pattern::Flat => return None,
         };
@@ -296,7 +306,7 @@ impl Step<'_> {
     }
 
     /// Response times at an offered rate changed their level once. In a closed loop throughput
-    /// shows the same change, because it sends less if responses take longer.
+    /// shows the same change, because the loop sends fewer requests if responses take longer.
     fn response(&self) -> Option<Caveat> {
         let load = self.load;
         if load.config.model == LoadModel::Closed || !has_constant_rate(load) || is_ramped(load) {
@@ -306,15 +316,19 @@ impl Step<'_> {
         let medians: Option<Vec<f64>> =
             intervals.iter().map(|values: &IntervalValues| values.response_us).collect();
         let Fit { pieces, noise } = window_levels::fit(&intervals, &medians?)?;
-        let levels =
-            Levels::new(pieces.into_iter().map(|(from, to, us)| (from, to, us / 1e3)), "ms", noise);
+        let pieces = pieces.into_iter().map(|(start_s, end_s, median_us)| Level {
+            start_s,
+            end_s,
+            value: median_us / 1e3,
+        });
+        let levels = Levels::new(pieces, "ms", noise);
         let ratio = levels.ratio();
         let is_reported = levels.levels.len() == 2
             && ratio >= RESPONSE_RATIO
             && ratio.ln() >= RESPONSE_NOISE_MULTIPLE * noise;
         is_reported.then(|| {
             let message = format!(
-                "Response times changed their level within the measured window: the median was {}. \
+                "The median response time changed within the measured window: it was {}. \
                  Percentiles of the whole window mix both levels. Warm the server up for longer \
                  (`warmup`), or find the cause of the change.",
                 levels.timeline()
@@ -329,17 +343,19 @@ impl Step<'_> {
         })
     }
 
-    /// Whether the machine changed its speed, and not the server. The change is then small, and the
-    /// generator's CPU time per request changed in the same direction.
+    /// Whether the machine changed its speed, and not the server: the change is small, and the
+    /// generator used more CPU time per request during the slow level than during the fast one.
     fn is_machine_change(&self, slow: Level, fast: Level) -> bool {
         let ratio = (slow.value / fast.value).max(fast.value / slow.value);
-        let generators = self.generator_us(slow).zip(self.generator_us(fast));
-        ratio < LARGE_RATIO
-            && generators.is_some_and(|(slow, fast)| slow / fast >= ratio.powf(MACHINE_SHARE))
+        let (Some(slow_us), Some(fast_us)) = (self.generator_us(slow), self.generator_us(fast))
+        else {
+            return false;
+        };
+        ratio < LARGE_RATIO && slow_us / fast_us >= ratio.powf(MACHINE_SHARE)
     }
 
-    /// CPU time of the generator's busiest thread per response during a level, microseconds.
-    /// `None`: unknown.
+    /// Returns the CPU time of the generator's busiest thread per response during a level,
+    /// microseconds. `None`: unknown.
     fn generator_us(&self, level: Level) -> Option<f64> {
         /// Tolerance for times that were converted from nanoseconds to seconds.
         const ROUNDING_S: f64 = 1e-6;
@@ -356,14 +372,15 @@ impl Step<'_> {
     }
 }
 
-/// The server became faster within the window, and only the last level counts.
+/// The server became faster within the window, and only the last level is used.
 fn last_level(steadiness: &Steadiness, evidence: Value) -> Option<Caveat> {
     let from_s = steadiness.counts_from_s?;
     let last = steadiness.pieces.last()?;
     let message = format!(
-        "The server became {:.2} times as fast within the measured window and stayed so. Only the \
-         last {:.1} s count, from {from_s:.1} s after the load began. The generator's resource \
-         use, TCP segments, HTTP/2 frames and peak memory cover the whole window.",
+        "The server became {:.2} times as fast within the measured window and stayed that fast. \
+         Only the last {:.1} s of the window are used, from {from_s:.1} s after the load began. \
+         Only the generator's resource use, TCP segments, HTTP/2 frames and peak memory cover the \
+         whole window.",
         steadiness.last_to_first,
         last.end_s - from_s,
     );

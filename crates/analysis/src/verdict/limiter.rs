@@ -1,4 +1,4 @@
-//! Derives the limiter of a step (the resource that bound it) and the confidence in that verdict.
+//! Derives the limiter of a step (the resource that limited it) and the confidence in that verdict.
 //! The rules are tried in a fixed order, and the first that applies decides.
 
 use dyno_archive::plan::LoadModel;
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::headroom::GeneratorBound;
 use super::other_programs;
-use super::polling::{is_full, polling_evidence, polling_limiter};
+use super::polling::{POLLS, is_full, polling_evidence, polling_limiter};
 use super::resource::{Confidence, Resource};
-use super::server::starved_seconds;
+use super::server::{MAX_WAITING, delays_itself, starved_seconds};
 use super::thresholds::{
     JIT_SHARE, LINK_FULL, MANY_THROTTLED, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED,
 };
@@ -21,23 +21,23 @@ use super::waits::{
 use crate::backend::BackendUse;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
-use crate::load::offered::rate_text;
+use crate::load::offered::{Pace, rate_text};
 use crate::machine::MachineResult;
 use crate::number_format::{cpus, percent};
 use crate::server::{ServerUse, Throttling};
 
-/// Minimum requests in flight at which too few requests cannot explain an idle server: something
-/// else delays them.
+/// With at least this many requests in flight, too few requests cannot explain an idle server.
 const MANY_IN_FLIGHT: f64 = 64.0;
 
-/// Below this many requests in flight a closed loop is expected to leave a server idle.
+/// Number of requests in flight below which a server in a closed loop is expected to be idle at
+/// times.
 const FEW_IN_FLIGHT: f64 = 32.0;
 
-/// Requests in flight up to which hardly any request waits for another.
+/// Number of requests in flight up to which hardly any request waits for another request.
 const HARDLY_ANY_IN_FLIGHT: f64 = 1.5;
 
-/// Minimum share of the response times for which the wait of the server's threads for a CPU may be
-/// the limit.
+/// The wait of the server's threads for a CPU may be the limit if it takes at least this share of
+/// the response times.
 const CPU_WAIT_SHARE: f64 = 0.25;
 
 /// The verdict on what limited a step.
@@ -45,13 +45,13 @@ const CPU_WAIT_SHARE: f64 = 0.25;
 pub struct Limiter {
     pub resource: Resource,
     pub confidence: Confidence,
-    /// The claim, with the confidence as its first word unless that is high.
+    /// The claim. If the confidence is not high, its first word is the confidence.
     pub sentence: String,
     /// The limit and the observations that show it, without the confidence.
     #[serde(skip)]
     claim: String,
     pub evidence: Value,
-    /// The observation that would refute it, as a sentence. Empty: it names nothing.
+    /// The observation that would refute the limiter, as a sentence. Empty: the limiter is unknown.
     pub refutation: &'static str,
 }
 
@@ -69,10 +69,16 @@ impl Limiter {
         Limiter { resource, confidence, sentence, claim, evidence, refutation }
     }
 
-    /// Returns the same limiter with at most this confidence. `doubt`: the reason, to follow the
+    /// Whether the generator is named as the limit with low confidence, because other programs may
+    /// have been the limit.
+    pub(crate) fn is_doubtful_generator(&self) -> bool {
+        (self.resource, self.confidence) == (Resource::Generator, Confidence::Low)
+    }
+
+    /// Returns the same limiter with at most this confidence. `doubt`: the reason, appended to the
     /// claim.
     pub(crate) fn weaken(&self, highest: Confidence, doubt: &str) -> Limiter {
-        let confidence = self.confidence.max(highest);
+        let confidence = self.confidence.at_most(highest);
         let claim = format!("{}{doubt}", self.claim);
         Limiter::new(self.resource, confidence, claim, self.evidence.clone())
     }
@@ -95,7 +101,8 @@ pub fn limiter(
     let failures: [Rule; 3] = [dropped_packets, failure, refusal];
     let before_backends: [Rule; 10] = [
         generator,
-        // A server that keeps up with its load is limited neither by its quota nor by its runtime.
+        // A server that keeps up with its load is limited neither by its quota nor by its runtime,
+        // so this rule comes before the rules for both.
         offered_rate,
         jit,
         gc,
@@ -114,7 +121,7 @@ pub fn limiter(
             .or_else(|| concurrency(load, server))
     };
     try_all(&failures)
-        .or_else(|| other_programs::generator_limiter(load, server, machine))
+        .or_else(|| other_programs::generator_limiter(load, server, backends, machine))
         .or_else(|| try_all(&before_backends))
         .or_else(|| memory(load, server, machine))
         .or_else(|| other_programs::backend(server, backends))
@@ -128,10 +135,12 @@ pub fn limiter(
 }
 
 /// Returns the CPU seconds of interrupts that are billed to no program, if they may have filled the
-/// server's CPUs. All interrupts of the machine may have run on these CPUs.
+/// server's CPUs. The seconds are known only for the whole machine, so the rule assumes that all
+/// interrupts ran on the server's CPUs.
 pub(super) fn filling_interrupt_s(server: &ServerUse) -> Option<f64> {
     let interrupt_s = server.interrupt_s.filter(|s| *s > 0.0)?;
-    let may_be_full = server.cpu_utilisation? + interrupt_s / server.cpu_allowed_s? >= SERVER_IDLE;
+    let interrupt_share = interrupt_s / server.cpu_allowed_s?;
+    let may_be_full = server.cpu_utilisation? + interrupt_share >= SERVER_IDLE;
     may_be_full.then_some(interrupt_s)
 }
 
@@ -139,15 +148,15 @@ pub(super) fn filling_interrupt_s(server: &ServerUse) -> Option<f64> {
 fn weaken_by_interrupts(limiter: Limiter, server: &ServerUse) -> Limiter {
     let Some(interrupt_s) = filling_interrupt_s(server) else { return limiter };
     let doubt = format!(
-        " Interrupts used {interrupt_s:.2} s of this machine's CPU time in {:.2} s. This kernel \
-         bills them to no program, so the server's CPUs may have been full.",
+        " In the window of {:.2} s, interrupts used {interrupt_s:.2} s of this machine's CPU time. \
+         This kernel counts that time for no program, so the server's CPUs may have been full.",
         server.window_s
     );
     limiter.weaken(Confidence::Medium, &doubt)
 }
 
-/// The machine dropped packets, which looks like a failure of the server. A server that has ended
-/// failed by itself.
+/// The machine dropped packets, which looks like a failure of the server. If the server ended, it
+/// failed by itself, and dropped packets are not the cause.
 fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let dropped = find_invalid(load, Code::DroppedPackets)?;
     find_caveat(load, Code::SubjectFailed)
@@ -155,7 +164,7 @@ fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
         .then(|| from_caveat(dropped, Resource::DroppedPackets))
 }
 
-/// The server ended, did not respond, or sent incorrect responses. No resource is the limit then.
+/// The server ended, did not respond, or sent incorrect responses. No resource was the limit.
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let caveat = find_caveat(load, Code::BackendFailed)
         .or_else(|| find_caveat(load, Code::MachineFailed))
@@ -167,6 +176,7 @@ fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     Some(from_caveat(caveat, Resource::Failure))
 }
 
+/// A control refused all connections, as intended.
 fn refusal(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     Some(from_caveat(find_caveat(load, Code::Refusals)?, Resource::Refusal))
 }
@@ -185,6 +195,7 @@ fn from_caveat(caveat: &Caveat, resource: Resource) -> Limiter {
     Limiter::new(resource, Confidence::High, sentence, evidence)
 }
 
+/// The generator had no headroom, and the server did not fill its CPU.
 fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let bound = GeneratorBound::from_result(load)?;
     let server_share = server.cpu_utilisation;
@@ -195,7 +206,7 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         let sentence = format!("The generator: {}{server_text}.", bound.clause());
         let confidence = match server_share {
             // Without the other programs the generator may have had headroom.
-            _ if other_programs::contended_share(load, server).is_some() => Confidence::Low,
+            _ if other_programs::may_have_contended(load, server) => Confidence::Low,
             Some(share) if share < SERVER_BUSY => Confidence::High,
             _ => Confidence::Medium,
         };
@@ -226,8 +237,8 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     ))
 }
 
-/// The server's CPU quota throttled it, and it used the quota. The rule counts periods, because the
-/// kernel sums throttled time over CPUs.
+/// The server's CPU quota throttled it, and it used the quota. The rule uses the number of periods,
+/// because the kernel sums throttled time over CPUs.
 fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
     is_quota_used(server, throttling)
@@ -239,8 +250,8 @@ fn throttled_bursts(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
     let doubt = server.cpu_utilisation.map_or(String::new(), |used| {
         format!(
-            " On average it used only {} of its CPU, so bursts may be throttled while something \
-             else is the limit.",
+            " On average the server used only {} of its CPU, so the quota may throttle only short \
+             bursts, and something else may be the limit.",
             percent(used)
         )
     });
@@ -255,7 +266,7 @@ fn quota_limiter(
     doubt: &str,
 ) -> Limiter {
     let sentence =
-        format!("The server's CPU quota: it was {}.{doubt}", throttling_clause(throttling));
+        format!("The server's CPU quota: the server was {}.{doubt}", throttling_clause(throttling));
     let evidence = json!({
         "throttled_periods": throttling.throttled_periods, "periods": throttling.periods,
         "throttled_s": server.throttled_s, "cpu_utilisation": server.cpu_utilisation,
@@ -263,8 +274,9 @@ fn quota_limiter(
     Limiter::new(Resource::CpuQuota, confidence, sentence, evidence)
 }
 
-/// Whether a quota that throttles a server is certainly its limit. Bursts, as of a collector with
-/// many threads, are throttled in a server that needs little of its quota too.
+/// Whether the server used so much of a quota that throttled it that the quota is certainly the
+/// limit. A quota also throttles short bursts of a server that uses little of it on average, for
+/// example a garbage collection with many threads.
 pub(super) fn is_quota_used(server: &ServerUse, throttling: Throttling) -> bool {
     throttling.share() >= MANY_THROTTLED
         || server.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE)
@@ -280,43 +292,60 @@ pub(super) fn throttling_clause(throttling: Throttling) -> String {
     )
 }
 
+/// The server kept up with the rate of an open loop.
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let pace = load.pace()?;
     // A full server was the limit even if it nearly kept up, because its queue grows.
-    (pace.has_kept_up && !is_full(load, server)).then(|| {
-        let polls = polling_evidence(load, server)
-            .map_or(String::new(), |polling| format!(" The server polls: {}.", polling.clause()));
-        let throttled = server
-            .throttling
-            .filter(|t| t.share() > THROTTLED)
-            .map_or(String::new(), |t| format!(" The server was {}.", throttling_clause(t)));
-        let changes = if load.config.rate.is_none() { " on average" } else { "" };
-        let sentence = format!(
-            "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}\
-             {throttled}",
-            rate_text(pace.offered_rps()),
-            pace.stretch_text(),
-            server
-                .cpu_utilisation
-                .map_or(String::new(), |u| format!(" and used {} of its CPU", percent(u)))
-        );
-        Limiter::new(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
-    })
+    if is_full(load, server) {
+        return None;
+    }
+    let polls = polling_evidence(load, server)
+        .map_or(String::new(), |polling| format!("{POLLS} {}", polling.observation()));
+    met_rate(load, server, Confidence::High, &polls)
 }
 
+/// Returns the offered rate as the limiter. `polls`: text which explains that a CPU is full because
+/// the server polls, or empty. `None`: the server did not keep up, or the loop is closed.
+pub(super) fn met_rate(
+    load: &LoadResult,
+    server: &ServerUse,
+    confidence: Confidence,
+    polls: &str,
+) -> Option<Limiter> {
+    let pace = load.pace().filter(Pace::has_responded)?;
+    let throttled = server
+        .throttling
+        .filter(|t| t.share() > THROTTLED)
+        .map_or(String::new(), |t| format!(" The server was {}.", throttling_clause(t)));
+    let changes = if load.config.rate.is_none() { " on average" } else { "" };
+    let sentence = format!(
+        "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}\
+         {throttled}",
+        rate_text(pace.offered_rps()),
+        pace.stretch_text(),
+        server
+            .cpu_utilisation
+            .map_or(String::new(), |u| format!(" and used {} of its CPU", percent(u)))
+    );
+    Some(Limiter::new(Resource::OfferedRate, confidence, sentence, pace.evidence()))
+}
+
+/// The server used nearly all of its allowed CPU time.
 fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation?;
     (used >= SERVER_BUSY).then(|| {
         let allowed = server.cpu_allowed_s.unwrap_or(0.0) / server.window_s;
-        // The busiest thread's share of the CPU time that the server used.
-        let busiest = server.busiest_thread_utilisation.map(|share| share / (used * allowed));
-        let in_one =
-            busiest.filter(|share| *share >= SERVER_BUSY && server.threads.is_some_and(|n| n > 1));
-        let thread_text = in_one.map_or(String::new(), |share| {
-            format!(", {} of that in one thread", percent(share.min(1.0)))
-        });
+        let used_cpus = used * allowed;
+        let busiest_share = server.busiest_thread_utilisation.map(|cpus| cpus / used_cpus);
+        let has_other_threads = server.threads.is_some_and(|n| n > 1);
+        let thread_text = match busiest_share {
+            Some(share) if share >= SERVER_BUSY && has_other_threads => {
+                format!(", {} of that in one thread", percent(share.min(1.0)))
+            }
+            _ => String::new(),
+        };
         let sentence = format!(
-            "The server's CPU: it used {} of the {} it may use{thread_text}.",
+            "The server's CPU: the server used {} of the {} that it is allowed to \
+             use{thread_text}.",
             percent(used),
             cpus(allowed)
         );
@@ -328,6 +357,8 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })
 }
 
+/// One serving thread was always busy. The rule follows `server_cpu`, so the server had CPU time
+/// left.
 fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let busiest = server.busiest_serving_utilisation?;
     let used = server.cpu_utilisation?;
@@ -349,8 +380,8 @@ fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Optio
     let used = utilisation_with_headroom(load, server)?;
     let link = machine.busiest_link.as_ref().filter(|link| link.utilisation >= LINK_FULL)?;
     let sentence = format!(
-        "A network link: {} carried {} of its capacity ({} Mbit/s), while the server used {} of \
-         its CPU.",
+        "A network link: {} used {} of its capacity ({} Mbit/s), while the server used {} of its \
+         CPU.",
         link.name,
         percent(link.utilisation),
         link.bits_per_s / 1e6,
@@ -363,39 +394,59 @@ fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Optio
     Some(Limiter::new(Resource::Link, Confidence::Medium, sentence, evidence))
 }
 
-/// Returns the server's CPU utilisation if both server and generator had headroom. `None`: a side
-/// was busy, or may have lacked CPU time that others took, so that requests may only wait for a
-/// CPU.
+/// Returns the server's CPU utilisation if both server and generator had headroom. `None`: one of
+/// them was busy, or may have lacked CPU time that other programs took. In both cases requests may
+/// only wait for a CPU.
 fn utilisation_with_headroom(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
-    (used < SERVER_IDLE && load.client.headroom.need < SERVER_IDLE && !may_lack_cpu(load, server))
-        .then_some(used)
+    let generator_used = load.client.headroom.need;
+    let has_headroom =
+        used < SERVER_IDLE && generator_used < SERVER_IDLE && !may_lack_cpu(load, server);
+    has_headroom.then_some(used)
 }
 
-/// Whether server or generator may have been short of CPU time because others took it: use and lost
-/// time together leave no headroom. The generator's `need` already includes its waits for CPUs.
+/// Whether server or generator may have been short of CPU time because other programs or virtual
+/// machines took it: used and lost time together leave no headroom.
 pub(super) fn may_lack_cpu(load: &LoadResult, server: &ServerUse) -> bool {
-    let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
-    // If the waits of its threads are unknown, the server may have lost all CPU time that other
-    // programs used on its CPUs.
-    let waited_s =
-        server.run_delay_s.map_or(server.others_on_its_cpus_s, |_| starved_seconds(server));
-    let waited = waited_s.map(|waited_s| waited_s / allowed_s);
-    let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
-    let stolen = |share: Option<f64>| is_stolen.then(|| share.unwrap_or(f64::INFINITY));
-    // One side may have lost all of the stolen time. The kernel counts as stolen only time that a
-    // thread wanted to use.
-    let server_lost = [waited, stolen(server.stolen_share())];
-    let generator_lost = stolen(server.stolen_s.map(|stolen_s| stolen_s / server.window_s));
+    /// Share of an unknown counter: nothing excludes that all CPU time was used or lost.
+    const UNKNOWN: f64 = f64::INFINITY;
     let is_short = |used: f64, lost: f64| lost > 0.0 && used + lost >= SERVER_IDLE;
-    let used = server.cpu_utilisation.unwrap_or(f64::INFINITY);
-    is_short(used, server_lost.into_iter().flatten().sum())
-        || is_short(load.client.headroom.need, generator_lost.unwrap_or(0.0))
+    // The hypervisor took this time from threads that were ready to run, but it is known only for
+    // the whole machine. One side may have lost all of it, so each is checked with all of it.
+    let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
+    let stolen = |share: Option<f64>| if is_stolen { share.unwrap_or(UNKNOWN) } else { 0.0 };
+    let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
+    let lost_to_programs = cpu_s_lost_to_others(server).map_or(0.0, |lost_s| lost_s / allowed_s);
+    let server_lost = lost_to_programs + stolen(server.stolen_share());
+    if is_short(server.cpu_utilisation.unwrap_or(UNKNOWN), server_lost) {
+        return true;
+    }
+    // This use already includes the generator's waits for CPUs that other programs used.
+    let generator_used = load.client.headroom.need;
+    is_short(generator_used, stolen(server.stolen_s.map(|stolen_s| stolen_s / server.window_s)))
 }
 
-/// Whether others took CPU time, so that requests took longer than on a quiet machine.
+/// Returns the seconds of CPU time that the server may have lost to other programs. If a counter is
+/// unknown, this is the largest possible loss. `None`: other programs did not make the server wait,
+/// or the server is not monitored.
+fn cpu_s_lost_to_others(server: &ServerUse) -> Option<f64> {
+    match (server.run_delay_s, server.others_on_its_cpus_s) {
+        (Some(_), Some(_)) => starved_seconds(server),
+        // Other programs may have caused all waits, unless the server fills its CPUs itself.
+        (Some(waited_s), None) => (!delays_itself(server)?).then_some(waited_s),
+        // The server may have lost all CPU time that other programs used on its CPUs.
+        (None, Some(others_s)) => Some(others_s),
+        // A monitored server without both counters may have lost any time.
+        (None, None) => server.cpu_utilisation.map(|_| f64::INFINITY),
+    }
+}
+
+/// Whether other programs or virtual machines took CPU time, so that requests took longer than on a
+/// quiet machine.
 pub(super) fn is_disturbed(load: &LoadResult, server: &ServerUse) -> bool {
-    starved_seconds(server).is_some() || is_generator_starved(load) || may_lack_cpu(load, server)
+    let is_starved = cpu_s_lost_to_others(server)
+        .is_some_and(|lost_s| lost_s > MAX_WAITING * server.cpu_allowed_s.unwrap_or(0.0));
+    is_starved || is_generator_starved(load) || may_lack_cpu(load, server)
 }
 
 pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
@@ -408,8 +459,8 @@ fn elsewhere(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> 
     let waiting = load.mean_at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
-            "An unmonitored resource: on average {waiting:.0} requests were in flight, and the \
-             server used {} of its CPU. {}",
+            "An unmonitored resource: on average {waiting:.0} requests were in flight, but the \
+             server used only {} of its CPU. {}",
             percent(used),
             describe_waits(server, backends)
         );
@@ -424,14 +475,15 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     (load.config.model == LoadModel::Closed && are_few).then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);
         let sentence = format!(
-            "Too few requests in flight: {:.0} on average, each for a round trip of \
-             {round_trip:.0} µs. The server used {} of its CPU.",
+            "Too few requests in flight: {:.0} on average, and each takes {round_trip:.0} µs. The \
+             server used {} of its CPU.",
             load.in_flight.mean,
             percent(used)
         );
         // With few requests in flight, a closed loop must leave a server idle. With more, another
-        // cause may be hidden: a lock that is held for 15 µs delays 16 requests by 240 µs only. If
-        // counters of threads are unread, the rules for threads, locks and disks could not apply.
+        // cause may be hidden: a lock that is held for 15 µs delays 16 requests by only 240 µs. If
+        // threads ended before their counters were read, the rules for threads, locks and disks
+        // could not apply.
         let is_likely = load.in_flight.mean < FEW_IN_FLIGHT && server.unread_counters.is_none();
         let has_no_queue =
             load.in_flight.mean <= HARDLY_ANY_IN_FLIGHT || are_queues_excluded(server);
@@ -453,32 +505,38 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// wake-ups of a virtual machine's sleeping CPU on each side.
 const ROUND_TRIP_US: f64 = 300.0;
 
-/// Whether requests take little longer than their CPU time in the server and a round trip. They
-/// wait neither long for each other nor for a slow resource that serves one request at a time.
+/// A request that does not wait takes at most this many times its CPU time in the server, in
+/// addition to the round trip.
+const CPU_TIME_MULTIPLE: f64 = 2.0;
+
+/// Whether requests take little longer than their CPU time in the server and a round trip. Such
+/// requests do not wait long, neither for each other nor for a resource that serves one at a time.
 fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
     let mean_us = load.response_time_us.mean;
-    let quick_us = server.cpu_us_per_request.map(|cpu_us| 2.0 * cpu_us + ROUND_TRIP_US);
+    let quick_us =
+        server.cpu_us_per_request.map(|cpu_us| CPU_TIME_MULTIPLE * cpu_us + ROUND_TRIP_US);
     mean_us.zip(quick_us).is_some_and(|(mean_us, quick_us)| mean_us <= quick_us)
 }
 
-/// Whether a thread has little CPU time left, or none is known. Its role is a guess from its name,
-/// so it may serve.
+/// Whether the busiest thread has little CPU time left, or its use is unknown. Threads of all roles
+/// count: roles are guessed from names, so any thread may serve requests.
 fn has_nearly_full_thread(server: &ServerUse) -> bool {
     server.busiest_thread_utilisation.is_none_or(|busiest| busiest >= SERVER_IDLE)
 }
 
-/// Whether requests wait for the server's CPUs for much of their time, or that is unknown. The
-/// server may be bound to fewer CPUs than dyno knows.
+/// Whether requests wait for the server's CPUs for much of their time, or the wait is unknown. An
+/// idle server may wait for CPUs if it bound itself to fewer CPUs than dyno knows.
 fn waits_for_cpus(load: &LoadResult, server: &ServerUse) -> bool {
+    // The sum of the response times of all requests.
     let response_times_s = load.in_flight.mean * server.window_s;
     server.run_delay_s.is_none_or(|waited_s| waited_s >= CPU_WAIT_SHARE * response_times_s)
 }
 
 /// Describes the waits of the server's threads, or names the option that shows them.
 fn describe_waits(server: &ServerUse, backends: &[BackendUse]) -> String {
-    let Some(working) = &server.working else {
-        return "The server waits for a lock, a disk, a database, or a limit of its own on threads \
-                or connections. Use `--observe states` to see which."
+    let Some(serving) = &server.serving else {
+        return "The server waits for a lock, a disk or a database, or has an internal limit on \
+                threads or connections. Use `--observe states` to see the cause."
             .into();
     };
     let waits = [
@@ -489,25 +547,25 @@ fn describe_waits(server: &ServerUse, backends: &[BackendUse]) -> String {
         ThreadState::Runnable,
         ThreadState::Other,
     ];
-    let longest = waits.into_iter().max_by(|a, b| working.share(*a).total_cmp(&working.share(*b)));
+    let longest = waits.into_iter().max_by(|a, b| serving.share(*a).total_cmp(&serving.share(*b)));
     let longest_wait = longest.map_or(String::new(), |state| {
         let purpose = match state {
-            ThreadState::Network => "for peers (requests, or responses of back ends)",
+            ThreadState::Network => "on the network, for requests or for responses of back ends",
             ThreadState::Lock => "for each other or for work",
             ThreadState::Disk => "for a disk",
             ThreadState::Runnable => "for a CPU",
-            ThreadState::Sleep => "in timers",
+            ThreadState::Sleep => "for a timer",
             _ => "in other system calls",
         };
         format!(
-            "For {} of their time the serving threads waited {purpose}. ",
-            percent(working.share(state))
+            "For {} of their time, the threads that serve requests waited {purpose}. ",
+            percent(serving.share(state))
         )
     });
     let limit = match backends {
         [] => {
             "The server has an internal limit, or waits for a service that dyno does not monitor. \
-             Name such services as `[[backends]]`."
+             Add the services that the server needs as `[[backends]]`."
         }
         _ => {
             "The server or a back end has an internal limit, or waits for a service that dyno does \
@@ -524,19 +582,22 @@ fn idle_evidence(load: &LoadResult, used: f64) -> Value {
     })
 }
 
+/// No rule names a limit. The sentence names what is missing.
 fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     let busy = load.client.busiest_thread_utilisation;
     let sentence = match (server.cpu_utilisation, starved_seconds(server)) {
         (Some(used), Some(waited_s)) => format!(
-            "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s for \
-             CPUs in {:.2} s. Other programs used those CPUs for up to {:.2} s during the window.",
-            percent(used),
+            "Unknown: in the window of {:.2} s, the server used {} of its CPU, and its threads \
+             together waited for a CPU for {waited_s:.2} s. Other programs used the server's CPUs \
+             for up to {:.2} s, so these programs may be the limit. Repeat the step on an idle \
+             machine.",
             server.window_s,
+            percent(used),
             server.others_on_its_cpus_s.unwrap_or(0.0)
         ),
         (Some(used), None) => format!(
-            "Unknown: the server used {} of its CPU, and the generator's busiest thread {} of a \
-             CPU. Neither is saturated. {}",
+            "Unknown: the server used {} of its CPU, and the generator's busiest thread used {} of \
+             a CPU. Neither CPU was full. {}",
             percent(used),
             percent(busy),
             missing_measurement(load, server)
@@ -557,11 +618,12 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
 
 /// Returns the advice that would find the limiter.
 fn missing_measurement(load: &LoadResult, server: &ServerUse) -> String {
-    // Waits of threads do not point to a limiter while others use the machine's CPU time.
+    // While other virtual machines or programs use the CPUs, waits of threads do not show a
+    // limiter.
     if let Some(share) = server.steal_share.filter(|share| *share > STEAL) {
         return format!(
-            "The hypervisor gave {} of this machine's CPU time to others, so waiting threads look \
-             idle. Re-run on a dedicated host.",
+            "The hypervisor gave {} of this machine's CPU time to other virtual machines, so \
+             waiting threads look idle. Re-run on a dedicated host.",
             percent(share)
         );
     }
@@ -572,8 +634,11 @@ fn missing_measurement(load: &LoadResult, server: &ServerUse) -> String {
     }
     let are_states_known = server.by_thread_role.values().any(|role| role.states_s.is_some());
     if are_states_known {
-        "Use more connections, or a longer step, to see which of the two saturates first.".into()
+        "Use more connections, or a longer step, to see whether the server or the generator \
+         reaches its limit first."
+            .into()
     } else {
-        "Thread states were not recorded. Use `--observe states` to see the waits.".into()
+        "Thread states were not recorded. Use `--observe states` to see what the threads wait for."
+            .into()
     }
 }

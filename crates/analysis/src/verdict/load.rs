@@ -1,8 +1,7 @@
-//! Derives the caveats of one load: reasons to distrust its numbers. They come from the load's own
-//! record and from the checks around it.
+//! Derives the caveats of one load: reasons to distrust its numbers. Each function is one rule over
+//! the load's record and the checks around it.
 
 use dyno_archive::interval::EarlyResponses;
-use dyno_archive::load::Connections;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::LoadModel;
 use dyno_archive::start::FailureKind;
@@ -10,11 +9,11 @@ use dyno_archive::{LoadRecord, Phase, Protocol};
 use serde_json::json;
 
 use super::thresholds::{LITTLE_LEAST, LITTLE_TOLERANCE};
-use super::{Context, headroom, levels, pauses, refusals};
+use super::{Context, connections, headroom, levels, pauses, refusals, thread_ends, window_length};
 use crate::caveat::{Caveat, Code, Severity, info};
-use crate::drops::{DropExplanation, MachineDrops};
+use crate::drops::{DropExplanation, MachineDrops, connect_timeouts};
 use crate::load::offered::rate_text;
-use crate::load::{InFlight, LoadResult, response_times, value_at_quantile};
+use crate::load::{InFlight, LoadResult};
 use crate::number_format::{percent, plural, was};
 use crate::trial::{is_loss, sort_by_severity};
 
@@ -29,7 +28,7 @@ pub(super) fn caveats(
         dropped_packets(record),
         server_failure(record),
         littles_law(result),
-        requests_longer_than_window(result, record),
+        window_length::requests_longer_than_window(result, record),
         headroom::generator_bound(result, context),
         headroom::too_many_threads(result, context),
         protocol_fallback(result),
@@ -43,7 +42,7 @@ pub(super) fn caveats(
         missed_rate(result),
         warmup_backlog(result),
         warmup_failures(result),
-        missing_connections(result),
+        connections::missing_connections(result),
         unsolicited_responses(result),
         pauses::generator_pause(result, record),
         pauses::outage(result, record),
@@ -61,14 +60,14 @@ pub(super) fn caveats(
         partial_checks(result),
         early_end(result, record),
         missing_tcp_counters(result),
-        short_window(result),
-        uneven_threads(result),
+        window_length::short_window(result, record),
+        thread_ends::uneven_threads(result, record),
         unmonitored_server(context),
     ]
     .into_iter()
     .flatten()
     .collect();
-    // An observed server has its own rule, with more data. In turns, levels follow the turns.
+    // `trial` finds levels of monitored servers. In turns, levels only show the other servers.
     if context.server.is_none() && record.slices_ns.is_none() && record.concurrent_loads.is_none() {
         caveats.extend(levels::unobserved_caveats(result));
     }
@@ -87,8 +86,8 @@ fn early_end(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
         let message = match result.exchanges.cut_off {
             0 => "This load was ended early: its window is shorter than planned.".into(),
             n => format!(
-                "This load was ended early. {} in flight had waited no longer than the slowest \
-                 correct response, and do not count as failed.",
+                "This load was ended early. {} still in flight had waited no longer than the \
+                 slowest correct response took. A wait of that length is not counted as a failure.",
                 plural(n, "request")
             ),
         };
@@ -98,10 +97,10 @@ fn early_end(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
 
 /// The counts of requests contradict each other.
 fn unbalanced_counts(record: &LoadRecord) -> Option<Caveat> {
-    let evidence = serde_json::to_value(record.books).expect("numbers only");
+    let evidence = serde_json::to_value(record.books).expect("counts should serialize");
     (!record.books.balance()).then(|| {
         let message = "The counts of scheduled, started and ended requests do not add up. This is \
-                       a bug in dyno. Do not use this result, and please report it.";
+                       a bug in dyno. Do not use this result, and please report the bug.";
         Caveat::new(Code::Books, Severity::Invalid, message.into(), evidence)
     })
 }
@@ -109,9 +108,13 @@ fn unbalanced_counts(record: &LoadRecord) -> Option<Caveat> {
 /// The machine dropped packets, which looks like a server that does not respond.
 fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     let drops = MachineDrops::from_load(record)?;
-    let evidence = serde_json::to_value(drops).expect("numbers only");
+    let mut evidence = serde_json::to_value(drops).expect("counts should serialize");
+    let connect_timeouts = connect_timeouts(record);
+    if drops.is_tracking_suspected() {
+        evidence["connect_timeouts"] = connect_timeouts.into();
+    }
     let caveat = |severity, message| Caveat::new(Code::DroppedPackets, severity, message, evidence);
-    if let Some(DropExplanation { causes, remedies }) = drops.explanation() {
+    if let Some(DropExplanation { causes, remedies }) = drops.explanation_with(connect_timeouts) {
         let message = format!(
             "The machine dropped packets while this step ran: {causes}. Connections may stall or \
              time out, and the server is not the cause. {remedies}"
@@ -120,10 +123,10 @@ fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     }
     let evicted = drops.tracking_evictions.filter(|n| *n > 0)?;
     let message = format!(
-        "The table of tracked connections was full while this step ran. The kernel evicted \
-         {evicted} unanswered connections. It may drop the next connections. Exempt loopback from \
-         connection tracking, or raise `net.netfilter.nf_conntrack_max`: `dyno doctor` prints the \
-         commands."
+        "The kernel's table of tracked connections (conntrack) was full while this step ran. The \
+         kernel removed {evicted} unanswered connections from it, and may drop the next \
+         connections. Exempt loopback from connection tracking, or raise \
+         `net.netfilter.nf_conntrack_max`: `dyno doctor` prints the commands."
     );
     Some(caveat(Severity::Warning, message))
 }
@@ -137,51 +140,29 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
     let is_large = bounds.into_iter().all(|bound| difference > bound);
     is_large.then(|| {
         let message = format!(
-            "On average, {by_littles_law:.2} requests were in flight by their recorded times, and \
-             {mean:.2} by their count. Some times are missing, or some counts are incorrect. This \
-             is a bug in dyno. Do not use this step, and please report it."
+            "The mean number of requests in flight is {by_littles_law:.2} according to their \
+             recorded times, but {mean:.2} according to their count. Some times are missing, or \
+             some counts are incorrect. This is a bug in dyno. Do not use this step, and please \
+             report the bug."
         );
         let evidence = json!({"in_flight": mean, "by_law": by_littles_law});
         Caveat::new(Code::LittlesLaw, Severity::Invalid, message, evidence)
     })
 }
 
-/// The median request took longer than the window, so most requests began before it or ended after
-/// it. Requests without a correct response count with the time that they took or waited.
-fn requests_longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
-    let (mut times, missing) = response_times(record);
-    let mut without_age = missing;
-    for ages in record.unanswered.ages.values() {
-        times.add(ages);
-        without_age = without_age.saturating_sub(ages.count());
-    }
-    let window_us = result.duration_s * 1e6;
-    let median_us = value_at_quantile(&times, without_age, 0.5)? as f64 / 1e3;
-    // A load of a given number of requests ends with its last response.
-    let is_longer = median_us > window_us && result.config.requests.is_none() && window_us > 0.0;
-    is_longer.then(|| {
-        let message = format!(
-            "Half of the requests took longer than the measured window of {:.2} s ({:.2} s and \
-             more). The window shows only part of them. Measure for longer, or with fewer requests \
-             in flight.",
-            result.duration_s,
-            median_us / 1e6
-        );
-        let evidence = json!({"median_us": median_us, "window_us": window_us});
-        Caveat::new(Code::LongerThanWindow, Severity::Invalid, message, evidence)
-    })
-}
-
+/// Responses had an unexpected status, header or body.
 fn incorrect_responses(result: &LoadResult) -> Option<Caveat> {
     let count = |outcome| result.outcomes.get(outcome);
     let status = count(Outcome::UnexpectedStatus);
     let header = count(Outcome::UnexpectedHeader);
     let body = count(Outcome::UnexpectedBody);
     (status + header + body > 0).then(|| {
-        let mut message =
-            format!("{status} responses had an unexpected status and {body} an unexpected body");
+        let mut message = format!(
+            "Incorrect responses: {status} with an unexpected status, {body} with an unexpected \
+             body"
+        );
         if header > 0 {
-            message.push_str(&format!(", {header} unexpected headers"));
+            message.push_str(&format!(", {header} with unexpected headers"));
         }
         message.push_str(
             ". The server did not do the requested work. Check one response with curl, then fix \
@@ -206,13 +187,14 @@ fn no_correct_response(result: &LoadResult, context: &Context<'_>) -> Option<Cav
 fn describe_failures(result: &LoadResult) -> String {
     match leading_failure(result) {
         Some((failure, count)) if failure == Outcome::ConnectRefused.name() => format!(
-            "No request got a correct response: {} {} refused. No server listens there. Start the \
-             server, or check the address and the port.",
+            "No request got a correct response: {} {} refused. No server listens on that port. \
+             Start the server, or check the address and the port.",
             plural(count, "connection"),
             was(count)
         ),
         Some((failure, count)) => format!(
-            "No request got a correct response. Most ended as {failure}, {} per second.",
+            "No request got a correct response. The most frequent failure was {failure} ({} per \
+             second).",
             rate_text(count as f64 / result.duration_s)
         ),
         None => "No request got a response in the measured window.".into(),
@@ -224,6 +206,7 @@ fn leading_failure(result: &LoadResult) -> Option<(&'static str, u64)> {
     result.outcomes.not_ok().max_by_key(|(_, n)| *n).map(|(outcome, n)| (outcome.name(), n))
 }
 
+/// The server, a back end or the machine failed.
 fn server_failure(record: &LoadRecord) -> Option<Caveat> {
     let failure = record.server_failure.as_ref()?;
     let (code, start) = if FailureKind::BackendFailed.is_prefix_of(failure) {
@@ -240,23 +223,25 @@ fn failed_checks(context: &Context<'_>) -> Option<Caveat> {
     let failed: Vec<_> = context.checks.iter().filter(|c| !c.ok && !c.waived).collect();
     let first = failed.first()?;
     let message = format!(
-        "{} of {} checks failed right before or during the load. The first was {:?}: {}",
+        "{} of {} checks failed right before or during the load. The first failed check was {:?}: \
+         {}",
         failed.len(),
         context.checks.len(),
         first.name,
         first.detail()
     );
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
-    // An incorrect response shows incorrect work. A late response may only show a full server.
+    // An incorrect response shows incorrect work. A missing response may only show a full server.
     let severity =
         if failed.iter().any(|c| c.has_response) { Severity::Invalid } else { Severity::Warning };
     Some(Caveat::new(Code::ChecksFailed, severity, message, json!({"failed": names})))
 }
 
-/// Largest share of due requests without a response before a step is refused. With more, the server
+/// Largest share of the window's requests without a response in a valid step. With more, the server
 /// got less load than planned.
 pub(crate) const MAX_LOST: f64 = 0.01;
 
+/// Requests of the window got no response.
 fn errors(result: &LoadResult) -> Option<Caveat> {
     let exchanges = result.exchanges;
     let lost = exchanges.lost_count();
@@ -269,6 +254,7 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
             .into_iter()
             .filter(|(n, _)| *n > 0)
             .map(|(n, state)| format!("{n} {state}"));
+        // Complete but incorrect responses have a separate caveat.
         let classes: Vec<String> = result
             .outcomes
             .not_ok()
@@ -277,7 +263,7 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
             .chain(without_outcome)
             .collect();
         let mut message = format!(
-            "{} of the due requests got no response ({}).",
+            "{} of the window's requests got no response ({}).",
             percent(share),
             classes.join(", ")
         );
@@ -292,14 +278,16 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// No local port was left to connect from. The step is not valid if that explains `others`: missing
-/// responses that make it invalid.
+/// No local port was left to connect from. `others`: the load's other caveats. The step is not
+/// valid if missing ports explain the missing responses that make it invalid.
 fn missing_ports(result: &LoadResult, others: &[Caveat]) -> Option<Caveat> {
     let n = result.outcomes.get(Outcome::AddressExhausted);
     (n > 0).then(|| {
-        let is_explained = 2 * n > result.exchanges.failed
-            && result.error_share_with_ports() <= MAX_LOST
-            && others.iter().any(|c| c.severity == Severity::Invalid && is_loss(c.code));
+        let is_main_failure = 2 * n > result.exchanges.failed;
+        let would_be_valid_with_ports = result.error_share_with_ports() <= MAX_LOST;
+        let is_invalid_by_loss =
+            others.iter().any(|c| c.severity == Severity::Invalid && is_loss(c.code));
+        let is_explained = is_main_failure && would_be_valid_with_ports && is_invalid_by_loss;
         let severity = if is_explained { Severity::Invalid } else { Severity::Warning };
         let message = format!(
             "No local port was left to connect from for {} (EADDRNOTAVAIL). The server is not the \
@@ -311,12 +299,15 @@ fn missing_ports(result: &LoadResult, others: &[Caveat]) -> Option<Caveat> {
     })
 }
 
+/// Requests had no response at the end, although they had time for one. If the user ended the load
+/// early, the requests that were cut off are not included.
 fn in_flight_at_end(result: &LoadResult) -> Option<Caveat> {
-    let n = result.exchanges.in_flight_at_end;
+    let n = result.exchanges.unanswered();
     (n > 0).then(|| {
         let message = format!(
-            "{} had no response at the end. In percentiles such requests rank above every correct \
-             response. Use a longer or lower load to see them end.",
+            "{} had no response at the end of the load. Percentiles count a request without a \
+             response as slower than every correct response. To see how these requests end, use a \
+             lower load or a higher `--timeout`.",
             plural(n, "request")
         );
         Caveat::new(Code::Unanswered, Severity::Warning, message, json!({"in_flight_at_end": n}))
@@ -327,8 +318,8 @@ fn dropped_requests(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.dropped;
     (n > 0).then(|| {
         let message = format!(
-            "{} {} dropped, because too many already waited for a connection. Offer a lower rate, \
-             or use more connections.",
+            "{} {} dropped, because too many requests already waited for a connection. Offer a \
+             lower rate, or use more connections.",
             plural(n, "request"),
             was(n)
         );
@@ -336,16 +327,18 @@ fn dropped_requests(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// Fewer requests got a response than the schedule offered.
+/// Fewer requests ended than were scheduled: a backlog grew. Failed requests are no backlog, and
+/// have separate caveats.
 fn missed_rate(result: &LoadResult) -> Option<Caveat> {
     let pace = result.pace()?;
-    (!pace.has_kept_up).then(|| {
+    (!pace.has_kept_up()).then(|| {
         let message = format!(
-            "{} of {} offered requests per second got a response{}. The response times are those \
-             of an overloaded server or of too few connections. Offer a lower rate, or use more \
+            "{} of {} offered requests per second got a response{}{}. The response times therefore \
+             show an overloaded server or too few connections. Offer a lower rate, or use more \
              connections.",
             rate_text(pace.responses_rps()),
             rate_text(pace.offered_rps()),
+            pace.failed_text(),
             pace.stretch_text()
         );
         Caveat::new(Code::RateNotReached, Severity::Warning, message, pace.evidence())
@@ -357,10 +350,10 @@ fn missed_rate(result: &LoadResult) -> Option<Caveat> {
 fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
     let pace = result.surplus()?;
     let message = format!(
-        "{} requests per second got a response, and {} were offered. When the window opened, \
-         requests of the warm-up were still in flight. Throughput is above the offered rate, and \
-         percentiles do not include these requests. Use a longer warm-up (`--warmup`, or `warmup` \
-         in a suite).",
+        "{} requests per second got a response, but only {} were offered: when the window opened, \
+         requests of the warm-up were still in flight. Throughput is therefore above the offered \
+         rate. Percentiles do not include the warm-up's requests. Use a longer warm-up \
+         (`--warmup`, or `warmup` in a suite).",
         rate_text(pace.responses_rps()),
         rate_text(pace.offered_rps())
     );
@@ -372,28 +365,12 @@ fn warmup_failures(result: &LoadResult) -> Option<Caveat> {
     let failed = result.exchanges.warmup_failed;
     (failed > 0).then(|| {
         let message = format!(
-            "Requests of the warm-up without a correct response: {failed}. The numbers of this \
-             step do not include them. Use `--warmup 0` (`warmup = \"0s\"` in a suite) to measure \
-             them."
+            "{} of the warm-up got no correct response. The numbers of this step do not include \
+             the warm-up. Use `--warmup 0` (`warmup = \"0s\"` in a suite) to measure these \
+             requests too.",
+            plural(failed, "request")
         );
         Caveat::new(Code::WarmupFailures, Severity::Warning, message, json!({"failed": failed}))
-    })
-}
-
-fn missing_connections(result: &LoadResult) -> Option<Caveat> {
-    let Connections { asked, established, opened, .. } = result.connections;
-    // Some connections are always being replaced if each ends after a number of requests, or if the
-    // server closes it after a response. No request fails then.
-    let end_by_design = result.config.requests_per_connection.is_some() || opened >= 2 * asked;
-    let are_replaced = end_by_design && result.exchanges.failed == 0;
-    (established < asked && !are_replaced).then(|| {
-        let message = format!(
-            "{established} of {asked} connections were open at the end of the window. At times, \
-             fewer requests were in flight than planned. Check the errors and \
-             `connections.closed_by_server`."
-        );
-        let evidence = json!({"asked": asked, "established": established});
-        Caveat::new(Code::Connections, Severity::Warning, message, evidence)
     })
 }
 
@@ -403,9 +380,10 @@ fn unsolicited_responses(result: &LoadResult) -> Option<Caveat> {
         let after = result.connections.unsolicited_after;
         let earlier = after.map_or_else(|| "earlier".into(), |after| format!("{after} earlier"));
         let message = format!(
-            "The server sent bytes that answer no request on {}, which dyno closed. It is unknown \
-             which requests the {earlier} responses there answer. Check the responses to HEAD, \
-             Content-Length, and responses that are sent twice.",
+            "On {}, the server sent bytes that belong to no request. dyno closed these \
+             connections. It is unknown to which requests the {earlier} responses on these \
+             connections belong. Check whether a response to HEAD has a body, whether the \
+             Content-Length header is correct, and whether a response is sent twice.",
             plural(n, "connection")
         );
         let evidence = json!({"connections": n, "responses_before": after});
@@ -424,16 +402,16 @@ fn early_responses(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     (early.responses > 0).then(|| {
         let unsent = early.unsent_bytes as f64 / early.responses as f64;
         let message = format!(
-            "{} of {completed} responses were complete before their request was sent in full. On \
-             average, {unsent:.0} bytes of the request were left. The throughput is therefore not \
-             a rate of uploads. Check that the server reads the body before it responds, or send a \
-             smaller body.",
+            "{} of {completed} responses were complete before dyno had sent their request in full. \
+             On average, {unsent:.0} bytes of the request were not sent yet. The throughput is \
+             therefore not a rate of complete uploads. Check that the server reads the body before \
+             it responds, or send a smaller body.",
             early.responses
         );
-        // A server may refuse a request (status 4xx or 5xx) from its head alone. Older archives
-        // have only the count of all refusals.
-        let refusals_of_all: u64 = result.outcomes.statuses[3..].iter().sum();
-        let refused = early.refusals.unwrap_or(refusals_of_all);
+        // A server may refuse a request (status 400 or above) after reading only its head. Older
+        // archives do not count the early refusals, so all refusals are assumed to be early.
+        let all_refusals: u64 = result.outcomes.statuses[3..].iter().sum();
+        let refused = early.refusals.unwrap_or(all_refusals);
         let share = early.responses.saturating_sub(refused) as f64 / completed.max(1) as f64;
         let severity = if share > MAX_LOST { Severity::Invalid } else { Severity::Warning };
         let evidence = json!({
@@ -446,41 +424,53 @@ fn early_responses(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
 
 /// The load asks for HTTP/2, and the server used HTTP/1.1.
 fn protocol_fallback(result: &LoadResult) -> Option<Caveat> {
-    let config = &result.config;
-    // Without a response the server chose no protocol.
-    let has_responses = result.exchanges.completed > 0;
-    if has_responses
-        && config.protocol == Protocol::Auto
-        && config.streams > 1
-        && result.http2.is_none()
-    {
-        let message = format!(
-            "The server chose HTTP/1.1, which has no streams. Each connection had one request in \
-             flight instead of {}. Use more connections, or turn on HTTP/2 in the server.",
-            config.streams
-        );
-        return Some(Caveat::new(
-            Code::FellBack,
-            Severity::Warning,
-            message,
-            json!({"streams": config.streams}),
-        ));
+    if result.config.protocol == Protocol::Auto {
+        return missing_streams(result);
     }
     let n = result.http2.as_ref()?.fallen_back;
     (n > 0).then(|| {
         let cause = match result.config.protocol {
-            Protocol::H2cUpgrade => {
-                "the server responded to the upgrade without a switch of protocols"
-            }
+            Protocol::H2cUpgrade => "the server did not switch protocols on the upgrade request",
             _ => "the server chose another protocol by ALPN",
         };
         let message = format!(
             "{} used HTTP/1.1 instead of HTTP/2: {cause}. Turn on HTTP/2 in the server, or measure \
-             the protocol h1.",
+             HTTP/1.1 (`--protocol h1`, in a suite `protocol = \"h1\"`).",
             plural(n, "connection")
         );
         Caveat::new(Code::FellBack, Severity::Invalid, message, json!({"connections": n}))
     })
+}
+
+/// With the protocol `auto` and several streams the server chose HTTP/1.1, for some connections or
+/// for all of them.
+fn missing_streams(result: &LoadResult) -> Option<Caveat> {
+    let streams = result.config.streams;
+    // Without a response the server chose no protocol.
+    if streams <= 1 || result.exchanges.completed == 0 {
+        return None;
+    }
+    let (choice, evidence) = match &result.http2 {
+        None => {
+            let choice = "The server chose HTTP/1.1, which has no streams. Each connection".into();
+            (choice, json!({"streams": streams}))
+        }
+        Some(http2) if http2.fallen_back == 0 => return None,
+        Some(http2) => {
+            let choice = format!(
+                "The server chose HTTP/1.1, which has no streams, for {}, and HTTP/2 for {}. Each \
+                 connection over HTTP/1.1",
+                plural(http2.fallen_back, "connection"),
+                http2.connections
+            );
+            (choice, json!({"streams": streams, "connections": http2.fallen_back}))
+        }
+    };
+    let message = format!(
+        "{choice} had one request in flight instead of {streams}. Use more connections, or turn on \
+         HTTP/2 in the server."
+    );
+    Some(Caveat::new(Code::FellBack, Severity::Warning, message, evidence))
 }
 
 /// The server allows fewer streams per connection than the load asks for.
@@ -488,7 +478,7 @@ fn stream_limit(result: &LoadResult) -> Option<Caveat> {
     let streams = result.http2.as_ref()?.streams;
     let granted = streams.granted.filter(|granted| *granted < streams.asked)?;
     let message = format!(
-        "The server allows {granted} streams at once on a connection, and the load asks for {}. \
+        "The server allows {granted} streams at once on a connection, but the load asks for {}. \
          Fewer requests than planned were in flight. Use more connections, or raise the server's \
          limit (SETTINGS_MAX_CONCURRENT_STREAMS).",
         streams.asked
@@ -503,26 +493,31 @@ fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     (result.config.model == LoadModel::Open && response > 2.0 * service).then(|| {
         let (in_flight, max_in_flight) = (result.in_flight.mean, result.max_in_flight());
         let is_half_full = in_flight >= 0.5 * max_in_flight as f64;
-        let is_late =
-            late_wakeups(result).is_some() || generator_cpu_wait(result, context).is_some();
-        let advice = match (is_half_full, is_late) {
-            (true, false) => "Use more connections to find the server's own limit.".to_string(),
-            (_, true) => format!(
+        // If all are in flight, further requests wait for a connection even if the generator is
+        // on time.
+        let is_full = in_flight >= max_in_flight as f64;
+        let is_late = !is_full
+            && (late_wakeups(result).is_some() || generator_cpu_wait(result, context).is_some());
+        let advice = if is_late {
+            format!(
                 "The generator was late: on average, {in_flight:.1} of {max_in_flight} possible \
-                 requests were in flight. Give the generator a CPU of its own ({}), or use a \
-                 quieter machine.",
+                 requests were in flight. Give the generator a separate CPU ({}), or use a quieter \
+                 machine.",
                 context.cpus_setting()
-            ),
-            (false, false) => format!(
+            )
+        } else if is_half_full {
+            "Use more connections to find the server's own limit.".into()
+        } else {
+            format!(
                 "On average, {in_flight:.1} of {max_in_flight} possible requests were in flight. \
-                 All were in flight only for moments, in which the server stalled or requests came \
-                 in bursts."
-            ),
+                 The maximum was reached only briefly, when the server stalled or requests came in \
+                 bursts."
+            )
         };
         let message = format!(
-            "Slow requests mostly waited in the generator before they were sent. The p99 of all \
-             requests is {response:.0} µs from the intended start and {service:.0} µs from \
-             sending. {advice}"
+            "Slow requests mostly waited in the generator before they were sent. The p99 response \
+             time is {response:.0} µs if measured from the intended start, but {service:.0} µs if \
+             measured from sending. {advice}"
         );
         let evidence = json!({
             "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight,
@@ -534,30 +529,30 @@ fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
 
 fn late_wakeups(result: &LoadResult) -> Option<Caveat> {
     let median_us = result.response_time_us.p50?;
-    // With few requests the higher percentiles are unknown.
+    // With few requests the higher percentiles are unknown. The highest known one is used.
     let lag = &result.client.wake_lag_us;
     let percentiles = [("p99", lag.p99), ("p90", lag.p90), ("p50", lag.p50)];
     let (name, lag_us) = percentiles.into_iter().find_map(|(name, lag)| Some((name, lag?)))?;
     (lag_us > 0.1 * median_us && lag_us > 100.0).then(|| {
         let message = format!(
-            "The {name} of the generator's wake lag is {lag_us:.0} µs, compared with a median \
-             response time of {median_us:.0} µs. The measured times include this delay. Use a \
-             quieter machine."
+            "The {name} of the generator's wake lag (the delay of its wake-ups) is {lag_us:.0} µs, \
+             compared with a median response time of {median_us:.0} µs. The measured times include \
+             this delay. Use a quieter machine."
         );
         let evidence = json!({(format!("wake_lag_{name}_us")): lag_us});
         Caveat::new(Code::GeneratorLate, Severity::Warning, message, evidence)
     })
 }
 
-/// The generator waited for a CPU that other programs used. It looks idle, and its timestamps are
-/// late.
+/// The generator waited for a CPU that other programs used. A generator that waits looks idle, and
+/// its timestamps are late.
 fn generator_cpu_wait(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let share = cpu_wait_share(result)?;
     (share > headroom::MAX_WAITING).then(|| {
         let message = format!(
             "For {} of the time the generator waited for a CPU that another program used{}. \
              Throughput is a lower bound, and response times include the wait. Give the generator \
-             a CPU of its own ({}), or use a quieter machine.",
+             a separate CPU ({}), or use a quieter machine.",
             percent(share),
             result.client.headroom.processes_text(),
             context.cpus_setting()
@@ -573,24 +568,30 @@ fn cpu_wait_share(result: &LoadResult) -> Option<f64> {
     Some(result.client.run_delay_s? / result.duration_s / result.client.threads.max(1) as f64)
 }
 
-/// Requests left in bursts instead of the planned gaps, so the server's queue is longer than
-/// planned.
+/// Requests were sent in bursts instead of with the planned gaps, so the server's queue is longer
+/// than planned.
 fn bursts(result: &LoadResult) -> Option<Caveat> {
     /// Largest excess of the achieved coefficient of variation without a caveat.
     const MAX_EXCESS: f64 = 0.25;
     let gaps = result.gaps.as_ref()?;
     let (intended, achieved) = (gaps.intended_cv?, gaps.achieved_cv?);
     (achieved > intended + MAX_EXCESS).then(|| {
+        let requests = match result.client.threads {
+            ..=1 => "requests".to_string(),
+            threads => format!("requests of the same generator thread ({threads} threads)"),
+        };
         let message = format!(
-            "Requests left in bursts: the gaps between them have a coefficient of variation of \
-             {achieved:.2} instead of {intended:.2}. Causes are few connections, a slow server or \
-             a late generator. Check the send lag. Use more connections or a quieter machine."
+            "Requests were sent in bursts: the gaps between {requests} have a coefficient of \
+             variation (standard deviation ÷ mean) of {achieved:.2} instead of {intended:.2}. \
+             Possible causes are too few connections, a slow server or a late generator. Check the \
+             send lag. Use more connections or a quieter machine."
         );
         let evidence = json!({"intended_cv": intended, "achieved_cv": achieved});
         Caveat::new(Code::Clumped, Severity::Warning, message, evidence)
     })
 }
 
+/// Compares throughput with the highest throughput of the generator.
 fn ceiling(result: &LoadResult) -> Option<Caveat> {
     let ceiling = result.ceiling.as_ref().filter(|_| result.config.model == LoadModel::Closed)?;
     if result.throughput_rps == 0.0 || ceiling.throughput_rps <= 0.0 {
@@ -600,8 +601,8 @@ fn ceiling(result: &LoadResult) -> Option<Caveat> {
         Code::Ceiling,
         Severity::Info,
         format!(
-            "The throughput is {} of the generator's ceiling on this machine, which is {:.0} \
-             requests per second (null responder, `dyno calibrate`).",
+            "The throughput is {} of the highest rate that the generator reached on this machine: \
+             {:.0} requests per second (measured by `dyno calibrate`).",
             percent(result.throughput_rps / ceiling.throughput_rps),
             ceiling.throughput_rps
         ),
@@ -614,12 +615,22 @@ fn partial_checks(result: &LoadResult) -> Option<Caveat> {
     let completed = result.exchanges.completed;
     let checked = result.checked;
     let message = if one_in == 0 {
-        "Expectations that need the whole response were checked only before the load.".into()
+        "Expectations that need the whole response (such as headers or JSON) were checked only \
+         before the load, and not during it."
+            .into()
     } else {
+        // In a mix, the number of responses with these expectations is unknown.
+        let others = if result.config.requests_mixed.is_empty() {
+            ""
+        } else {
+            " A response is checked in full only if its request has an expectation that needs the \
+             whole response (such as headers or JSON)."
+        };
         format!(
-            "{checked} of {completed} responses were checked in full. The status was checked in \
-             all of them, and so was an expected exact body if it is not encoded. Use \
-             `--check-one-in 1` to check all in full."
+            "{checked} of {completed} responses were checked in full.{others} The status of all \
+             responses was checked. If an exact body is expected, the body was also checked in all \
+             responses without a content encoding. Use `--check-one-in 1` to check all responses \
+             in full."
         )
     };
     let evidence = json!({"checked": checked, "completed": completed});
@@ -635,57 +646,9 @@ fn missing_tcp_counters(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// The window is too short. A window that ends with the last of n requests contains n − 1 gaps
-/// between arrivals. Throughput then appears as n ÷ (n − 1) times the rate.
-fn short_window(result: &LoadResult) -> Option<Caveat> {
-    /// Requests below which this error is more than a percent.
-    const MIN_REQUESTS: u64 = 100;
-    let requests = result.config.requests;
-    let few = requests.filter(|n| result.config.model == LoadModel::Open && *n < MIN_REQUESTS);
-    let message = match (few, requests) {
-        (Some(n), _) => format!(
-            "The measured window ends with the last of only {n} responses. Throughput therefore \
-             appears above the offered rate. Use at least `-n {MIN_REQUESTS}`, or a duration (`-d \
-             10s`)."
-        ),
-        (None, _) if result.duration_s >= 1.0 => return None,
-        (None, Some(_)) => {
-            "The measured window is shorter than a second. Expect noise. Use more requests (`-n`)."
-                .into()
-        }
-        (None, None) => {
-            "The measured window is shorter than a second. Expect noise. Use a longer duration."
-                .into()
-        }
-    };
-    Some(info(Code::ShortWindow, message))
-}
-
-/// Some generator threads finished earlier than others. Threads divide a number of requests before
-/// the load, and connections of a thread that has finished are idle.
-fn uneven_threads(result: &LoadResult) -> Option<Caveat> {
-    /// Minimum mean requests in flight, as a share of the maximum.
-    const MIN_BUSY: f64 = 0.8;
-    let (max_in_flight, mean) = (result.max_in_flight() as f64, result.in_flight.mean);
-    let divides = result.config.requests.is_some() && result.client.threads > 1;
-    let is_closed = result.config.model == LoadModel::Closed;
-    (divides && is_closed && mean < MIN_BUSY * max_in_flight).then(|| {
-        let message = format!(
-            "The requests were divided among the generator's threads before the load, and some \
-             threads finished early. On average, {mean:.2} of {max_in_flight:.0} requests were in \
-             flight, and throughput is lower by about as much. Use one thread (`--threads 1`), or \
-             a duration instead of a number of requests (`-d 10s`)."
-        );
-        let evidence = json!({
-            "in_flight": mean, "max_in_flight": max_in_flight, "threads": result.client.threads,
-        });
-        Caveat::new(Code::ThreadsEndedApart, Severity::Warning, message, evidence)
-    })
-}
-
 /// The server was not monitored, so its CPU use is unknown.
 fn unmonitored_server(context: &Context<'_>) -> Option<Caveat> {
-    let message = "The server's CPU use is unknown. Run it as a subject under `dyno run` to see \
+    let message = "The server's CPU use is unknown. Let dyno start the server (`dyno run`) to see \
                    what limited it.";
     context.server.is_none().then(|| info(Code::ServerNotObserved, message))
 }

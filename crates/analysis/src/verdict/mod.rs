@@ -1,7 +1,8 @@
-//! Derives caveats (reasons to distrust a number) and limiters (the resource that bound a step)
-//! from results. They show users which numbers to trust. Metrics are computed elsewhere: the rules
-//! only read them and write sentences.
+//! Derives caveats (reasons to distrust a number) and limiters (the resource that limited a step)
+//! from results. Both show users which numbers to trust. The rules here only read metrics, which
+//! other modules compute, and write sentences.
 
+mod connections;
 mod curve;
 mod headroom;
 mod levels;
@@ -16,9 +17,11 @@ mod run;
 mod server;
 #[cfg(test)]
 mod table;
+mod thread_ends;
 mod thresholds;
 mod waits;
 mod warming;
+mod window_length;
 
 use std::collections::BTreeSet;
 
@@ -31,6 +34,7 @@ pub(crate) use curve::revise_limiters;
 pub use limiter::{Limiter, limiter};
 pub use resource::{Confidence, Resource};
 pub use thresholds::GENERATOR_BUSY;
+use thresholds::OTHERS_CPUS;
 pub(crate) use thresholds::STEAL;
 
 pub(crate) use levels::THROUGHPUT_LEVELS;
@@ -63,21 +67,21 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The server's CPU utilisation, if the server needed all of its CPU.
+    /// Returns the server's CPU utilisation if the server filled its CPU with work.
     fn full_server_utilisation(&self, load: &LoadResult) -> Option<f64> {
         self.server.filter(|server| polling::is_full(load, server))?.cpu_utilisation
     }
 
-    /// The setting that chooses the generator's CPUs. In a suite the generator gets the CPUs that
-    /// the servers leave, so the setting is one of the servers.
+    /// Returns the setting that gives the generator separate CPUs. In a suite the generator gets
+    /// the CPUs that the servers do not use, so the setting belongs to the servers.
     const fn cpus_setting(&self) -> &'static str {
         match self.server {
-            Some(_) => "list fewer CPUs in `cpuset` under `[limits]`",
+            Some(_) => "list fewer CPUs for the servers in `cpuset` under `[limits]`",
             None => "`--cpus`",
         }
     }
 
-    /// The setting for this number of generator threads.
+    /// Returns the setting for this number of generator threads.
     fn threads_setting(&self, threads: usize) -> String {
         match self.server {
             Some(_) => format!("`threads = {threads}` under `[load]`"),
@@ -85,10 +89,18 @@ impl Context<'_> {
         }
     }
 
-    /// Severity of a caveat about a generator that may have been the limit.
+    /// Whether the server is a control that is there to show the generator's maximum: one that only
+    /// responds, or one that refuses all connections.
+    const fn shows_generator_maximum(&self) -> bool {
+        self.control || self.refuses
+    }
+
+    /// Returns the severity of a caveat about a generator that may have been the limit.
     fn generator_bound_severity(&self, load: &LoadResult) -> Severity {
+        if self.shows_generator_maximum() {
+            return Severity::Info;
+        }
         match self.full_server_utilisation(load) {
-            _ if self.control || self.refuses => Severity::Info,
             Some(_) => Severity::Warning,
             None => Severity::Invalid,
         }
@@ -129,15 +141,17 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) machine: &'a MachineResult,
     /// The turns in which servers were loaded. `None`: the server was loaded without turns.
     pub(crate) turns: Option<&'a TurnsResult>,
-    /// Throughput of the other servers in each round of turns, as multiples of their means. `None`:
-    /// unknown.
+    /// Throughput of the other servers in each round (two turns of each server), as multiples of
+    /// their means. `None`: unknown.
     pub(crate) pace: Option<Vec<f64>>,
-    /// Whether this server was loaded alone although other repeats of its cell took turns.
+    /// Whether this server was loaded alone, although it was loaded in turns with other servers in
+    /// other repeats of this step.
     pub(crate) is_out_of_turn: bool,
-    /// Whether the contract was checked before the load and, for another reason than the server,
-    /// not after it.
+    /// Whether the contract was checked before the load but not after it, for a reason outside of
+    /// the server.
     pub(crate) lacks_final_check: bool,
-    /// Servers that were loaded at the same time. `None`: no other server was.
+    /// Servers that were loaded at the same time on the same CPUs. `None`: this server was alone on
+    /// its CPUs, or was loaded in turns.
     pub(crate) duet: Option<&'a DuetResult>,
     /// Levels of the window. `None`: too few intervals.
     pub(crate) steadiness: Option<&'a Steadiness>,
@@ -157,15 +171,16 @@ pub(crate) fn trial(
     caveats.extend(warming::failures_of_start(inputs.part, inputs.workload));
     // The load's caveats say that the server was not monitored.
     let Some(server) = server else { return adjust_for_duet(inputs, None, caveats) };
-    caveats.extend(server::caveats(server, inputs.record, inputs.party));
+    caveats.extend(server::caveats(load, server, inputs.record, inputs.party));
     let other_loads = match (inputs.duet, inputs.turns.zip(inputs.pace.as_deref())) {
         (Some(_), _) => warming::OtherLoads::Concurrent,
         (None, Some((turns, pace))) => {
+            // Each server has two turns in a round.
             warming::OtherLoads::InTurns { round_s: 2.0 * turns.slice_s, pace }
         }
         (None, None) => warming::OtherLoads::None,
     };
-    caveats.extend(warming::caveats(load, server, inputs.part, other_loads));
+    caveats.extend(warming::caveats(load, server, inputs.part, inputs.machine, other_loads));
     let levels =
         inputs.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &caveats));
     caveats.extend(levels.into_iter().flatten());
@@ -173,6 +188,10 @@ pub(crate) fn trial(
     caveats.extend(many_writes(load, server));
     caveats.extend(contamination(inputs.machine));
     caveats.extend(thermal_throttling(inputs.machine));
+    if inputs.turns.is_some() {
+        // A turn begins with requests of the turn before it, so the windows' edges are not known.
+        caveats.retain(|caveat| !window_length::is_about_edges(caveat));
+    }
     caveats.extend(inputs.turns.and_then(cpu_use_in_others_turns));
     caveats.extend(inputs.turns.and_then(|turns| requests_longer_than_turns(load, turns)));
     let mut caveats = adjust_for_duet(inputs, Some(server), caveats);
@@ -195,14 +214,14 @@ fn out_of_turn() -> Caveat {
 
 /// The caveat of a trial whose start ended before the final check of its contract.
 fn unchecked() -> Caveat {
-    let message = "The server's contract was not checked after this step, because the start was \
-                   interrupted, or a back end or the machine failed. Nothing shows that its \
-                   responses were still correct. Use `dyno run --resume`, which repeats the step.";
+    let message = "The server's responses were not checked again after this step, because the run \
+                   was interrupted, or a back end or the machine failed. It is unknown whether the \
+                   responses were still correct. Use `dyno run --resume` to repeat the step.";
     Caveat::new(Code::Unchecked, Severity::Invalid, message.into(), json!({}))
 }
 
-/// Adds the caveats of loads that ran at the same time. Removes caveats about waiting, because the
-/// times of such loads are not compared.
+/// Adds the caveats of servers that were loaded at the same time on the same CPUs (a duet). Removes
+/// caveats about waiting, because the response times of these servers are not compared.
 fn adjust_for_duet(
     inputs: &TrialContext<'_>,
     server: Option<&ServerUse>,
@@ -217,18 +236,19 @@ fn adjust_for_duet(
         .collect()
 }
 
-/// Minimum CPU time in other servers' turns for a caveat, as a share of the CPU time in
-/// own turns. The checks of dyno cost a fast server a few thousandths.
+/// Minimum CPU time in other servers' turns for a caveat, as a share of the CPU time in the
+/// server's own turns. It is above the few thousandths that dyno's checks cost a fast server.
 const CARRIED_SHARE: f64 = 0.02;
 
-/// A server takes CPU time from the servers whose turn it is.
+/// A server used CPU time in the turns of other servers.
 fn cpu_use_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
     let share = turns.carried_share.filter(|share| *share >= CARRIED_SHARE)?;
     let message = format!(
-        "In other servers' turns this server used {:.1} % of the CPU time of its own turns. The \
-         other servers lacked that time, and part of this server's work is outside of its turns. \
-         Load the subjects one after the other (`order = \"random\"`), or use longer turns \
-         (`slice`).",
+        "Servers were loaded in turns. This server also used CPU time while other servers were \
+         loaded: {:.1} % of its CPU time in its own turns. Its throughput is therefore slightly \
+         too high, and the other servers had less CPU time. Its CPU time per request includes the \
+         time in other servers' turns. Load the subjects one after the other (`order = \
+         \"random\"`), or use longer turns (`slice`).",
         share * 100.0
     );
     let evidence = json!({
@@ -240,25 +260,23 @@ fn cpu_use_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
 /// Minimum mean service time for a caveat, as a share of a turn.
 const SERVICE_SHARE_OF_TURN: f64 = 0.02;
 
-/// Requests that start in their server's turn and end in another server's.
+/// Many requests start in their server's turn and end in another server's turn.
 fn requests_longer_than_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
     let service_s = load.service_time_us.mean? / 1e6;
     let share = service_s / turns.slice_s;
     (share >= SERVICE_SHARE_OF_TURN).then(|| {
         let message = format!(
-            "Requests took {:.1} ms on average, {:.1} % of a turn. About as many get their \
-             response in another server's turn, and response times include that server's load. Use \
+            "Servers were loaded in turns. Requests took {:.1} ms on average, which is {share:.1} \
+             % of a turn. About {share:.1} % of the requests therefore got their response in \
+             another server's turn, and that server's load affects their response times. Use \
              longer turns (`slice`) or fewer connections.",
             service_s * 1e3,
-            share * 100.0
+            share = share * 100.0
         );
         let evidence = json!({"service_time_mean_s": service_s, "slice_s": turns.slice_s});
         Caveat::new(Code::LongerThanTurns, Severity::Warning, message, evidence)
     })
 }
-
-/// Minimum CPU use of all other programs for a caveat, in CPUs.
-const OTHERS_CPUS: f64 = 0.1;
 
 /// Processes that do not belong to the run used the machine's CPUs.
 fn contamination(machine: &MachineResult) -> Option<Caveat> {
@@ -273,7 +291,7 @@ fn contamination(machine: &MachineResult) -> Option<Caveat> {
         let more = if others.len() > 3 { ", and others" } else { "" };
         let message = format!(
             "Other programs used {cpus:.2} CPUs of this machine while the step ran: {}{more}. The \
-             measurements include their effect. Stop them, and repeat the step.",
+             measurements include their effect. Stop these programs, and repeat the step.",
             examples.join(", ")
         );
         let names: Vec<&String> = others.iter().map(|other| &other.name).collect();
@@ -282,43 +300,44 @@ fn contamination(machine: &MachineResult) -> Option<Caveat> {
     })
 }
 
-/// Share of the time for which heat may slow a CPU without a caveat.
+/// Largest share of the time for which heat slows a CPU without a caveat.
 const MAX_THERMAL_SHARE: f64 = 0.02;
 
-/// A CPU that the machine slowed because it was too hot.
+/// A CPU was slowed because it was too hot.
 fn thermal_throttling(machine: &MachineResult) -> Option<Caveat> {
     let share = machine.throttled_for_heat.filter(|share| *share > MAX_THERMAL_SHARE)?;
     let message = format!(
         "Heat made a CPU of this machine slower for up to {} of the step. Let the machine cool, or \
-         fix the clock below its turbo. Then repeat the step.",
+         fix its clock below the turbo frequency. Then repeat the step.",
         percent(share)
     );
     Some(Caveat::new(Code::ThermalThrottling, Severity::Warning, message, json!({"share": share})))
 }
 
-/// Responses that are written in parts, and leave in as many segments.
+/// The server writes responses in parts, and each part leaves as a separate segment.
 fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
     let writes = server.calls.as_ref()?.writes?.per_response;
     let segments = load.tcp.data_segments_per_response?;
     (writes >= waits::SEVERAL_WRITES && segments >= waits::SEVERAL_WRITES).then(|| {
         let message = format!(
-            "The server makes {writes:.2} writes per response, and each leaves as a separate \
-             segment ({segments:.2} segments per response). One write per response would cost both \
-             sides less."
+            "The server makes {writes:.2} writes per response, and each write leaves as a separate \
+             segment ({segments:.2} segments per response). One write per response would cost \
+             server and generator less CPU time."
         );
         let evidence = json!({"writes_per_response": writes, "segments_per_response": segments});
         Caveat::new(Code::ManyWrites, Severity::Info, message, evidence)
     })
 }
 
-/// Failed checks that the subject's file waives. Every trial of such a server has the caveat,
-/// because it is not comparable with servers that pass the check.
+/// The server fails checks that the subject's file waives. Every trial of such a server has the
+/// caveat, because it is not comparable with servers that pass the check.
 fn waived_checks(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat> {
     let protocol = load.config.protocol;
     let checks_of_start = inputs
         .part
         .into_iter()
         .flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
+    // A check without a response may only show a full server.
     let is_broken = |c: &&CheckResult| {
         c.waived && !c.ok && c.has_response && c.counted_protocols().contains(&protocol)
     };
@@ -330,28 +349,28 @@ fn waived_checks(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
         n => format!(" and {} more", n - 1),
     };
     let message = format!(
-        "The server fails the check {first:?}{more} of its contract, which its own file waives. \
-         Its work is therefore not quite the same as the other servers'."
+        "The server fails the check {first:?}{more}, and its subject.toml allows that. The \
+         server's work therefore differs from that of the other servers."
     );
     Some(Caveat::new(Code::ChecksWaived, Severity::Warning, message, json!({"waived": names})))
 }
 
 /// The kernel samples user and system time once per tick of some milliseconds, so the split is
-/// coarse over short windows.
+/// coarse over short windows. A split by entries into the kernel is exact.
 fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
     let is_split = server.cpu_user_s.is_some() && server.cpu_split_by != Some(SplitBy::Entries);
-    let message = "The kernel's tick samples the split of CPU time into user and system. The sum \
-                   is exact.";
+    let message = "The split of CPU time into user and system time is an estimate from samples at \
+                   each timer tick of the kernel. The sum of both is exact.";
     (facts.tick_accounting == Some(true) && is_split).then(|| info(Code::TickAccounting, message))
 }
 
-/// Whether a result with these caveats may be used.
+/// Whether a result with these caveats is valid.
 #[must_use]
 pub(crate) fn is_valid(caveats: &[Caveat]) -> bool {
     has_no_invalid_caveat(caveats) && !has_refusals(caveats)
 }
 
-/// Whether all connections of a load were refused, as intended, so that the result has no response.
+/// Whether all connections of a load were refused as intended, so that the result has no responses.
 #[must_use]
 pub(crate) fn is_refused(caveats: &[Caveat]) -> bool {
     has_no_invalid_caveat(caveats) && has_refusals(caveats)

@@ -2,13 +2,14 @@
 //! the run used the CPUs of the generator or the server, so that the step shows neither side's
 //! limit. `backend`: a service that the server needs had no capacity left.
 
+use dyno_archive::plan::LoadModel;
 use serde_json::json;
 
 use super::headroom::GeneratorBound;
 use super::limiter::{Limiter, is_generator_starved, is_quota_used, throttling_clause};
-use super::polling::{asks_in_vain, is_full};
+use super::polling::{has_many_idle_calls, is_full};
 use super::resource::{Confidence, Resource};
-use super::server::{MAX_WAITING, starved_seconds};
+use super::server::starved_seconds;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
 use crate::backend::BackendUse;
 use crate::load::LoadResult;
@@ -16,43 +17,67 @@ use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::{CallRates, ServerUse};
 
-/// Minimum share of the use of the generator's CPUs at which other programs count as the cause.
+/// Other programs may be the cause if they used at least this share of the CPU time that programs
+/// other than dyno used on the generator's CPUs. The server may have used the rest.
 const MOSTLY_OTHERS: f64 = 0.5;
 
-/// Minimum CPU use of other programs that counts as a cause, in CPUs.
+/// Largest share of the generator's CPUs that other programs use without being the cause.
+pub(super) const MAX_OTHERS_SHARE: f64 = 0.1;
+
+/// Other programs may be the cause if they use at least this many CPUs.
 const MIN_OTHERS_CPUS: f64 = 0.1;
 
 /// Number of programs that the sentence names.
 const NAMED_PROGRAMS: usize = 3;
 
-const REMEDY: &str = "Neither side shows its limit. Stop these programs, or use `dyno run \
-                      --wait-quiet 5m`.";
+/// Share of the time for which a generator may sleep if its CPUs are the limit.
+const MAX_SLEEP: f64 = 1.0 - SERVER_IDLE;
 
-/// Returns the share of the generator's CPUs that other programs used. `None`: unknown, or most of
-/// that use is by the server or by dyno itself.
+const REMEDY: &str = "The step therefore shows neither the server's limit nor the generator's. \
+                      Stop these programs, or let dyno wait until they stop (`dyno run \
+                      --wait-quiet 5m`).";
+
+/// Returns the share of the generator's CPUs that other programs used. `None`: it is unknown, or
+/// most of that CPU time was used by the server or by dyno itself.
 fn others_share(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let headroom = &load.client.headroom;
     let (others, cpus) = (headroom.others?, headroom.cpus.as_ref()?.len());
-    // If both sides share CPUs, the use by others may be the server's.
+    // If server and generator share CPUs, `others` may be the server. The CPU time of programs
+    // outside of the run shows whether it is.
     let taken_s = others * cpus as f64 * server.window_s;
     (server.others_cpu_s? >= MOSTLY_OTHERS * taken_s).then_some(others)
 }
 
-/// Returns the same share if the generator waited for its CPUs. Without those programs it may have
-/// had headroom.
+/// Returns the share of the generator's CPUs that other programs used, if the generator waited for
+/// these CPUs. Without the other programs the generator may have had headroom.
 pub(super) fn contended_share(load: &LoadResult, server: &ServerUse) -> Option<f64> {
-    let has_waited = matches!(
-        GeneratorBound::from_result(load)?,
-        GeneratorBound::Crowded { .. } | GeneratorBound::Waiting { .. }
-    );
-    others_share(load, server).filter(|others| has_waited && *others > MAX_WAITING)
+    others_share(load, server).filter(|others| has_waited(load) && *others > MAX_OTHERS_SHARE)
+}
+
+/// Whether the generator waited for CPUs that other programs may have used. If it is unknown how
+/// much CPU time the server or dyno used there, other programs may be the cause.
+pub(super) fn may_have_contended(load: &LoadResult, server: &ServerUse) -> bool {
+    let is_unknown = server.others_cpu_s.is_none()
+        && has_waited(load)
+        && load.client.headroom.others.is_some_and(|others| others > MAX_OTHERS_SHARE);
+    is_unknown || contended_share(load, server).is_some()
+}
+
+/// Whether the generator may have been the limit because it waited for its CPUs.
+fn has_waited(load: &LoadResult) -> bool {
+    matches!(
+        GeneratorBound::from_result(load),
+        Some(GeneratorBound::Crowded { .. } | GeneratorBound::Waiting { .. })
+    )
 }
 
 /// Other programs filled the generator's CPUs. `None`: the generator had headroom, the server was
-/// full, or the generator or the server used most of those CPUs.
+/// full, or the generator or the server used most of those CPUs. The confidence is low if something
+/// else explains the limit, too.
 pub(super) fn generator_limiter(
     load: &LoadResult,
     server: &ServerUse,
+    backends: &[BackendUse],
     machine: &MachineResult,
 ) -> Option<Limiter> {
     let headroom = &load.client.headroom;
@@ -64,7 +89,7 @@ pub(super) fn generator_limiter(
         });
         let sentence = format!(
             "Other programs{}: they used {} of the generator's CPUs, and the generator waited for \
-             them.{server_text} {REMEDY}",
+             these CPUs.{server_text} {REMEDY}",
             program_names(machine),
             percent(others),
         );
@@ -73,8 +98,43 @@ pub(super) fn generator_limiter(
             "others_cpu_s": server.others_cpu_s, "server_utilisation": used,
             "programs": names(machine),
         });
-        Limiter::new(Resource::OtherPrograms, Confidence::Medium, sentence, evidence)
+        let limiter = Limiter::new(Resource::OtherPrograms, Confidence::Medium, sentence, evidence);
+        match other_explanation(load, server, backends) {
+            Some(doubt) => limiter.weaken(Confidence::Low, &format!(" {doubt}")),
+            None => limiter,
+        }
     })
+}
+
+/// Returns a sentence about what else explains the limit of a step in which the generator waited
+/// for its CPUs: a full thread of the server, a full back end, or a generator that slept. A
+/// generator in a closed loop sleeps only while no response is ready, so it then waited for the
+/// server, which may be at a limit that uses no CPU. `None`: nothing else explains it.
+fn other_explanation(
+    load: &LoadResult,
+    server: &ServerUse,
+    backends: &[BackendUse],
+) -> Option<String> {
+    let busiest = server.busiest_serving_utilisation.filter(|busiest| *busiest >= SERVER_BUSY);
+    if let Some(busiest) = busiest {
+        return Some(format!(
+            "One thread of the server was busy for {} of the time, so it may be the limit.",
+            percent(busiest)
+        ));
+    }
+    if let Some(backend) = backend(server, backends) {
+        return Some(format!("A back end may be the limit as well. {}", backend.claim()));
+    }
+    // In an open loop, the generator also sleeps until the next request is due.
+    let is_closed = load.config.model == LoadModel::Closed;
+    let headroom = Some(&load.client.headroom).filter(|_| is_closed)?;
+    // If its waits for a CPU are unknown, the generator may have waited instead of slept.
+    let slept = headroom.waiting.map(|_| 1.0 - headroom.need).filter(|slept| *slept > MAX_SLEEP)?;
+    Some(format!(
+        "The generator had nothing to do for {} of the time, because no response was ready. The \
+         server, or a service that it needs, may be the limit.",
+        percent(slept)
+    ))
 }
 
 /// Other programs used CPUs while the server or the generator waited for one. This rule applies
@@ -96,18 +156,20 @@ pub(super) fn server_limiter(
     let waits = match waited_s {
         Some(waited_s) => {
             format!(
-                "the server's threads waited {waited_s:.2} s for CPUs in {:.2} s",
+                "in the window of {:.2} s, the server's threads together waited for a CPU for \
+                 {waited_s:.2} s",
                 server.window_s
             )
         }
-        None => "the generator waited for CPUs".into(),
+        None => "the generator waited for a CPU".into(),
     };
     let sentence = format!(
-        "Other programs{}: they used {others_s:.2} s of this machine's CPUs, and {waits}. {REMEDY}",
+        "Other programs{}: they used {others_s:.2} s of this machine's CPU time, and {waits}. \
+         {REMEDY}",
         program_names(machine)
     );
     let used = server.cpu_utilisation;
-    // The utilisation if the server had not waited.
+    // The CPU time that the server would have used if it had not waited, as a share.
     let demand = used
         .zip(waited_s)
         .zip(server.cpu_allowed_s)
@@ -152,7 +214,7 @@ pub(super) fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Lim
         .or_else(|| shared_cpus(server, backends))
 }
 
-/// Returns the back end with the highest value. `None`: the value of each is unknown.
+/// Returns the back end with the highest value, and the value. `None`: no value is known.
 fn highest<'a>(
     backends: impl IntoIterator<Item = &'a BackendUse>,
     value: impl Fn(&ServerUse) -> Option<f64>,
@@ -165,12 +227,12 @@ fn highest<'a>(
 
 /// Formats the server's CPU utilisation as the end of a sentence.
 fn while_server(server: &ServerUse) -> String {
-    let text = |used| format!(", while the server used {}", percent(used));
+    let text = |used| format!(", while the server used {} of its CPU", percent(used));
     server.cpu_utilisation.map_or(String::new(), text)
 }
 
-/// Returns the confidence that a busy back end works, and does not poll. It is known only if the
-/// results of its calls were observed.
+/// Returns the confidence that a busy back end works, and does not poll. It is high only if the
+/// results of the back end's system calls show whether it polls.
 fn work_confidence(backend: &BackendUse) -> Confidence {
     let has_results = backend.server.calls.as_ref().is_some_and(CallRates::has_results);
     if has_results { Confidence::High } else { Confidence::Medium }
@@ -178,7 +240,8 @@ fn work_confidence(backend: &BackendUse) -> Confidence {
 
 /// A back end used nearly all of its allowed CPU time, and does not poll.
 fn full_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
-    let working = |backend: &ServerUse| backend.cpu_utilisation.filter(|_| !asks_in_vain(backend));
+    let working =
+        |backend: &ServerUse| backend.cpu_utilisation.filter(|_| !has_many_idle_calls(backend));
     let (backend, used) = highest(backends, working)?;
     (used >= SERVER_BUSY).then(|| {
         let sentence = format!(
@@ -195,8 +258,8 @@ fn full_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> 
     })
 }
 
-/// The CPU quota of a back end throttled it. Bursts throttle a back end that is mostly idle too, so
-/// these do not count.
+/// The CPU quota of a back end throttled it. Throttled bursts of a mostly idle back end are
+/// excluded.
 fn throttled_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let throttled_share = |backend: &ServerUse| {
         let throttling = backend.throttling.filter(|t| t.share() > THROTTLED)?;
@@ -205,7 +268,7 @@ fn throttled_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limi
     let (backend, _) = highest(backends, throttled_share)?;
     let throttling = backend.server.throttling?;
     let sentence = format!(
-        "The CPU quota of the back end {}: it was {}{}.",
+        "The CPU quota of the back end {}: the back end was {}{}.",
         backend.name,
         throttling_clause(throttling),
         while_server(server)
@@ -221,7 +284,7 @@ fn throttled_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limi
 /// One thread of a back end that may use several CPUs was always busy, and does not poll.
 fn backend_thread(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let busiest_thread = |backend: &ServerUse| {
-        backend.busiest_serving_utilisation.filter(|_| !asks_in_vain(backend))
+        backend.busiest_serving_utilisation.filter(|_| !has_many_idle_calls(backend))
     };
     let (backend, busiest) =
         highest(backends, busiest_thread).filter(|(_, busiest)| *busiest >= SERVER_BUSY)?;
@@ -242,8 +305,8 @@ fn backend_thread(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter
     Some(Limiter::new(Resource::Backend, work_confidence(backend), sentence, evidence))
 }
 
-/// A back end would fill its CPUs if no other program used them. The time for which its threads
-/// waited for CPUs that other programs used counts as used.
+/// A back end would fill its CPUs if no other program used them. The rule adds the time for which
+/// its threads waited for these CPUs to its used time.
 fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let demand = |backend: &BackendUse| {
         let (used, allowed_s) = (backend.server.cpu_utilisation?, backend.server.cpu_allowed_s?);
@@ -253,9 +316,9 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let (backend, (used, waited)) =
         backends.iter().find_map(|backend| Some((backend, demand(backend)?)))?;
     let sentence = format!(
-        "The CPUs of the back end {}: it used {} of their time and waited for a CPU for {}, while \
-         other programs used them. Give the back end CPUs of its own (`cpuset` in \
-         `[[backends]]`), or more CPUs.",
+        "The CPUs of the back end {}: the back end used {} of their time. For another {} of that \
+         time, it waited while other programs used these CPUs. Give the back end separate CPUs \
+         (`cpuset` in `[[backends]]`), or more CPUs.",
         backend.name,
         percent(used),
         percent(waited)
@@ -283,7 +346,7 @@ pub(super) fn weaken_by_shared_cpus(
         None => limiter,
         Some(used) => {
             let doubt = format!(
-                " The server and its back ends used {} of the CPUs that they share.",
+                " The server and its back ends together used {} of the CPUs that they share.",
                 percent(used)
             );
             limiter.weaken(Confidence::Medium, &doubt)
@@ -299,8 +362,8 @@ fn shared_cpus(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let server_used = server.cpu_utilisation;
     (together >= SERVER_BUSY).then(|| {
         let sentence = format!(
-            "The CPUs that the server and its back end {} share: together they used {} of them, \
-             the server {} and {} {}. Give the back end CPUs of its own (`cpuset` in \
+            "The CPUs that the server and its back end {} share: together they used {} of these \
+             CPUs (the server {}, {} {}). Give the back end separate CPUs (`cpuset` in \
              `[[backends]]`).",
             backend.name,
             percent(together),

@@ -3,7 +3,7 @@
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::silence::Silence;
-use dyno_archive::{Interval, LoadRecord, Phase};
+use dyno_archive::{Interval, LoadRecord, Outcome, Phase, Times};
 use serde_json::json;
 
 use super::thresholds::PAUSE_NS;
@@ -11,42 +11,88 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::number_format::percent;
 
-/// Minimum share of the window at which pauses have an effect.
+/// Pauses have an effect if they take more than this share of the window.
 const PAUSE_SHARE: f64 = 0.01;
+
+/// Shortest pause that counts towards the sum of pauses, nanoseconds. The scheduler of a busy
+/// machine preempts threads for slices of 1 to 3 ms, and hypervisors stop CPUs for up to 20 ms.
+const SUMMED_PAUSE_NS: u64 = 20_000_000;
+
+/// Share of the requests whose response times are above p99.
+const SHARE_ABOVE_P99: f64 = 0.01;
 
 /// Minimum length of a server stall, as a multiple of the median response time.
 const STALL_MULTIPLE: f64 = 10.0;
 
-/// The generator did not run for a while: it was stopped, frozen or suspended, or had no CPU. It
-/// sent no requests in that time, and its timestamps are late.
+/// The generator did not run for a while, or for many short times: it was stopped, frozen or
+/// suspended, or had no CPU. It sent no requests in that time, and its timestamps are late.
 pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let longest_ns = longest_worker_pause_ns(record)
         .max(control_pause_ns(result, record))
         .max(suspension_ns(record));
-    (longest_ns > max_pause_ns(record)).then(|| {
-        let seconds = longest_ns as f64 / 1e9;
+    let sum_ns = sum_of_pauses_ns(record);
+    let max_sum_ns = ((window_ns(record) as f64 * PAUSE_SHARE) as u64).max(PAUSE_NS);
+    (longest_ns > max_pause_ns(record) || sum_ns > max_sum_ns).then(|| {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let length_text = if sum_ns > longest_ns {
+            format!(", in pauses of up to {}", duration(longest_ns as f64))
+        } else {
+            String::new()
+        };
         let message = format!(
-            "The generator did not run for {seconds:.2} s of the {:.2} s of the window: it was \
-             stopped, frozen or suspended, or had no CPU. It sent no requests during that time, \
-             and its times include the pause. Repeat the step on a machine that is not suspended \
-             or overcommitted. Do not stop dyno.",
+            "The generator did not run for {:.2} s of the {:.2} s of the window{length_text}: it \
+             was stopped, frozen or suspended, or had no CPU. It sent no requests during that \
+             time, and the measured times include the pause. Repeat the step on a machine that is \
+             not suspended or overcommitted. Do not stop dyno.",
+            seconds(longest_ns.max(sum_ns)),
             result.duration_s
         );
         let evidence = json!({
-            "longest_s": seconds,
-            "loop_or_wake_s": longest_worker_pause_ns(record) as f64 / 1e9,
-            "control_s": control_pause_ns(result, record) as f64 / 1e9,
-            "suspended_s": suspension_ns(record) as f64 / 1e9,
+            "longest_s": seconds(longest_ns),
+            "sum_s": seconds(sum_ns),
+            "loop_or_wake_s": seconds(longest_worker_pause_ns(record)),
+            "control_s": seconds(control_pause_ns(result, record)),
+            "suspended_s": seconds(suspension_ns(record)),
         });
         Caveat::new(Code::GeneratorStopped, Severity::Invalid, message, evidence)
     })
 }
 
+/// Returns the time for which the generator's threads did not run in the window because of pauses
+/// of [`SUMMED_PAUSE_NS`] or more, nanoseconds: the mean over the threads.
+///
+/// On a busy machine, threads wait for a CPU. `generator_starved` and `generator_busy` report these
+/// waits, so the recorded waits (run delay) are subtracted. A stopped thread has no such wait.
+///
+/// A late wake-up is a time without CPU use. A long iteration of the event loop may be work, so the
+/// CPU time of the threads is subtracted from these.
+fn sum_of_pauses_ns(record: &LoadRecord) -> u64 {
+    let threads = &record.client.threads;
+    let count = threads.len().max(1) as u64;
+    let long_ns = |lags: &Times| -> u64 {
+        let long = lags.values().filter(|(ns, _)| *ns >= SUMMED_PAUSE_NS);
+        long.map(|(ns, n)| ns.saturating_mul(n)).sum()
+    };
+    let loop_ns: u64 = measured_intervals(record).map(|i| long_ns(&i.loop_lag)).sum();
+    let wake_ns: u64 = measured_intervals(record).map(|i| long_ns(&i.wake_lag)).sum();
+    let run_ns: u64 = threads.iter().map(|thread| thread.run_ns).sum();
+    let pauses_ns = wake_ns + loop_ns.saturating_sub(run_ns);
+    let idle_ns = (window_ns(record) * count).saturating_sub(run_ns);
+    // Without a recorded wait, nothing else explains the pauses.
+    let waited_ns: u64 = threads.iter().filter_map(|thread| thread.run_delay_ns).sum();
+    pauses_ns.min(idle_ns).saturating_sub(waited_ns) / count
+}
+
+fn window_ns(record: &LoadRecord) -> u64 {
+    record.window_ns.1.saturating_sub(record.window_ns.0)
+}
+
 /// Returns the longest pause without a caveat: an interval or a hundredth of the window, whichever
 /// is shorter, but at least [`PAUSE_NS`].
 fn max_pause_ns(record: &LoadRecord) -> u64 {
-    let window_ns = record.window_ns.1.saturating_sub(record.window_ns.0);
-    // Intervals of long loads are joined, and a pause as long as an interval is visible.
+    let window_ns = window_ns(record);
+    // A pause as long as an interval is visible in the timeline. Long loads have long intervals, so
+    // the longest pause is also limited to a share of the window.
     let interval_ns =
         measured_intervals(record).map(|i| i.end_ns - i.start_ns).max().unwrap_or(window_ns);
     interval_ns.min((window_ns as f64 * PAUSE_SHARE) as u64).max(PAUSE_NS)
@@ -56,14 +102,14 @@ fn measured_intervals(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
 }
 
-/// Returns the longest turn of the event loop, or the latest wake-up, of any worker in the window.
+/// Returns the longest iteration of the event loop, or the latest wake-up, of any worker in the
+/// window.
 fn longest_worker_pause_ns(record: &LoadRecord) -> u64 {
     let opens_ns = record.window_ns.0;
-    let longest_ns = |i: &Interval| i.loop_lag.max().max(i.wake_lag.max()).unwrap_or(0);
     let in_window_ns = |i: &Interval| match i.phase {
-        Phase::Measured => longest_ns(i),
-        // A pause counts in the interval in which it began, and may reach into the window.
-        Phase::Warmup => (i.start_ns + longest_ns(i)).saturating_sub(opens_ns),
+        Phase::Measured => longest_lag_ns(i),
+        // A pause is recorded in the interval in which it began, and may extend into the window.
+        Phase::Warmup => (i.start_ns + longest_lag_ns(i)).saturating_sub(opens_ns),
         Phase::Drain => 0,
     };
     record.intervals.iter().map(in_window_ns).max().unwrap_or(0)
@@ -91,24 +137,56 @@ fn suspension_ns(record: &LoadRecord) -> u64 {
     record.client.machine.as_ref().and_then(|machine| machine.suspended_ns).unwrap_or(0)
 }
 
-/// Longest time without a response that never counts as a stall, nanoseconds. Hypervisors stop CPUs
-/// for up to that long.
+/// Longest time without a response that is never a stall, nanoseconds. Hypervisors stop CPUs for up
+/// to 20 ms.
 const STALL_NS: f64 = 20e6;
 
-/// Minimum share of the window at which stalls with failed requests count as an outage.
+/// Stalls with failed requests are an outage if they take at least this share of the window.
 const OUTAGE_SHARE: f64 = 0.1;
 
-/// Returns the stalls of a closed loop: times without a complete response that are long compared
-/// with the median response time. `None`: an open loop, or unknown.
+/// Returns the stalls: times without a complete response that are long compared with the median
+/// response time. `None`: unknown.
 fn stalls(result: &LoadResult, record: &LoadRecord) -> Option<Vec<Silence>> {
-    let median_ns = median_ns(record).filter(|_| result.config.model == LoadModel::Closed)? as f64;
-    let max_ns = (STALL_MULTIPLE * median_ns).max(STALL_NS);
+    let max_ns = (STALL_MULTIPLE * median_ns(record)? as f64).max(STALL_NS);
     let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clip(record.window_ns));
-    Some(silences.filter(|silence| silence.length_ns() as f64 > max_ns).collect())
+    // A load of a number of requests ends with its last requests, when most connections have no
+    // more requests to send. If one of the last requests hangs, no response arrives although the
+    // server works. The load is in this state if some requests are in flight, but not the maximum.
+    let is_wait_for_last_requests = |silence: &Silence| {
+        result.config.requests.is_some()
+            && silence.end_ns >= record.window_ns.1
+            && (1..result.max_in_flight()).contains(&silence.in_flight)
+    };
+    let is_stall = |silence: &Silence| {
+        silence.length_ns() as f64 > max_ns
+            && !is_wait_for_last_requests(silence)
+            && !is_generator_pause(record, silence)
+    };
+    Some(silences.filter(is_stall).collect())
+}
+
+/// Whether a pause of the generator explains a silence: the pause may overlap it, and is longer
+/// than half of it. A pause is recorded in the interval in which it began.
+fn is_generator_pause(record: &LoadRecord, silence: &Silence) -> bool {
+    let overlaps = |i: &&Interval| {
+        let latest_end_ns = i.end_ns + longest_lag_ns(i);
+        i.start_ns < silence.end_ns && latest_end_ns > silence.start_ns
+    };
+    let longest_ns = record.intervals.iter().filter(overlaps).map(longest_lag_ns).max();
+    longest_ns.is_some_and(|pause_ns| pause_ns * 2 > silence.length_ns())
+}
+
+/// Returns the longest turn of the event loop, or the latest wake-up, of any worker in an interval.
+fn longest_lag_ns(interval: &Interval) -> u64 {
+    interval.loop_lag.max().max(interval.wake_lag.max()).unwrap_or(0)
 }
 
 /// The server sent no response for a part of the window, and requests failed in that time. Failed
-/// requests are few, because the generator waits longer after each failed connection.
+/// requests are few, because the generator waits longer after each failed connection. In an open
+/// loop, few connections may fail while all requests wait for them.
+///
+/// Requests may also hang one by one until none is left that could get a response. In that case the
+/// server may still respond to other requests, so the message names both possibilities.
 pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let mut stalls = stalls(result, record)?;
     // Requests that are in flight after the drain have no response either.
@@ -116,39 +194,64 @@ pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat>
         silence.end_ns >= record.window_ns.1 && result.exchanges.in_flight_at_end > 0
     };
     stalls.retain(|silence| silence.failures_ns.is_some() || is_unanswered(silence));
-    let longest_ns = stalls.iter().map(Silence::length_ns).max()?;
+    let longest = stalls.iter().max_by_key(|silence| silence.length_ns())?;
     let total_ns: u64 = stalls.iter().map(Silence::length_ns).sum();
     let share = total_ns as f64 / loaded_ns(record);
-    let is_generator_pause = longest_worker_pause_ns(record) * 2 > longest_ns;
-    (share >= OUTAGE_SHARE && !is_generator_pause).then(|| {
+    // If most requests failed because no local port was left, the server is not the cause.
+    let lacks_ports = 2 * result.outcomes.get(Outcome::AddressExhausted) > result.exchanges.failed;
+    // Requests that only failed to connect did not hang.
+    let failures = || result.outcomes.not_ok().filter(|(_, n)| *n > 0);
+    let only_connections_failed = failures().next().is_some()
+        && failures().all(|(outcome, _)| is_connect_failure(outcome))
+        && result.exchanges.in_flight_at_end == 0;
+    (share >= OUTAGE_SHARE && !lacks_ports).then(|| {
+        let state_text = match longest.in_flight {
+            _ if only_connections_failed => "The server was down or hung".to_string(),
+            0 => "The server was down or hung".to_string(),
+            1 => "The server was down or hung, or the only request in flight hung".to_string(),
+            n => format!("The server was down or hung, or all {n} requests in flight hung"),
+        };
         let message = format!(
-            "The server was down: it sent no response for {} of the window, and requests failed \
-             during that time or have no response. The throughput is an average over times with \
-             and without a running server. Look for the reason in the server's log, and repeat \
-             the step.",
+            "{state_text}: no response arrived for {} of the window, and requests of that time \
+             failed or got no response. The throughput is an average over times with and without \
+             responses. Look for the reason in the server's log, and repeat the step.",
             percent(share)
         );
         let evidence = json!({
-            "share": share, "stalls": stalls.len(), "longest_s": longest_ns as f64 / 1e9,
+            "share": share, "stalls": stalls.len(),
+            "longest_s": longest.length_ns() as f64 / 1e9, "in_flight": longest.in_flight,
         });
         Caveat::new(Code::Outage, Severity::Invalid, message, evidence)
     })
 }
 
-/// The server sent no response for a while. A closed loop sends no requests in that time, so few of
-/// them show the stall.
+/// Whether a request failed before it had a connection.
+const fn is_connect_failure(outcome: Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::ConnectRefused
+            | Outcome::ConnectTimeout
+            | Outcome::ConnectReset
+            | Outcome::AddressExhausted
+            | Outcome::ConnectFailed
+    )
+}
+
+/// The server sent no response for a while. A closed loop sends no requests in that time. Therefore
+/// only a few requests show the stall. It is unknown whether the server would have responded to
+/// other requests, so the estimate for an open loop names that condition.
 pub(super) fn server_stall(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
-    let stalls = stalls(result, record)?;
+    let is_closed = result.config.model == LoadModel::Closed;
+    let stalls = stalls(result, record).filter(|_| is_closed)?;
     let median_ns = median_ns(record)? as f64;
     let longest = stalls.iter().max_by_key(|silence| silence.length_ns())?;
     let lengths: Vec<u64> = stalls.iter().map(Silence::length_ns).collect();
-    let (window_ns, length_ns) = (loaded_ns(record), longest.length_ns());
-    let share = lengths.iter().sum::<u64>() as f64 / window_ns;
-    let is_generator_pause = longest_worker_pause_ns(record) * 2 > length_ns;
-    if share <= PAUSE_SHARE || is_generator_pause {
+    let (loaded_ns, length_ns) = (loaded_ns(record), longest.length_ns());
+    let share = lengths.iter().sum::<u64>() as f64 / loaded_ns;
+    if share <= PAUSE_SHARE {
         return None;
     }
-    let open_p99_ns = median_ns + exceeded_wait(&lengths, window_ns * PAUSE_SHARE);
+    let open_p99_ns = median_ns + exceeded_wait(&lengths, loaded_ns * SHARE_ABOVE_P99);
     let seconds = |ns: f64| ns / 1e9;
     let total_text = match stalls.len() {
         1 => "The stall took".to_string(),
@@ -160,9 +263,9 @@ pub(super) fn server_stall(result: &LoadResult, record: &LoadRecord) -> Option<C
     };
     let message = format!(
         "No response arrived for {}, from {:.2} s after the load began, although {}. {total_text} \
-         {} of the window. A closed loop sends no requests during a stall, so its percentiles \
-         hardly show it. Estimate, in no histogram: with arrivals at the same rate, p99 would be \
-         at least {}. Measure it with `--rate`.",
+         {} of the window. A closed loop sends no requests during a stall, so the percentiles \
+         hardly show the stall. In an open loop at the same rate, p99 would be at least {} (an \
+         estimate) if the server stalled for all requests. Use `--rate` to measure it.",
         duration(length_ns as f64),
         seconds(longest.start_ns as f64),
         demand_text,
@@ -180,19 +283,22 @@ pub(super) fn server_stall(result: &LoadResult, record: &LoadRecord) -> Option<C
     Some(Caveat::new(Code::Stalled, Severity::Warning, message, evidence))
 }
 
+/// Formats a time: in ms below 0.1 s, otherwise in s.
 fn duration(ns: f64) -> String {
     if ns < 1e8 { format!("{:.0} ms", ns / 1e6) } else { format!("{:.2} s", ns / 1e9) }
 }
 
 /// Returns the median response time, even of a few requests: a slow server has too few of them for
-/// the reported percentiles. `None`: fewer than half of the requests got a correct response.
+/// the reported percentiles. If most requests failed, it is the median of the correct responses,
+/// because a server that is down for most of the window fails most requests. `None`: no correct
+/// response.
 fn median_ns(record: &LoadRecord) -> Option<u64> {
     let (times, missing) = crate::load::responses(record);
-    crate::load::value_at_quantile(&times, missing.count, 0.5)
+    crate::load::value_at_quantile(&times, missing.count, 0.5).or_else(|| times.quantile(0.5))
 }
 
-/// Returns the part of the window in which this server was loaded, nanoseconds. In turns that is
-/// the sum of its own turns.
+/// Returns the part of the window in which this server was loaded, nanoseconds. If servers were
+/// loaded in turns, it is the sum of this server's turns.
 fn loaded_ns(record: &LoadRecord) -> f64 {
     let (opens_ns, closes_ns) = record.window_ns;
     let in_window_ns = |(start_ns, end_ns): &(u64, u64)| {
@@ -202,9 +308,15 @@ fn loaded_ns(record: &LoadRecord) -> f64 {
     turns_ns.unwrap_or(closes_ns.saturating_sub(opens_ns)) as f64
 }
 
-/// Returns the wait that arrivals in `time_ns` of the window exceed. Arrivals are taken as evenly
-/// spread, and each waits for the end of its stall. It is a lower bound, because after a stall the
-/// server has a backlog.
+/// Returns a wait that is exceeded only by requests that arrive in `time_ns` of the window. The
+/// model assumes that requests arrive evenly, and that a request which arrives in a stall waits for
+/// the end of the stall. The result is a lower bound, because after a stall the server has a
+/// backlog.
+///
+/// In a stall longer than the wait, requests exceed the wait if they arrive in the first
+/// `stall - wait` of it. With k stalls that are longer than the wait:
+///
+/// `time_ns = sum of the k stalls - k * wait`
 fn exceeded_wait(stalls_ns: &[u64], time_ns: f64) -> f64 {
     let mut longest_first: Vec<f64> = stalls_ns.iter().map(|ns| *ns as f64).collect();
     longest_first.sort_by(|a, b| b.total_cmp(a));
@@ -212,6 +324,7 @@ fn exceeded_wait(stalls_ns: &[u64], time_ns: f64) -> f64 {
     for (n, length) in longest_first.iter().enumerate() {
         sum += length;
         let wait = (sum - time_ns) / (n + 1) as f64;
+        // The wait is final if the next stall, and so each further one, is not longer.
         if longest_first.get(n + 1).is_none_or(|next| *next <= wait) {
             return wait.max(0.0);
         }
@@ -235,10 +348,10 @@ mod tests {
             vec![],
             vec![600, 500, 7],
         ] {
-            let wait = exceeded_wait(&stalls, WINDOW_NS as f64 * PAUSE_SHARE);
+            let wait = exceeded_wait(&stalls, WINDOW_NS as f64 * SHARE_ABOVE_P99);
             let longer: u64 = stalls.iter().map(|length| length.saturating_sub(wait as u64)).sum();
             let total: u64 = stalls.iter().sum();
-            let expected = total.min((WINDOW_NS as f64 * PAUSE_SHARE) as u64);
+            let expected = total.min((WINDOW_NS as f64 * SHARE_ABOVE_P99) as u64);
             assert!(
                 longer.abs_diff(expected) <= stalls.len() as u64,
                 "{stalls:?}: {wait}, {longer}"

@@ -1,8 +1,8 @@
-//! Detects servers that poll: they ask for work in a loop instead of sleeping. Such a server's CPU
-//! is full at any load, so a full CPU does not show that the CPU is the limit.
+//! Detects servers that poll: they check for work in a loop instead of sleeping. The CPU of a
+//! server that polls is full at any load, so a full CPU does not show that the CPU is the limit.
 
 use dyno_archive::plan::LoadModel;
-use dyno_archive::syscall::{Amount, amount};
+use dyno_archive::syscall::{Amount, returned_amount};
 use serde_json::json;
 
 use super::limiter::Limiter;
@@ -12,8 +12,8 @@ use crate::load::LoadResult;
 use crate::number_format::percent;
 use crate::server::{Call, CallRates, ServerUse};
 
-/// Minimum idle calls per response at which a server polls. A server that reads until EAGAIN makes
-/// one idle call per response without polling.
+/// A server polls if it makes at least this many idle calls per response. A server that reads until
+/// EAGAIN makes one idle call per response without polling.
 const MANY_IDLE_CALLS: f64 = 3.0;
 
 /// Mean requests in flight below which a server has no request for more than half of the time.
@@ -27,10 +27,14 @@ const ONE_REQUEST: f64 = 1.1;
 /// for each request sleeps once per response.
 const NO_SLEEP: f64 = 0.1;
 
+/// Sentence about a server that polls.
+pub(super) const POLLS: &str =
+    " The server polls: part of its CPU time went into asking for work when there was none.";
+
 /// Evidence that a server uses its CPU while no request needs it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Polling {
-    /// The server asked for work and got none.
+    /// Many calls asked for work and found none.
     IdleCalls { per_response: f64 },
     /// The server used CPU time although mostly no request was in flight.
     WithoutRequest { in_flight: f64 },
@@ -39,28 +43,30 @@ pub(super) enum Polling {
 }
 
 impl Polling {
-    /// Returns the second half of a sentence about the server.
-    pub(super) fn clause(self) -> String {
+    /// Returns the observation as a sentence about the server.
+    pub(super) fn observation(self) -> String {
         match self {
             Polling::IdleCalls { per_response } => {
-                format!("{per_response:.0} calls per response asked for work and found none")
+                format!(
+                    "{per_response:.0} system calls per response asked for work and found none."
+                )
             }
             Polling::WithoutRequest { in_flight } => {
                 format!(
-                    "it used CPU time although only {in_flight:.2} requests were in flight on \
-                     average"
+                    "Only {in_flight:.2} requests were in flight on average, too few to keep the \
+                     server's CPU busy."
                 )
             }
             Polling::WithoutSleep { switches_per_response } => format!(
-                "its threads slept {switches_per_response:.2} times per response, and a \
-                 server that waits for each request sleeps about once"
+                "The server's threads slept only {switches_per_response:.2} times per response. A \
+                 server that waits for each request sleeps about once per response."
             ),
         }
     }
 }
 
-/// Returns the evidence that the server polls. `None`: its CPU is not full, or requests may need
-/// it.
+/// Returns the evidence that the server polls. `None`: it uses less than [`SERVER_BUSY`] of its CPU
+/// time, or its requests may need that time.
 pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<Polling> {
     highest_utilisation(server).filter(|used| *used >= SERVER_BUSY)?;
     let in_flight = load.in_flight.mean;
@@ -71,8 +77,8 @@ pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<
         return Some(Polling::WithoutRequest { in_flight });
     }
     let switches_per_response = switches_per_response(load, server)?;
-    let is_alone = load.config.model == LoadModel::Closed && in_flight <= ONE_REQUEST;
-    (is_alone && switches_per_response < NO_SLEEP)
+    let has_one_request = load.config.model == LoadModel::Closed && in_flight <= ONE_REQUEST;
+    (has_one_request && switches_per_response < NO_SLEEP)
         .then_some(Polling::WithoutSleep { switches_per_response })
 }
 
@@ -81,13 +87,14 @@ fn many_idle_calls(server: &ServerUse) -> Option<f64> {
     server.calls.as_ref().and_then(idle_calls).filter(|n| *n >= MANY_IDLE_CALLS)
 }
 
-/// Whether a server, or a back end, asks for work so often that it polls.
-pub(super) fn asks_in_vain(server: &ServerUse) -> bool {
+/// Whether a server, or a back end, makes so many idle calls that it polls.
+pub(super) fn has_many_idle_calls(server: &ServerUse) -> bool {
     many_idle_calls(server).is_some()
 }
 
 /// Returns the utilisation of the server's CPUs, or the utilisation of one CPU by its busiest
-/// serving thread, whichever is higher. A compiler or a collector works without requests too.
+/// serving thread, whichever is higher. Threads of a compiler or garbage collector are left out,
+/// because they work without requests and do not poll.
 fn highest_utilisation(server: &ServerUse) -> Option<f64> {
     [server.cpu_utilisation, server.busiest_serving_utilisation]
         .into_iter()
@@ -104,50 +111,56 @@ fn switches_per_response(load: &LoadResult, server: &ServerUse) -> Option<f64> {
 }
 
 /// Returns the idle calls per response: waits that returned no event, and reads that failed with
-/// EAGAIN. `None`: their return values are unknown.
+/// EAGAIN. `None`: the return values of these calls are unknown.
 fn idle_calls(calls: &CallRates) -> Option<f64> {
-    let idle = |(name, call): (&String, &Call)| match amount(name)? {
+    let idle = |(name, call): (&String, &Call)| match returned_amount(name)? {
         Amount::Events => idle_waits_by_name(name, call),
-        Amount::Read => Some(call.again? as f64 / call.count as f64 * call.per_response),
+        Amount::Read => {
+            let failed_share = call.again? as f64 / call.count as f64;
+            Some(failed_share * call.per_response)
+        }
         _ => None,
     };
     calls.by_name.iter().filter_map(idle).reduce(|a, b| a + b)
 }
 
-/// Returns the waits per response that returned no event: they polled, or timed out. `None`: their
-/// return values are unknown.
+/// Returns the waits per response that returned no event, because they polled or timed out. `None`:
+/// the return values of waits are unknown.
 pub(super) fn idle_waits(calls: &CallRates) -> Option<f64> {
-    let idle = |(name, call): (&String, &Call)| match amount(name)? {
+    let idle = |(name, call): (&String, &Call)| match returned_amount(name)? {
         Amount::Events => idle_waits_by_name(name, call),
         _ => None,
     };
     calls.by_name.iter().filter_map(idle).reduce(|a, b| a + b)
 }
 
+/// Returns the waits of one name per response that returned no event. `None`: unknown.
 fn idle_waits_by_name(name: &str, call: &Call) -> Option<f64> {
     // This call returns the number of submitted entries, which is 0 if it only waits.
     if name == "io_uring_enter" {
         return None;
     }
-    // A wait that returned events returned at least one, so this is a lower bound.
-    Some(call.per_response * (1.0 - call.returned_mean?.min(1.0)))
+    // Each wait that returned events returned at least one. The share of waits with an event is
+    // therefore at most the mean number of events, and the result is a lower bound.
+    let max_share_with_event = call.returned_mean?.min(1.0);
+    Some(call.per_response * (1.0 - max_share_with_event))
 }
 
-/// Whether a server fills its CPUs with work, and not by polling.
+/// Whether a server fills its CPUs with work and not with polling.
 pub(super) fn is_full(load: &LoadResult, server: &ServerUse) -> bool {
     server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL)
         && polling_evidence(load, server).is_none()
 }
 
-/// A server that polls has no limit of its own under a closed loop: too few requests are in flight.
+/// A server that polls in a closed loop is not at its limit: too few requests are in flight.
 pub(super) fn polling_limiter(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let polling =
         polling_evidence(load, server).filter(|_| load.config.model == LoadModel::Closed)?;
     let used = highest_utilisation(server)?;
     let sentence = format!(
-        "Too few requests in flight: the server used {} of its CPU, but it polls: {}.",
+        "Too few requests in flight: the server used {} of its CPU.{POLLS} {}",
         percent(used),
-        polling.clause()
+        polling.observation()
     );
     let evidence = json!({
         "cpu_utilisation": server.cpu_utilisation,

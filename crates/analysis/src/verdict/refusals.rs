@@ -1,4 +1,5 @@
-//! Derives the caveats of controls that should refuse all connections (`refuses = true`).
+//! Derives the caveats of controls that should refuse all connections (`refuses = true`). Such a
+//! control shows how fast the generator handles refused connections.
 
 use dyno_archive::load::Connections;
 use dyno_archive::outcome::Outcome;
@@ -13,11 +14,12 @@ use crate::load::LoadResult;
 use crate::load::offered::rate_text;
 use crate::number_format::{plural, was};
 
-/// End of sentences about a port that is in use.
-const PORT: &str = "on a port where no server should listen. Find the process with `ss -tlnp`.";
+/// End of a sentence about responses or connections on the port of a control that should refuse.
+const ON_CLOSED_PORT: &str =
+    "on a port where no server should listen. Find the process with `ss -tlnp`.";
 
-/// Caveats about missing responses and connections. A control that refuses all connections gives
-/// neither, as intended. Requests then also wait for dyno's pause before its next attempt.
+/// Caveats that only follow from refused connections: responses and connections are missing, and
+/// requests wait while dyno pauses before its next attempt to connect.
 const CONSEQUENCES: [Code; 15] = [
     Code::LongerThanWindow,
     Code::NoCorrectResponse,
@@ -45,8 +47,10 @@ pub(super) fn is_consequence(caveat: &Caveat) -> bool {
 pub(super) fn warmup_responses(part: Option<&PartStart>) -> Option<Caveat> {
     let responses = part?.warmup.as_ref()?.correct_responses;
     (responses > 0).then(|| {
-        let message =
-            format!("In the warm-up of this start, requests got responses ({responses}) {PORT}");
+        let message = format!(
+            "In the warm-up before the first step, {} got a response {ON_CLOSED_PORT}",
+            plural(responses, "request")
+        );
         let evidence = json!({"answers_in_start": responses});
         Caveat::new(Code::IncorrectResponses, Severity::Invalid, message, evidence)
     })
@@ -64,21 +68,21 @@ pub(super) fn refusals(
         let waiting_text = match (waiting, result.config.reconnect) {
             (0, _) => String::new(),
             (n, Reconnect::Backoff) => format!(
-                " Because dyno pauses between attempts (`reconnect = \"backoff\"`), {} {} still \
-                 waiting for an attempt at the end.",
+                " Because dyno pauses between attempts to connect (`reconnect = \"backoff\"`), {} \
+                 {} still waiting for an attempt at the end.",
                 plural(n, "request"),
                 was(n)
             ),
             (n, Reconnect::AtOnce) => format!(
-                " {} {} still waiting for an attempt at the end, because dyno cannot try as often \
-                 as requests are due.",
+                " {} {} still waiting for an attempt to connect at the end, because dyno cannot \
+                 try as often as requests are scheduled.",
                 plural(n, "request"),
                 was(n)
             ),
         };
         let message = format!(
-            "All connections were refused ({} per second). This is expected: this control does \
-             not listen on its port.{waiting_text}",
+            "All connections were refused ({} per second). This is expected: this subject is a \
+             control, and no server listens on its port.{waiting_text}",
             rate_text(refused_in(record, |phase| phase == Phase::Measured) / result.duration_s)
         );
         let evidence = json!({"refused": refused, "waiting": waiting});
@@ -89,23 +93,26 @@ pub(super) fn refusals(
 /// Whether all connections of a load, from its warm-up on, were refused by a control that should
 /// refuse them.
 fn is_as_intended(result: &LoadResult, record: &LoadRecord, context: &Context<'_>) -> bool {
+    if !context.refuses || result.connections.opened > 0 {
+        return false;
+    }
     let outcomes = &result.outcomes;
     let refused_name = Outcome::ConnectRefused.name();
-    let refused = match result.exchanges.due() {
-        // The connections were refused although no request was due.
+    let has_refusals = match result.exchanges.due() {
+        // The connections were refused although the window had no request.
         0 => record.connection_failures.contains_key(refused_name),
-        // Requests wait for an attempt in order, so attempts of the window may end requests of the
-        // warm-up only.
+        // Requests wait for an attempt to connect in the order in which they were scheduled. All
+        // attempts in the window can therefore belong to requests of the warm-up, which count too.
         _ => refused_in(record, |phase| phase != Phase::Warmup) > 0.0,
     };
-    context.refuses
-        && refused
-        && result.connections.opened == 0
-        && outcomes.total() == outcomes.get(Outcome::ConnectRefused)
-        && record.connection_failures.keys().all(|name| name == refused_name)
+    let are_all_requests_refused = outcomes.total() == outcomes.get(Outcome::ConnectRefused);
+    let are_all_connections_refused =
+        record.connection_failures.keys().all(|name| name == refused_name);
+    has_refusals && are_all_requests_refused && are_all_connections_refused
 }
 
-/// Returns the number of requests that were refused in these phases, whenever they were intended.
+/// Returns the number of requests that were refused in these phases. Requests that were scheduled
+/// in an earlier phase (`carried`) are included.
 fn refused_in(record: &LoadRecord, is_counted: impl Fn(Phase) -> bool) -> f64 {
     let intervals = record.intervals.iter().filter(|interval| is_counted(interval.phase));
     let refused = intervals.map(|interval| {
@@ -122,26 +129,27 @@ pub(super) fn accepted_connections(result: &LoadResult, context: &Context<'_>) -
     let Connections { opened, .. } = result.connections;
     let observation = match (responses, opened) {
         (0, 0) => return None,
-        (0, 1) => "1 connection was accepted".into(),
-        (0, n) => format!("{n} connections were accepted"),
-        (1, _) => "1 request got a response".into(),
-        (n, _) => format!("{n} requests got a response"),
+        (0, n) => format!("{} {} accepted", plural(n, "connection"), was(n)),
+        (n, _) => format!("{} got a response", plural(n, "request")),
     };
     context.refuses.then(|| {
-        let message = format!("{observation} {PORT}");
+        let message = format!("{observation} {ON_CLOSED_PORT}");
         let evidence = json!({"answers": responses, "opened": opened});
         Caveat::new(Code::IncorrectResponses, Severity::Invalid, message, evidence)
     })
 }
 
-/// Describes how connections to a control that should refuse them failed instead. `None`: they did
-/// not, or the server is not such a control.
+/// Describes the most frequent failure, other than a refusal, of connections to a control that
+/// should refuse them. `None`: there was no other failure, or the server is no such control.
 pub(super) fn other_failures(result: &LoadResult, context: &Context<'_>) -> Option<String> {
+    if !context.refuses {
+        return None;
+    }
     let is_other = |(name, _): &(&String, &u64)| *name != Outcome::ConnectRefused.name();
-    let others = result.connection_failures.iter().filter(is_other).filter(|_| context.refuses);
+    let others = result.connection_failures.iter().filter(is_other);
     let (name, n) = others.max_by_key(|(_, n)| **n)?;
     Some(format!(
         "This control should refuse all connections, but {n} ended as {name}. Check the port with \
-         curl, and the firewall's rules."
+         curl, and check the firewall's rules."
     ))
 }

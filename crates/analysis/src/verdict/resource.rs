@@ -14,7 +14,7 @@ pub enum Resource {
     DroppedPackets,
     /// No server listens, as intended for the control.
     Refusal,
-    /// Programs that are no part of the run, which had the CPUs.
+    /// Programs outside of the run, which used the CPUs.
     OtherPrograms,
     /// The load generator.
     Generator,
@@ -27,9 +27,10 @@ pub enum Resource {
     ServerThread,
     /// The server kept up with an open loop: the offered rate is the limit.
     OfferedRate,
-    /// Too few requests are in flight to keep anything busy: each waits for its round trip.
+    /// Too few requests are in flight to keep server or generator busy: each waits for its round
+    /// trip.
     Concurrency,
-    /// A service behind the server.
+    /// A service that the server needs.
     Backend,
     /// The server's CPU, much of which its garbage collector used.
     Gc,
@@ -37,7 +38,7 @@ pub enum Resource {
     DelayedAck,
     /// The queue of connections that the server has not accepted yet.
     AcceptQueue,
-    /// A network device that carries all it can.
+    /// A network device without capacity left.
     Link,
     /// Memory that has to be read from a disk again.
     Memory,
@@ -46,8 +47,8 @@ pub enum Resource {
     Lock,
     /// Threads that sleep while requests wait for them.
     Workers,
-    /// The server idles although many requests wait: for a lock, a disk, a database, or a limit of
-    /// its own.
+    /// The server is idle although many requests wait: for a lock, a disk, a database, or an
+    /// internal limit.
     Elsewhere,
     Unknown,
 }
@@ -118,6 +119,13 @@ pub enum Confidence {
 }
 
 impl Confidence {
+    /// Returns the lower of two confidences.
+    #[must_use]
+    pub(super) fn at_most(self, highest: Confidence) -> Confidence {
+        // The enum lists the highest confidence first.
+        self.max(highest)
+    }
+
     /// Returns the text to follow a limiter's name. It is empty if the limiter is certain or
     /// unknown.
     #[must_use]
@@ -152,7 +160,7 @@ impl Resource {
                 "Refuted if the same load gets correct responses from the same server."
             }
             Resource::DroppedPackets => {
-                "Refuted if the step gives the same errors while the machine drops no packet."
+                "Refuted if the step gives the same errors while the machine drops no packets."
             }
             Resource::Refusal => "Refuted if a connection to the port succeeds.",
             Resource::OtherPrograms => {
@@ -171,20 +179,23 @@ impl Resource {
                  in flight."
             }
             Resource::ServerThread => {
-                "Refuted if throughput grows while the busiest thread has no more CPU time."
+                "Refuted if throughput grows while the CPU time of the busiest thread stays the \
+                 same."
             }
-            Resource::OfferedRate => "Refuted if throughput stays the same at a higher rate.",
+            Resource::OfferedRate => {
+                "Refuted if throughput stays the same at a higher offered rate."
+            }
             Resource::Concurrency => {
                 "Refuted if throughput does not grow with more requests in flight."
             }
             Resource::Backend => "Refuted if throughput stays the same with a faster back end.",
             Resource::Gc => {
-                "Refuted if throughput stays the same with more memory, when the collector works \
-                 less."
+                "Refuted if throughput stays the same with more memory, although the garbage \
+                 collector then works less."
             }
             Resource::DelayedAck => "Refuted if response times stay at 40 ms with TCP_NODELAY set.",
             Resource::AcceptQueue => {
-                "Refuted if throughput stays the same with a longer backlog, or with kept \
+                "Refuted if throughput stays the same with a longer backlog, or with keep-alive \
                  connections."
             }
             Resource::Link => "Refuted if throughput stays the same over a faster link.",

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::Phase;
-use dyno_archive::plan::{NotServed, Plan, Subject};
+use dyno_archive::plan::{NotServed, Plan, Subject, Trial};
 use dyno_archive::resumption::ResumptionDifference;
 use dyno_archive::run::Run;
 use dyno_archive::start::LimitKind;
@@ -14,6 +14,7 @@ use crate::canary::canary;
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::design::Design;
 use crate::load::offered::rate_text;
+use crate::number_format::plural;
 use crate::other_programs;
 use crate::peak::OpenStep;
 use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
@@ -31,11 +32,11 @@ pub(crate) struct Peak<'a> {
     /// Correct responses per second of each valid repeat, in the order of the blocks.
     pub(crate) repeats: &'a [f64],
     pub(crate) control: bool,
-    /// Highest known throughput of the server, in any step.
+    /// Highest known throughput of the server at any step.
     pub(crate) max_rps: Option<f64>,
     /// Steps at which the server may have reached more. Empty: the peak is exact.
     pub(crate) open: &'a [OpenStep],
-    /// All repeats of the peak's step that ran show the server's throughput.
+    /// All repeats that ran of the peak's step show the server's throughput.
     pub(crate) is_complete: bool,
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     caveats.extend(new_files(run));
     caveats.extend(unset_limits(run));
     caveats.extend(omitted_workloads(plan));
-    caveats.extend(peak_lower_bound(peaks));
+    caveats.extend(peak_lower_bound(peaks, can_be_resumed(run)));
     caveats.extend(similar_peaks(peaks));
     caveats.extend(fixed_order(plan, design));
     caveats.extend(trend(peaks, design));
@@ -69,8 +70,8 @@ fn shared_cpus(plan: &Plan) -> Option<Caveat> {
     let mut placements = plan.arms.iter().map(|arm| &arm.conditions.placement);
     let shared = placements.find(|placement| !placement.is_disjoint())?;
     let message = "Server and generator share CPUs, because this machine has too few of them. Each \
-                   slows the other, and numbers of different subjects are only roughly comparable. \
-                   Use a machine with two CPUs or more.";
+                   slows the other, and the numbers of different subjects are only roughly \
+                   comparable. Use a machine with two CPUs or more.";
     let evidence = json!({"subject": shared.subject, "generator": shared.generator});
     Some(Caveat::new(Code::SharedCpus, Severity::Warning, message.into(), evidence))
 }
@@ -86,23 +87,23 @@ fn few_repeats(plan: &Plan) -> Option<Caveat> {
         n => format!("{n} repeats are too few"),
     };
     let comparisons = if repeats < PAIRS_TO_TELL_APART {
-        "No subject is distinguished from another by throughput"
+        "This run cannot show that one subject has a higher throughput than another"
     } else {
-        "Subjects are distinguished only if all pairs within blocks differ in the same direction. \
-         Each pair must also differ by more than 5 %, or all pairs with p below 0.05 in a paired \
-         t-test"
+        "A difference between two subjects counts only if it has the same direction in each block \
+         (one pass over all subjects). It must also exceed 5 % in each block, or have p below 0.05 \
+         in a paired t-test over the blocks"
     };
     let message = format!(
-        "{too_few} for confidence intervals, so ranges over the repeats are shown. {comparisons}. \
-         Use {REPEATS_FOR_INTERVAL} or more repeats."
+        "{too_few} for confidence intervals, so ranges over the repeats are shown instead. \
+         {comparisons}. Use {REPEATS_FOR_INTERVAL} or more repeats."
     );
     Some(info(Code::FewRepeats, message))
 }
 
 /// The run was interrupted and resumed.
 fn resumption(run: &Run) -> Option<Caveat> {
-    let message =
-        "This run was interrupted and resumed. Some trials were served by a restarted process.";
+    let message = "This run was interrupted and resumed. Some steps were measured after a restart \
+                   of the server.";
     run.starts.iter().any(|start| start.resumed).then(|| info(Code::Resumed, message))
 }
 
@@ -112,9 +113,10 @@ fn profile_options(run: &Run) -> Option<Caveat> {
     has_profiles.then(|| {
         info(
             Code::StartedForProfiles,
-            "Profiles were taken. Servers with a JIT compiler were started with options that name \
-             their functions ([profile] of their subject.toml). These options may lower throughput \
-             in this run. Compare servers by a run without profiles.",
+            "Profiles were taken. Servers with a JIT compiler were started with options that show \
+             the names of their functions in profiles (`[profile]` of their subject.toml). These \
+             options may lower throughput in this run. To compare servers, use a run without \
+             profiles.",
         )
     })
 }
@@ -124,13 +126,13 @@ fn external_server(run: &Run) -> Option<Caveat> {
     let has_trials = |start: usize| run.trials.iter().any(|trial| trial.start == start);
     let is_external =
         run.starts.iter().any(|start| !start.has_subject() && has_trials(start.start));
-    let message = "dyno did not start this server. Its start-up, CPU time, memory and checks are \
-                   unknown. Run it as a subject under `dyno run` to see them.";
+    let message = "dyno did not start this server, so its start-up, CPU time, memory and checks \
+                   are unknown. Let dyno start the server (`dyno run`) to see them.";
     is_external.then(|| info(Code::ServerNotObserved, message))
 }
 
-/// The user ended the load early. Runs of suites have no such trial, because they run it again when
-/// they are resumed.
+/// The user ended the load early. Runs of suites have no trial that ended early, because a resumed
+/// run measures it again.
 fn early_end(run: &Run) -> Option<Caveat> {
     let trial = run.trials.iter().find(|trial| trial.load.cut_short)?;
     let (opens_ns, closes_ns) = trial.load.window_ns;
@@ -139,15 +141,15 @@ fn early_end(run: &Run) -> Option<Caveat> {
     let window_ns = closes_ns.saturating_sub(opens_ns);
     if planned.is_some_and(|ns| window_ns >= ns) {
         let message = format!(
-            "The user ended this load after its window, while it waited for {} responses.",
+            "The user ended this load after its window, while dyno waited for {} responses.",
             trial.load.books.in_flight_at_end
         );
         return Some(info(Code::CutShort, message));
     }
-    let planned_text = planned.map_or(String::new(), |ns| format!(" of {}", seconds(ns)));
+    let planned_text =
+        planned.map_or(String::new(), |ns| format!(" of the planned {}", seconds(ns)));
     let message = format!(
-        "The user ended this load after {}{planned_text} of its window. Its numbers cover only \
-         that part.",
+        "The user ended this load early. The measured window covers only {}{planned_text}.",
         seconds(window_ns)
     );
     Some(info(Code::CutShort, message))
@@ -168,20 +170,20 @@ fn second_measurements(run: &Run) -> Option<Caveat> {
             })
         })
         .collect();
-    let message = match trials.len() {
+    let mut message = match trials.len() {
         0 => return None,
         1 => "One step was measured again, because during the first measurement another program \
-             used the machine, heat slowed it, or the generator did not run. The second \
-             measurement is used, even if it was disturbed, too."
+              used the machine, heat slowed a CPU, or the generator did not run. The second \
+              measurement is used, even if it was disturbed as well."
             .to_string(),
         n => format!(
-            "{n} steps were measured again, because during the first measurement another program \
-             used the machine, heat slowed it, or the generator did not run, or because they \
-             shared a turn with such a step. The second measurement is used, even if it was \
-             disturbed, too."
+            "{n} steps were measured again. During the first measurement another program used the \
+             machine, heat slowed a CPU, or the generator did not run. If servers were loaded in \
+             turns, the steps of all these servers were measured again together. The second \
+             measurement is used, even if it was disturbed as well."
         ),
     };
-    let mut message = format!("{message} The first is in the archive (`contaminated/`).");
+    message += " The first measurement is in the archive (`contaminated/`).";
     // Older versions also repeated trials in which the server had failed.
     let after_warmup = run.contaminated.iter().flat_map(|record| {
         record.load.intervals.iter().filter(|interval| interval.phase != Phase::Warmup)
@@ -190,8 +192,8 @@ fn second_measurements(run: &Run) -> Option<Caveat> {
         after_warmup.flat_map(|interval| interval.outcomes.not_ok()).map(|(_, n)| n).sum();
     if failed > 0 {
         message += &format!(
-            " In the first measurement, {failed} {} failed or got an incorrect response.",
-            if failed == 1 { "request" } else { "requests" }
+            " In the first measurement, {} failed or got an incorrect response.",
+            plural(failed, "request")
         );
     }
     let severity = if failed > 0 { Severity::Warning } else { Severity::Info };
@@ -211,7 +213,7 @@ fn mixed_parts(run: &Run) -> Option<Caveat> {
         .flat_map(|part| &part.differences)
         .map(|difference| {
             let ResumptionDifference { name, before, now } = difference;
-            format!("{name}: {before} then, {now} later")
+            format!("{name} from {before} to {now}")
         })
         .collect();
     if differences.is_empty() {
@@ -245,7 +247,8 @@ fn mixed_parts(run: &Run) -> Option<Caveat> {
     let counts: Vec<String> = parts.iter().map(|trials| trials.len().to_string()).collect();
     let message = format!(
         "This run was interrupted and resumed although conditions had changed. Its parts ({} \
-         trials) are not one experiment, and a subject's row joins them. Changes: {}.",
+         trials) were measured under different conditions, but the report combines them in one row \
+         per subject. Changes: {}.",
         counts.join(" and "),
         differences.join("; ")
     );
@@ -258,11 +261,11 @@ fn mixed_parts(run: &Run) -> Option<Caveat> {
 fn omitted_workloads(plan: &Plan) -> Option<Caveat> {
     let mut groups: Vec<(&NotServed, Vec<String>)> = Vec::new();
     for omission in &plan.not_served {
-        let is_same = |(other, _): &&mut (&NotServed, _)| {
-            (other.workload, &other.reason) == (omission.workload, &omission.reason)
-        };
+        let group = groups.iter_mut().find(|(other, _)| {
+            other.workload == omission.workload && other.reason == omission.reason
+        });
         let id = plan.subjects[omission.subject].id();
-        match groups.iter_mut().find(is_same) {
+        match group {
             Some((_, ids)) => ids.push(id),
             None => groups.push((omission, vec![id])),
         }
@@ -273,6 +276,7 @@ fn omitted_workloads(plan: &Plan) -> Option<Caveat> {
         match ids.as_slice() {
             [id] => format!("{id} was not loaded with {workload}: {reason}"),
             ids => {
+                // For several servers, "it speaks no h2" becomes "each speaks no h2".
                 let reason = reason
                     .strip_prefix("it ")
                     .map_or_else(|| reason.clone(), |predicate| format!("each {predicate}"));
@@ -284,8 +288,8 @@ fn omitted_workloads(plan: &Plan) -> Option<Caveat> {
     (!sentences.is_empty()).then(|| info(Code::NotServed, format!("{}.", sentences.join(". "))))
 }
 
-/// Minimum ratio of the slowest to the fastest canary at which the machine's speed counts as
-/// changed.
+/// The machine's speed has changed if the slowest canary (a fixed piece of work) takes at least
+/// this many times as long as the fastest.
 const SPEED_RATIO: f64 = 1.15;
 
 /// The machine's speed changed during the run.
@@ -293,15 +297,16 @@ fn machine_speed_change(run: &Run, design: Design) -> Option<Caveat> {
     let canary = canary(run).filter(|canary| canary.slowest_to_fastest >= SPEED_RATIO)?;
     let (fastest, slowest) = (canary.fastest_us / 1e3, canary.slowest_us / 1e3);
     let message = format!(
-        "The speed of the machine changed during the run. A fixed piece of work took {fastest:.1} \
-         ms before one start and {slowest:.1} ms before another on the same CPU. {} Ranges over \
-         the repeats contain the changes of the machine.",
+        "The speed of the machine changed during the run. On the same CPU, a fixed piece of work \
+         took {fastest:.1} ms before one server start and {slowest:.1} ms before another. {} A \
+         part of the range over the repeats may come from the machine.",
         match design {
             Design::Single | Design::Concurrent | Design::Balanced =>
-                "Starts of one block are close in time, so they are comparable.",
+                "The starts of one block (one pass over all subjects) are close in time, so they \
+                 are still comparable.",
             Design::Unbalanced | Design::Fixed =>
-                "The order of starts does not balance such changes. Differences between subjects \
-                 contain a part of them.",
+                "The order of starts does not cancel this effect, so a part of each difference \
+                 between subjects may come from the machine.",
         }
     );
     let evidence =
@@ -309,13 +314,15 @@ fn machine_speed_change(run: &Run, design: Design) -> Option<Caveat> {
     Some(Caveat::new(Code::MachineChanged, Severity::Warning, message, evidence))
 }
 
-/// Servers wrote files into their folders. A later start may read them, and is then not comparable
+/// Servers wrote files into their folders. A later start that reads these files is not comparable
 /// with earlier starts.
 fn new_files(run: &Run) -> Option<Caveat> {
+    // By server or back end: the number of starts with new files, and the first new file.
     let mut parts: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for part in run.starts.iter().flat_map(|start| &start.parts) {
         if let Some(new) = &part.new_files {
-            parts.entry(&part.name).or_insert((0, &new.first)).0 += 1;
+            let (starts, _) = parts.entry(&part.name).or_insert((0, &new.first));
+            *starts += 1;
         }
     }
     let descriptions: Vec<String> = parts
@@ -327,9 +334,9 @@ fn new_files(run: &Run) -> Option<Caveat> {
         .collect();
     (!descriptions.is_empty()).then(|| {
         let message = format!(
-            "Files appeared in the folders of servers during the run: {}. If these servers read \
-             them, their starts are not equal. Let servers write below `{{work}}`, which is new \
-             for each start.",
+            "New files are in folders of servers (since the run was planned) or of their build \
+             results (since the build): {}. If a server reads these files, its starts may not be \
+             equal. Let servers write below `{{work}}`, a folder that is new for each start.",
             descriptions.join(", ")
         );
         let names: Vec<&&str> = parts.keys().collect();
@@ -337,6 +344,7 @@ fn new_files(run: &Run) -> Option<Caveat> {
     })
 }
 
+/// Limits of the suite could not be set, or read back.
 fn unset_limits(run: &Run) -> Option<Caveat> {
     let parts = run.starts.iter().flat_map(|start| &start.parts);
     let unset = parts.flat_map(|part| &part.limits).filter(|limit| limit.read_back.is_none());
@@ -360,9 +368,9 @@ fn unset_limits(run: &Run) -> Option<Caveat> {
 /// Number of names and steps that a sentence lists. The evidence has all of them.
 const LISTED: usize = 3;
 
-/// Servers may reach more than their peaks show. Controls are left out, because they show the
+/// Servers may reach more than their peaks show. Controls are excluded, because they show the
 /// generator's maximum on purpose.
-fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
+fn peak_lower_bound(peaks: &[Peak<'_>], can_be_resumed: bool) -> Option<Caveat> {
     let open: Vec<&Peak<'_>> = peaks.iter().filter(|p| !p.open.is_empty() && !p.control).collect();
     if open.is_empty() {
         return None;
@@ -384,7 +392,7 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
         "Some peaks are lower bounds (≥){reason}: {}{more}. These servers may reach more, so they \
          are not ranked below any other. {}",
         descriptions.join("; "),
-        remedy(&open)
+        remedy(&open, can_be_resumed)
     );
     let evidence = open.iter().map(|peak| {
         json!({
@@ -396,27 +404,48 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
     Some(Caveat::new(Code::PeakLowerBound, Severity::Warning, message, evidence))
 }
 
+/// Whether `dyno run --resume` certainly measures missing trials of a run: it is the run of a suite
+/// without revisions, it cannot end early, and a planned trial of a server that takes part has no
+/// record.
+fn can_be_resumed(run: &Run) -> bool {
+    let plan = &run.header.plan;
+    let recorded: BTreeSet<usize> = run.trials.iter().map(|record| record.trial).collect();
+    let is_missing =
+        |(index, trial): (usize, &Trial)| plan.takes_part(trial.arm) && !recorded.contains(&index);
+    plan.suite.is_from_file()
+        && plan.stop.is_none()
+        && plan.subjects.iter().all(|subject| subject.revision.is_none())
+        && plan.trials.iter().enumerate().any(is_missing)
+}
+
 /// Returns the advice for peaks that are lower bounds, by the reasons of their steps.
-fn remedy(open: &[&Peak<'_>]) -> String {
-    const QUIET: &str = "end the other programs, or have dyno wait for them (`--wait-quiet 5m`)";
+fn remedy(open: &[&Peak<'_>], can_be_resumed: bool) -> String {
+    const QUIET: &str = "stop the other programs, or let dyno wait until the machine is quiet \
+                         (`--wait-quiet 5m`)";
     const CPUS: &str = "give the generator more CPUs and the servers fewer: `cpuset` under \
-                        `[limits]` names the servers' CPUs, and the generator gets the others, \
+                        `[limits]` names the servers' CPUs, and the generator gets the other CPUs, \
                         with a thread on each";
     let reasons = || open.iter().flat_map(|peak| peak.open).filter_map(|step| step.reason);
     let is_by_others = reasons().any(|code| code == Code::Contaminated);
     match (is_by_others, reasons().any(Code::is_generator_limit)) {
         (true, true) => {
-            format!("To measure them, {QUIET}. Where the generator was the limit, {CPUS}.")
+            format!("To find their real peaks, {QUIET}. Where the generator was the limit, {CPUS}.")
         }
-        (true, false) => format!("To measure them, {QUIET}."),
-        (false, true) => format!("To measure them, {CPUS}."),
-        (false, false) => "To measure them, finish the run (`--resume`) or raise `repeats`, so \
-                           that at least three repeats per step count."
-            .into(),
+        (true, false) => format!("To find their real peaks, {QUIET}."),
+        (false, true) => format!("To find their real peaks, {CPUS}."),
+        (false, false) => {
+            let action =
+                if can_be_resumed { "finish the run (`--resume`)" } else { "raise `repeats`" };
+            format!(
+                "To find their real peaks, {action}, so that each step has at least three valid \
+                 repeats."
+            )
+        }
     }
 }
 
-/// Returns the reason why repeats are excluded, if all steps have the same one.
+/// Returns the reason why repeats are excluded, if it is the same at all steps. `None`: the reasons
+/// differ, or a step was not run.
 fn shared_reason<'a>(steps: impl Iterator<Item = &'a OpenStep>) -> Option<&'static str> {
     let reasons: Option<BTreeSet<&'static str>> = steps
         .map(|step| step.reason.filter(|_| step.repeats > 0).map(other_programs::reason))
@@ -424,28 +453,30 @@ fn shared_reason<'a>(steps: impl Iterator<Item = &'a OpenStep>) -> Option<&'stat
     reasons.filter(|reasons| reasons.len() == 1)?.pop_first()
 }
 
-/// Formats a peak as `fast, ≥ 23000/s: at 16 connections 5 of 5 repeats are excluded (the generator
-/// was the limit)`. `is_reason_shared`: the reason stands before all peaks.
+/// Formats a peak as `fast ≥ 23000/s (5 of 5 repeats at 16 connections are excluded, because the
+/// generator was the limit)`. `is_reason_shared`: the message names the reason before the peaks.
 fn describe_open_peak(peak: &Peak<'_>, has_workloads: bool, is_reason_shared: bool) -> String {
     let step = |open: &OpenStep| {
         let at = open.at.in_words(|rate| format!("{rate:.0}"));
-        let reason = open.reason.map_or("not run", other_programs::reason);
-        match open.repeats {
-            0 => format!("the step of {at} was not run"),
-            repeats if is_reason_shared => format!("{} of {repeats} at {at}", open.refused),
-            repeats => {
-                format!("at {at} {} of {repeats} repeats are excluded ({reason})", open.refused)
-            }
+        if open.repeats == 0 {
+            return format!("the step at {at} was not run");
+        }
+        let repeats = format!("{} of {} repeats at {at}", open.refused, open.repeats);
+        match open.reason.map(other_programs::reason) {
+            _ if is_reason_shared => repeats,
+            Some(reason) => format!("{repeats} are excluded, because {reason}"),
+            None => format!("{repeats} did not run or are excluded"),
         }
     };
     let with = if has_workloads { format!(" with {}", peak.workload) } else { String::new() };
-    let rate = peak.max_rps.map_or_else(String::new, |rps| format!(", ≥ {}/s", rate_text(rps)));
+    let rate = peak.max_rps.map_or_else(String::new, |rps| format!(" ≥ {}/s", rate_text(rps)));
     let steps: Vec<String> = peak.open.iter().take(LISTED).map(step).collect();
-    format!("{}{with}{rate}: {}", peak.subject, steps.join(", "))
+    format!("{}{with}{rate} ({})", peak.subject, steps.join("; "))
 }
 
 /// Four or more servers have nearly the same peak with a workload, so a resource that they share
-/// may be the limit. Variants of one server count once, because they are expected to be similar.
+/// may be the limit. Variants of one server are one server here, because they are expected to be
+/// similar.
 fn similar_peaks(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let mut workloads: Vec<&str> = peaks.iter().map(|peak| peak.workload).collect();
     workloads.dedup();
@@ -456,7 +487,7 @@ fn similar_peaks(peaks: &[Peak<'_>]) -> Option<Caveat> {
         let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
         let message = format!(
             "{} have nearly the same peak throughput{with}, which is rare for different servers. A \
-             shared resource may be the limit: check the limiter of each.",
+             shared resource may be the limit: check what limited each of them.",
             names.join(", ")
         );
         Some(Caveat::new(Code::SameNumbers, Severity::Warning, message, json!({"subjects": names})))
@@ -466,9 +497,10 @@ fn similar_peaks(peaks: &[Peak<'_>]) -> Option<Caveat> {
 /// Every block starts the subjects in the same order.
 fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
     let names: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
-    let message = "Every block started the subjects in the same order (`order = \"fixed\"` under \
-                   `[suite]`). A drift of the machine biases every difference between them. \
-                   This report ranks no subject and names no cause. Use `order = \"random\"` to \
+    let message = "Every block (one pass over all subjects) started the subjects in the same order \
+                   (`order = \"fixed\"` under `[suite]`). If the speed of the machine drifts, \
+                   every difference between subjects is biased. This report therefore ranks no \
+                   subjects and names no causes of differences. Use `order = \"random\"` to \
                    compare subjects.";
     design.is_fixed().then(|| {
         Caveat::new(Code::FixedOrder, Severity::Warning, message.into(), json!({"order": names}))
@@ -479,27 +511,28 @@ fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
 /// number of repeats.
 const fn trend_consequence(design: Design, repeats: usize) -> &'static str {
     match design {
-        Design::Single => "Medians over repeats and their intervals contain this trend.",
+        Design::Single => "This trend affects medians over repeats and their intervals.",
         Design::Concurrent => {
-            "Comparisons of pairs within a block do not contain this trend. Medians over repeats \
-             and their intervals do."
+            "Subjects ran at the same time or in turns, so this trend does not affect comparisons. \
+             It affects medians over repeats and their intervals."
         }
         Design::Balanced if repeats.is_multiple_of(2) => {
-            "Each pair of subjects ran in both orders equally often, so a steady trend cancels in \
-             comparisons. Medians over repeats and their intervals contain it."
+            "Each pair of subjects ran in both orders equally often, so a steady trend cancels out \
+             in comparisons. The trend affects medians over repeats and their intervals."
         }
         Design::Balanced => {
             "Each pair of subjects ran in both orders nearly equally often, so a steady trend \
-             nearly cancels in comparisons. Medians over repeats and their intervals contain it."
+             nearly cancels out in comparisons. The trend affects medians over repeats and their \
+             intervals."
         }
         Design::Unbalanced => {
-            "Some pairs of subjects ran in one order more often than in the other. Comparisons and \
-             medians over repeats contain a part of this trend. Run the suite again: orders are \
-             now balanced."
+            "Some pairs of subjects ran in one order more often than in the other. This trend \
+             therefore affects comparisons and medians over repeats. Run the suite again: dyno now \
+             balances the orders."
         }
         Design::Fixed => {
-            "Subjects ran in the same order in each block. Comparisons and medians over repeats \
-             contain a part of this trend. Use `order = \"random\"`."
+            "Subjects ran in the same order in each block (one pass over all subjects). This trend \
+             therefore affects comparisons and medians over repeats. Use `order = \"random\"`."
         }
     }
 }
@@ -515,12 +548,14 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
     let p_values = holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<f64>>());
     let significant =
         trends.iter().zip(p_values).filter(|(_, p)| *p < ALPHA).map(|(trend, _)| trend);
+    let steepness = |trend: &Trend| trend.ratio.ln().abs();
     let (peak, trend) =
-        significant.max_by(|a, b| a.1.ratio.ln().abs().total_cmp(&b.1.ratio.ln().abs()))?;
+        significant.max_by(|(_, a), (_, b)| steepness(a).total_cmp(&steepness(b)))?;
     let change = if trend.ratio > 1.0 { "rose" } else { "fell" };
     let message = format!(
-        "The throughput of {} with {} {change} over the run, by more than chance. In the last \
-         repeat it was {:.3} times that in the first ({:.3} to {:.3}). {}",
+        "The throughput of {} with {} {change} over the run, more than chance explains. In the \
+         last repeat it was {:.3} times that of the first repeat (95 % interval {:.3} to {:.3}). \
+         {}",
         peak.subject,
         peak.workload,
         trend.ratio,
@@ -533,13 +568,13 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
     Some(Caveat::new(Code::Trend, Severity::Warning, message, evidence))
 }
 
-/// Returns subjects of four different servers whose peaks are within 3 % of the lowest. `None`:
-/// fewer than four servers are similar. If there are several groups, it returns the one with the
-/// lowest peaks.
+/// Returns subjects of four different servers whose peaks are at most 3 % above the lowest of the
+/// four. `None`: there are no such four servers. If several groups are similar, the result is the
+/// group with the lowest peaks. `peaks`: with their throughput.
 fn similar_subjects<'a>(mut peaks: Vec<(f64, &Peak<'a>)>) -> Option<Vec<&'a str>> {
     const TOLERANCE: f64 = 0.03;
     const SERVERS: usize = 4;
-    peaks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    peaks.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     peaks.iter().enumerate().find_map(|(i, (lowest, _))| {
         let mut servers: Vec<&str> = Vec::new();
         let mut names = Vec::new();

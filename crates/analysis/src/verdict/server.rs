@@ -1,5 +1,5 @@
-//! Derives caveats about the numbers that were observed of a server: CPU, memory, network and
-//! system calls. They mark values that are missing, and effects that the server did not cause.
+//! Derives caveats about a server's observed numbers: CPU, memory, network and system calls. They
+//! mark missing values, and effects that the server did not cause.
 
 use dyno_archive::probe::Probe;
 use dyno_archive::probe::{RefusedProbe, RequestedProbes};
@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::thresholds::{SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use crate::caveat::{Caveat, Code, Severity, info};
+use crate::load::{LoadResult, Percentiles};
 use crate::number_format::{cpus, percent, plural, was};
 use crate::server::{RuntimeMetrics, ServerUse, strays};
 
@@ -15,30 +16,35 @@ use crate::server::{RuntimeMetrics, ServerUse, strays};
 /// time.
 pub(super) const MAX_WAITING: f64 = 0.1;
 
-/// Minimum CPU time of other programs on the server's CPUs that can explain its waits for a CPU, as
-/// a share of its allowed CPU time.
+/// Minimum CPU time of other programs on the server's CPUs that can explain waits of the server for
+/// a CPU, as a share of the server's allowed CPU time.
 pub(super) const OTHERS_SHARE: f64 = 0.1;
 
 /// Returns all caveats about the server's numbers.
-pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> Vec<Caveat> {
+pub(super) fn caveats(
+    load: &LoadResult,
+    server: &ServerUse,
+    record: &LoadRecord,
+    party: Party,
+) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     let samples = || record.samples.iter().filter_map(|sample| sample.party_use(party));
     let is_observed = samples().any(|used| !used.threads.is_empty() || used.cgroup.is_some());
     if !is_observed {
         caveats.push(info(
             Code::ServerNotObserved,
-            "The server's CPU and memory are unknown for this step, because no sample of it was \
-             taken.",
+            "The server's CPU and memory are unknown for this step, because no sample of the \
+             server was taken.",
         ));
         return caveats;
     }
     if samples().all(|used| used.cgroup.is_none()) {
         caveats.push(info(
             Code::NoCgroup,
-            "No control group could be made for the server. CPU time is the sum over its threads \
-             and processes, in clock ticks where some of them ended. Memory is their anonymous and \
-             shared memory. Peak memory and throttled time are unknown. `dyno doctor` prints how \
-             to enable control groups.",
+            "No control group could be created for the server. CPU time is the sum over the \
+             server's threads and processes. If some of them ended, it is known only in clock \
+             ticks. Memory is the anonymous and shared memory of its processes. Peak memory and \
+             throttled time are unknown. `dyno doctor` prints how to enable control groups.",
         ));
     }
     caveats.extend(unread_counters(server));
@@ -51,12 +57,13 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     caveats.extend(uncounted_calls(server, &record.probes));
     caveats.extend(missing_runtime_metrics(record, party));
     caveats.extend(refused_probes(&record.probes));
-    caveats.extend(full_accept_queue(server));
+    let is_possible = party != Party::SUBJECT || may_have_found_queue_full(load);
+    caveats.extend(full_accept_queue(server).filter(|_| is_possible));
     caveats.extend(retransmissions(server));
     if let Some(share) = server.steal_share.filter(|s| *s > STEAL) {
         let message = format!(
             "The hypervisor gave {} of this machine's CPU time to other virtual machines during \
-             the step. All numbers include that. Repeat the step, or use a dedicated host.",
+             the step. All numbers include this effect. Repeat the step, or use a dedicated host.",
             percent(share)
         );
         caveats.push(Caveat::new(Code::Steal, Severity::Warning, message, json!({"share": share})));
@@ -69,6 +76,7 @@ fn uncounted_calls(server: &ServerUse, probes: &RequestedProbes) -> Option<Cavea
     let counts = |probe: Probe| matches!(probe, Probe::Syscalls | Probe::EverySyscall);
     let refused = probes.refused.iter().find(|refused| counts(refused.probe));
     let is_attached = probes.attached.iter().copied().any(counts);
+    // A probe that has counts, but was refused and is not attached, stopped before the load ended.
     let message = match (refused, &server.calls) {
         (Some(refused), Some(calls)) if !is_attached => format!(
             "System calls were counted for {:.1} s only: {}. {}",
@@ -80,12 +88,12 @@ fn uncounted_calls(server: &ServerUse, probes: &RequestedProbes) -> Option<Cavea
         }
         (None, None) if is_attached => {
             "System calls per response are unknown: no response arrived while they were counted, \
-             or no call of the server was seen."
+             or no call of the server was counted."
                 .into()
         }
         (None, None) => {
             "System calls were not counted, because `--observe` did not include them. Use \
-                 `--observe default` to count them."
+             `--observe default` to count them."
                 .into()
         }
     };
@@ -103,6 +111,24 @@ fn missing_runtime_metrics(record: &LoadRecord, party: Party) -> Option<Caveat> 
     Some(info(Code::RuntimeNotMeasured, message))
 }
 
+/// Whether a connection of the load may have found a queue of the listener full. The kernel counts
+/// full queues for all listeners of a network namespace, also for those of other programs. A full
+/// queue delayed this load if one of these times is long:
+///
+/// - If the kernel dropped the SYN, connecting took a second or more (`TCP_TIMEOUT_INIT`).
+/// - If it dropped the last segment of the handshake, the first request was sent again after 200 ms
+///   or more (`TCP_RTO_MIN`, include/net/tcp.h).
+pub(super) fn may_have_found_queue_full(load: &LoadResult) -> bool {
+    const FIRST_SYN_TIMEOUT_US: f64 = 1e6;
+    const MIN_RETRANSMISSION_US: f64 = 2e5;
+    let is_below = |times: &Percentiles, us: f64| times.max.is_some_and(|max| max < us);
+    let are_all_quick = is_below(&load.connect_us, FIRST_SYN_TIMEOUT_US)
+        && is_below(&load.response_time_us, MIN_RETRANSMISSION_US);
+    // Requests without a correct response are not in these times.
+    let has_losses = load.exchanges.unanswered() > 0 || load.outcomes.not_ok().next().is_some();
+    !are_all_quick || has_losses
+}
+
 /// The accept queue was full. The kernel then drops the handshake, and the client retries it a
 /// second later.
 fn full_accept_queue(server: &ServerUse) -> Option<Caveat> {
@@ -112,7 +138,7 @@ fn full_accept_queue(server: &ServerUse) -> Option<Caveat> {
         None => return full_syn_queue(network.syn_queue_drops?),
     };
     let message = format!(
-        "{} found a full accept queue in the server's network namespace, and {} retried a second \
+        "{} found the accept queue full in the server's network namespace, and {} retried a second \
          later. Connect times include that second. Let the server listen with a longer backlog.",
         plural(overflows, "connection"),
         was(overflows)
@@ -121,8 +147,8 @@ fn full_accept_queue(server: &ServerUse) -> Option<Caveat> {
     Some(Caveat::new(Code::AcceptQueueFull, Severity::Warning, message, evidence))
 }
 
-/// The queue of half-open connections was full. It is as long as the listener's backlog, unless SYN
-/// cookies are on.
+/// The queue of half-open connections was full. Without SYN cookies it is as long as the listener's
+/// backlog.
 fn full_syn_queue(drops: u64) -> Option<Caveat> {
     (drops > 0).then(|| {
         let message = format!(
@@ -140,6 +166,7 @@ fn full_syn_queue(drops: u64) -> Option<Caveat> {
 /// Minimum share of retransmitted segments that is reported. Each may cost 200 ms.
 const RETRANSMITTED: f64 = 0.001;
 
+/// Many segments were retransmitted.
 fn retransmissions(server: &ServerUse) -> Option<Caveat> {
     let network = server.network?;
     let (retransmitted, out) =
@@ -149,10 +176,13 @@ fn retransmissions(server: &ServerUse) -> Option<Caveat> {
         let timeouts = network
             .retransmit_timeouts
             .map_or(String::new(), |n| format!(", {n} of them after a time-out"));
+        let verb = was(retransmitted);
         let message = format!(
-            "{retransmitted} of {out} segments were retransmitted{timeouts} in the server's \
-             network namespace, where other programs may send, too. The highest response times \
-             include the wait for those of this load."
+            "In the server's network namespace, {retransmitted} of {out} TCP segments {verb} \
+             retransmitted{timeouts}. Some segments may belong to other programs. If segments of \
+             this load were lost, the highest response times include a wait of 200 ms or more per \
+             time-out. Check whether this step also has the caveat `accept_queue_full` or \
+             `dropped_packets`."
         );
         let evidence = json!({
             "retransmitted": retransmitted,
@@ -163,7 +193,7 @@ fn retransmissions(server: &ServerUse) -> Option<Caveat> {
     })
 }
 
-/// Probes were refused, other than those that count system calls.
+/// Probes were refused, other than the probes that count system calls.
 fn refused_probes(probes: &RequestedProbes) -> Option<Caveat> {
     let others: Vec<&RefusedProbe> = probes
         .refused
@@ -173,7 +203,7 @@ fn refused_probes(probes: &RequestedProbes) -> Option<Caveat> {
     let first = others.first()?;
     let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
     let message = format!(
-        "Not observed here: {}, because {}. {}",
+        "dyno could not record {}, because {}. {}",
         names.join(", "),
         first.reason,
         first.hint
@@ -190,9 +220,10 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
     let count = allowed_s / server.window_s;
     (busy as f64 > count.ceil() && waited_s > MAX_WAITING * allowed_s).then(|| {
         let message = format!(
-            "{busy} busy threads of the server took turns on {}. They waited {waited_s:.2} s for a \
-             CPU in {:.2} s. High percentiles show the scheduler's time slices. Start the server \
-             with no more threads than CPUs: a subject's command may use {{cpus}}.",
+            "{busy} busy threads of the server took turns on {}. In the window of {:.2} s, the \
+             threads together waited for a CPU for {waited_s:.2} s. High percentiles therefore \
+             include waits for a CPU. Start the server with at most one thread per CPU: in the \
+             command in subject.toml, `{{cpus}}` is the number of CPUs.",
             cpus(count),
             server.window_s
         );
@@ -202,24 +233,33 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
 }
 
 /// Returns the seconds for which the server's threads waited for CPUs that other programs used.
-/// `None`: unknown, or a short wait. Also `None` if the server delays itself: it fills its CPUs,
-/// its quota throttles it, or it is alone on its CPUs.
+/// `None`: the wait is short or unknown, or other programs did not cause it. The server causes its
+/// own waits if it fills its CPUs, if its quota throttles it, or if it is alone on its CPUs.
 pub(super) fn starved_seconds(server: &ServerUse) -> Option<f64> {
     let (waited_s, allowed_s) = (server.run_delay_s?, server.cpu_allowed_s?);
-    let waits_for_itself = server.cpu_utilisation? >= SERVER_FULL
-        || server.throttling.is_some_and(|t| t.share() > THROTTLED)
-        || server.others_on_its_cpus_s.is_none_or(|s| s < OTHERS_SHARE * allowed_s);
-    (waited_s > MAX_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
+    if delays_itself(server)? {
+        return None;
+    }
+    let has_others =
+        server.others_on_its_cpus_s.is_some_and(|used_s| used_s >= OTHERS_SHARE * allowed_s);
+    (has_others && waited_s > MAX_WAITING * allowed_s).then_some(waited_s)
 }
 
-/// The server waited for CPUs that other programs used. Such a server looks idle.
+/// Whether the server fills its CPUs, or its quota throttles it. In both cases its threads wait for
+/// CPUs even if no other program runs. `None`: its CPU time is unknown.
+pub(super) fn delays_itself(server: &ServerUse) -> Option<bool> {
+    let is_full = server.cpu_utilisation? >= SERVER_FULL;
+    Some(is_full || server.throttling.is_some_and(|t| t.share() > THROTTLED))
+}
+
+/// The server waited for CPUs that other programs used. A server that waits looks idle.
 fn server_cpu_wait(server: &ServerUse) -> Option<Caveat> {
     let waited_s = starved_seconds(server).filter(|_| !fills_its_cpus(server))?;
     let message = format!(
-        "The server's threads waited {waited_s:.2} s for a CPU in {:.2} s. Other programs used \
-         those CPUs for up to {:.2} s meanwhile. Throughput may be a lower bound, and \
-         response times include the wait. Give the server CPUs that no other program uses, or use \
-         a quieter machine.",
+        "In the window of {:.2} s, the server's threads together waited for a CPU for \
+         {waited_s:.2} s. Other programs used the server's CPUs for up to {:.2} s. Throughput may \
+         be a lower bound, and response times include the wait. Give the server CPUs that no other \
+         program uses, or use a quieter machine.",
         server.window_s,
         server.others_on_its_cpus_s.unwrap_or(0.0)
     );
@@ -237,8 +277,8 @@ fn fills_its_cpus(server: &ServerUse) -> bool {
     is_busy && more_threads_than_cpus(server).is_some()
 }
 
-/// Threads or processes ended before their counters were read. These counters are unknown, but the
-/// kernel shows them, unlike the counters of [`unmeasured_counters`].
+/// Threads or processes ended before their counters were read. These counters are unknown only for
+/// this reason. The counters of [`unmeasured_counters`] are unknown because the kernel hides them.
 fn unread_counters(server: &ServerUse) -> Option<Caveat> {
     let unread = server.unread_counters.as_ref()?;
     let used = unread.cpu_s.map_or_else(
@@ -246,9 +286,10 @@ fn unread_counters(server: &ServerUse) -> Option<Caveat> {
         |seconds| format!("{seconds:.2} s of CPU time"),
     );
     let message = format!(
-        "Threads or processes of the server ended before their counters were read. They used \
-         {used}. Seen in a sample and gone by the last one: {} threads and {} processes. Unknown \
-         counters: {}. Use keep-alive connections or a server that keeps its threads.",
+        "Threads or processes of the server ended before their counters were read. These threads \
+         and processes used {used}. dyno sampled {} threads and {} processes that had ended by the \
+         last sample. Unknown counters of the server: {}. Use keep-alive connections or a server \
+         that keeps its threads.",
         unread.threads,
         unread.processes,
         unread.unknown.join(", ")
@@ -266,9 +307,10 @@ fn processes_outside_group(record: &LoadRecord, party: Party) -> Option<Caveat> 
     (strays > 0).then(|| {
         let message = format!(
             "Processes of the server ({strays}) left the control group in which it was started. \
-             The group's counters do not include them, and its limits do not apply to them. CPU \
-             time, memory and threads of this step are unknown. Start the server directly and not \
-             by a service manager or container engine. Do not let it write to `cgroup.procs`."
+             The group's counters do not include these processes, and the group's limits do not \
+             apply to them. CPU time, memory and threads of this step are unknown. Start the \
+             server directly and not through a service manager or container engine. Do not let it \
+             write to `cgroup.procs`."
         );
         Caveat::new(Code::LeftGroup, Severity::Warning, message, json!({"processes": strays}))
     })
@@ -276,6 +318,7 @@ fn processes_outside_group(record: &LoadRecord, party: Party) -> Option<Caveat> 
 
 /// Counters that the kernel does not show, although the server was observed.
 fn unmeasured_counters(server: &ServerUse) -> Option<Caveat> {
+    // The caveat `counters_unread` reports these counters.
     let unread = |name: &str| {
         server.unread_counters.as_ref().is_some_and(|unread| unread.unknown.contains(&name))
     };
@@ -301,8 +344,8 @@ fn unmeasured_counters(server: &ServerUse) -> Option<Caveat> {
     .collect();
     (!missing.is_empty()).then(|| {
         let message = format!(
-            "Not measured here, because the kernel does not show it to this user: {}. `dyno \
-             doctor` prints how to enable it.",
+            "The kernel does not show these counters to this user, so they are unknown: {}. `dyno \
+             doctor` prints how to enable them.",
             missing.join(", ")
         );
         Caveat::new(Code::NotMeasured, Severity::Info, message, json!({"missing": missing}))

@@ -1,5 +1,8 @@
 //! Derives the limiter of a server that had CPU time left from the waits of its threads. Thread
-//! states, system calls and sockets show whether it waited for a lock, a disk, a timer or a peer.
+//! states, system calls and sockets show whether the server waited for a lock, a disk, a timer or a
+//! peer.
+
+use std::ops::RangeInclusive;
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
@@ -8,86 +11,91 @@ use serde_json::{Value, json};
 use super::limiter::{Limiter, is_disturbed, may_lack_cpu};
 use super::polling::idle_waits;
 use super::resource::{Confidence, Resource};
+use super::server::may_have_found_queue_full;
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
-use crate::number_format::percent;
+use crate::number_format::{percent, plural, was};
 use crate::server::{Call, ServerUse, ServingThreads};
 
-/// Minimum share of the serving threads' time at which one kind of wait limits the server.
+/// A kind of wait limits the server if it takes at least this share of the serving threads' time.
 const LIMITING_SHARE: f64 = 0.5;
 
-/// Minimum share of the serving threads' time at which waiting for a disk counts, if page faults
-/// read from it.
+/// If page faults read from a disk, waiting for the disk is the limit if it takes at least this
+/// share of the serving threads' time.
 const DISK_SHARE: f64 = 0.3;
 
-/// Minimum page faults per second that read from a disk, at which the server lacks memory.
+/// The server lacks memory if at least this many page faults per second read from a disk.
 const MAJOR_FAULTS_PER_S: f64 = 50.0;
 
-/// Minimum page faults per response that read from a disk, at which they delay requests even if
-/// thread states show little. Waits for a fast disk are short, and the kernel uses CPU time for
-/// each fault.
+/// Page faults delay requests if at least this many per response read from a disk, even if thread
+/// states show little. Waits for a fast disk are short, and the kernel uses CPU time for each
+/// fault.
 const MAJOR_FAULTS_PER_RESPONSE: f64 = 1.0;
 
-/// Share of the time in which a program of the machine waited for memory (PSI), below which no
-/// memory was short: the kernel neither evicted pages for others nor read evicted ones again.
+/// Memory was not short if programs of the machine waited for memory (the kernel's memory pressure,
+/// PSI) for less than this share of the time. It shows that the kernel neither evicted pages nor
+/// read evicted pages again.
 const MIN_MEMORY_PRESSURE: f64 = 1e-5;
 
-/// Minimum ratio of that share to the share of the threads' time on a disk at which threads waited
-/// for evicted pages. First reads of files count as pressure of the disk only.
+/// Threads waited for evicted pages if the memory pressure is at least this many times the share of
+/// time in which the threads waited for a disk. First reads of files do not add to memory pressure.
 const PRESSURE_OF_DISK: f64 = 0.5;
 
-/// Share of the server's CPU time that its garbage collector may use without being its limit.
+/// Largest share of the server's CPU time that its garbage collector uses without being the limit.
 const GC_SHARE: f64 = 0.3;
 
 /// Range of response times that a delayed acknowledgement causes, microseconds. Linux delays an
 /// acknowledgement by at least 40 ms, and the response comes a little after it.
-const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
+const DELAYED_ACK_US: RangeInclusive<f64> = 38_000.0..=60_000.0;
 
-/// Range of responses per connection and second if each waits for such an acknowledgement.
-const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
+/// Range of responses per connection and second if each waits for a delayed acknowledgement.
+const DELAYED_ACK_RATE: RangeInclusive<f64> = 16.0..=26.0;
 
-/// Minimum delayed acknowledgements per response at which responses may wait for them.
+/// Responses may wait for delayed acknowledgements if at least this many acknowledgements per
+/// response are delayed.
 const DELAYED_ACKS_PER_RESPONSE: f64 = 0.5;
 
-/// Minimum writes per response, beyond the parts of the response, at which the server may write to
-/// a service that it needs.
+/// The server may also write to a service that it needs if its writes per response exceed the parts
+/// of a response by at least this number.
 const OTHER_WRITES: f64 = 0.5;
 
 /// Minimum share of new connections that must find the accept queue full to limit a load.
 const OVERFLOW_SHARE: f64 = 0.001;
 
-/// Minimum share of the requests in flight at which connections in the accept queue limit a load.
+/// The accept queue limits a load if it contains connections of at least this share of the requests
+/// in flight.
 const QUEUED_SHARE: f64 = 0.5;
 
-/// Minimum sleeps per response at which requests sleep. It is below 1, because calls are counted in
-/// slices of the window, which may miss a response's own sleep.
+/// Requests sleep if there are at least this many sleeps per response. It is below 1, because calls
+/// are counted in slices of the window, which may miss the sleep of a response.
 const SLEEPS_PER_RESPONSE: f64 = 0.5;
 
-/// Mean number of threads at work below which no thread holds the lock.
+/// No thread holds the lock if on average fewer than this many threads work.
 const MIN_HOLDERS: f64 = 0.5;
 
-/// Mean number of threads at work up to which threads take turns with one lock.
+/// Threads take turns with one lock if on average at most this many threads work.
 const MAX_HOLDERS: f64 = 1.5;
 
 /// Calls other than futex that may wait for a lock.
 const FILE_LOCK_CALLS: [&str; 4] = ["flock", "fcntl", "semop", "semtimedop"];
 
-/// Calls per response that may wait for a lock, below which threads do not wait for a lock of the
-/// program. A thread that waits for a lock may serve several requests that arrived together.
+/// Threads wait for a lock of the program only if they make at least this many calls per response
+/// that may wait for a lock. A thread that waits for a lock may serve several requests that arrived
+/// together.
 pub(super) const MIN_LOCK_CALLS: f64 = 0.1;
 
-/// Minimum requests per thread at which requests wait for threads.
+/// Requests wait for threads if there are at least this many requests per thread.
 const REQUESTS_PER_THREAD: f64 = 1.2;
 
-/// Minimum mean number of waiting threads at which requests may queue.
+/// Requests may queue if on average at least this many threads wait.
 const QUEUED_THREADS: f64 = 0.5;
 
-/// Writes per response up to which a server writes only responses. It sends no requests to a
-/// service that it needs, not even several in one write.
+/// A server that makes at most this many writes per response writes only responses. It then sends
+/// no requests to a service that it needs.
 const ONE_WRITE: f64 = 1.05;
 
-/// Minimum writes per response at which a response leaves in several parts.
+/// A response leaves in several parts if the server makes at least this many writes per response.
 pub(super) const SEVERAL_WRITES: f64 = 1.5;
 
 /// The server's CPU is full, and its garbage collector used much of it.
@@ -115,12 +123,12 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
     // With few responses no percentile is known.
     let service_us = load.service_time_us.p50.or(load.service_time_us.mean)?;
     let rate = load.throughput_rps / f64::from(load.config.connections.max(1));
-    let is_in = |value: f64, (low, high): (f64, f64)| (low..=high).contains(&value);
-    let shows_delay = load.config.model == LoadModel::Closed
+    let has_one_request_per_connection = load.config.model == LoadModel::Closed
         && load.config.streams == 1
-        && load.config.pipeline == 1
-        && is_in(service_us, DELAYED_ACK_US)
-        && is_in(rate, DELAYED_ACK_RATE);
+        && load.config.pipeline == 1;
+    let shows_delay = has_one_request_per_connection
+        && DELAYED_ACK_US.contains(&service_us)
+        && DELAYED_ACK_RATE.contains(&rate);
     let writes =
         server.calls.as_ref().and_then(|calls| calls.writes).map(|writes| writes.per_response);
     let nodelay = server.sockets.as_ref().and_then(|sockets| sockets.nodelay);
@@ -128,7 +136,7 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
     let may_be_several = |n: Option<f64>| n.is_none_or(|n| n >= SEVERAL_WRITES);
     // With TCP_NODELAY, or if a response leaves in one part, no write waits for an acknowledgement.
     let has_nodelay = nodelay.is_some_and(|share| share > 0.5);
-    if has_nodelay || !may_be_several(writes) || !may_be_several(segments) {
+    if !shows_delay || has_nodelay || !may_be_several(writes) || !may_be_several(segments) {
         return None;
     }
     let responses = load.throughput_rps * server.window_s;
@@ -137,32 +145,31 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
         .and_then(|network| network.delayed_acks)
         .map(|acks| acks as f64 / responses)
         .filter(|acks| acks.is_finite());
-    // A query between two writes of a response has the same times and acknowledgements.
+    // A server that queries a service between two writes of a response can show the same times and
+    // acknowledgements.
     let is_sure = nodelay.is_some()
         && delayed_acks.is_some_and(|acks| acks >= DELAYED_ACKS_PER_RESPONSE)
         && writes.zip(segments).is_some_and(|(writes, parts)| writes < parts + OTHER_WRITES)
-        && !may_spend_time(server, service_us - DELAYED_ACK_US.0);
+        && !may_spend_time(server, service_us - *DELAYED_ACK_US.start());
     let confidence = if is_sure { Confidence::High } else { Confidence::Medium };
-    shows_delay.then(|| {
-        let writes_text = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
-        let sentence = format!(
-            "Nagle's algorithm and delayed acknowledgements: each connection gets {rate:.0} \
-             responses per second{writes_text}. Half of them take {:.0} ms, the time for which \
-             Linux delays an acknowledgement. Set TCP_NODELAY in the server, or write each \
-             response at once.",
-            service_us / 1e3
-        );
-        let evidence = json!({
-            "service_p50_us": service_us, "rate_per_connection": rate,
-            "writes_per_response": writes, "segments_per_response": segments, "nodelay": nodelay,
-            "delayed_acks_per_response": delayed_acks,
-        });
-        Limiter::new(Resource::DelayedAck, confidence, sentence, evidence)
-    })
+    let writes_text = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
+    let sentence = format!(
+        "Nagle's algorithm and delayed acknowledgements: each connection gets {rate:.0} responses \
+         per second{writes_text}. Half of the responses take {:.0} ms or more, about the time for \
+         which Linux delays an acknowledgement. Set TCP_NODELAY in the server, or send each \
+         response in one write.",
+        service_us / 1e3
+    );
+    let evidence = json!({
+        "service_p50_us": service_us, "rate_per_connection": rate,
+        "writes_per_response": writes, "segments_per_response": segments, "nodelay": nodelay,
+        "delayed_acks_per_response": delayed_acks,
+    });
+    Some(Limiter::new(Resource::DelayedAck, confidence, sentence, evidence))
 }
 
-/// Whether a response may take the server longer than this time: it sleeps, waits for a timer, or
-/// computes for that long. An unknown counter excludes none of them.
+/// Whether a response may take the server longer than this time, because the server sleeps, waits
+/// for a timer, or computes for that long. An unknown counter excludes none of the three.
 fn may_spend_time(server: &ServerUse, time_us: f64) -> bool {
     let Some(calls) = server.calls.as_ref().filter(|calls| calls.has_results()) else {
         return true;
@@ -181,22 +188,29 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
         return None;
     }
     // The queue limits only a load that opens connections all the time: as planned, or because the
-    // server closes them.
+    // server closes connections after one or two responses.
     let replaced = load.connections.opened.saturating_sub(load.config.connections.into());
-    let are_replaced = replaced > 0 && 2 * replaced >= load.exchanges.completed;
-    if load.config.requests_per_connection.is_none() && !are_replaced {
+    let are_closed_by_server = replaced > 0 && 2 * replaced >= load.exchanges.completed;
+    if load.config.requests_per_connection.is_none() && !are_closed_by_server {
         return None;
     }
     let are_many = |n: &u64| *n > 0 && *n as f64 >= OVERFLOW_SHARE * load.connections.opened as f64;
-    let overflows = server.network.and_then(|network| network.listen_overflows).filter(are_many);
+    let overflows = server
+        .network
+        .and_then(|network| network.listen_overflows)
+        .filter(|n| are_many(n) && may_have_found_queue_full(load));
     let queued = queued_connections(load, server);
     let observation = match (overflows, queued) {
         (Some(overflows), _) => {
-            format!("{overflows} connections found it full, and are retried after a second")
+            format!(
+                "{} found the queue full, and {} retried after a second",
+                plural(overflows, "connection"),
+                was(overflows)
+            )
         }
         (None, Some(queued)) => {
             format!(
-                "{queued} connections waited in it, with {:.0} requests in flight",
+                "{queued} connections waited in the queue, with {:.0} requests in flight",
                 load.in_flight.mean
             )
         }
@@ -216,8 +230,8 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
     Some(Limiter::new(Resource::AcceptQueue, confidence, sentence, evidence))
 }
 
-/// Returns the connections in the accept queue when the sockets were sampled. `None`: unknown, or
-/// fewer than half of the requests in flight.
+/// Returns the number of connections in the accept queue when the sockets were sampled. `None`: the
+/// number is unknown, or less than half of the requests in flight.
 fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
     let queued: u64 =
         server.sockets.as_ref()?.listeners.iter().map(|listener| listener.queued).sum();
@@ -232,7 +246,7 @@ pub(super) fn memory(
     machine: &MachineResult,
 ) -> Option<Limiter> {
     utilisation_below_limit(server)?;
-    let disk_share = server.working.as_ref().map(|serving| serving.share(ThreadState::Disk));
+    let disk_share = server.serving.as_ref().map(|serving| serving.share(ThreadState::Disk));
     let large_disk_share = disk_share.filter(|share| *share >= DISK_SHARE);
     let faults_per_s = server.page_faults_major? as f64 / server.window_s;
     let faults_per_response =
@@ -244,7 +258,10 @@ pub(super) fn memory(
     }
     let detail = match large_disk_share {
         Some(share) => {
-            format!(", and the serving threads waited for it for {} of their time", percent(share))
+            format!(
+                ", and the serving threads waited for the disk for {} of their time",
+                percent(share)
+            )
         }
         None => faults_per_response
             .map_or(String::new(), |faults| format!(", {faults:.1} per response")),
@@ -264,10 +281,10 @@ pub(super) fn memory(
         );
         return Some(Limiter::new(Resource::Disk, Confidence::Medium, sentence, evidence));
     }
-    let are_reads_again = large_disk_share
+    let are_evicted_pages = large_disk_share
         .zip(pressure)
         .is_some_and(|(disk_share, pressure)| pressure >= PRESSURE_OF_DISK * disk_share);
-    let confidence = if are_reads_again { Confidence::High } else { Confidence::Medium };
+    let confidence = if are_evicted_pages { Confidence::High } else { Confidence::Medium };
     let sentence = format!("Memory: {observation} Give the server more memory.");
     Some(Limiter::new(Resource::Memory, confidence, sentence, evidence))
 }
@@ -299,16 +316,19 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let (confidence, doubt) = if are_in_kernel {
         (
             Confidence::Medium,
-            " They hardly called futex, so they may instead wait for a file system that writes to \
-             a disk.",
+            " The threads hardly called futex, so they may instead wait for a file system that \
+             writes to a disk.",
         )
     } else if !wait.waiters_have_requests() {
-        (Confidence::Medium, " They may instead wait for work that an unmonitored service delays.")
+        (
+            Confidence::Medium,
+            " The threads may instead wait for work that an unmonitored service delays.",
+        )
     } else if holders < MIN_HOLDERS {
         (
             Confidence::Medium,
-            " No thread seems to hold it, so they may instead wait for a response of an \
-             unmonitored service.",
+            " No thread seems to hold the lock, so the threads may instead wait for a response of \
+             an unmonitored service.",
         )
     } else if holders > MAX_HOLDERS {
         (
@@ -318,13 +338,14 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     } else if !writes_once(server) {
         (
             Confidence::Medium,
-            " They may instead wait for work, while requests wait for a service to which the \
-             server writes.",
+            " The threads may instead wait for work, while requests wait for a service to which \
+             the server writes.",
         )
-    } else if wait.serving.steady_workers > 0 {
+    } else if wait.serving.steady_threads > 0 {
         (
             Confidence::Medium,
-            " The same thread worked all the time, so the others may instead wait for this worker.",
+            " The same thread worked all the time, so the other threads may instead wait for that \
+             thread.",
         )
     } else {
         (Confidence::High, "")
@@ -337,7 +358,8 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::from_sleep(load, server).filter(Wait::has_waiting_requests)?;
     let sentence = format!("The server's workers: its {wait} slept");
-    // Idle threads of language runtimes wait with a time-out too.
+    // Idle threads of language runtimes wait in futex calls with a time-out too, so such waits do
+    // not show for sure that requests sleep.
     let is_sure =
         TimedWaits::from_use(server) == TimedWaits::Few && may_requests_sleep(server) == Some(true);
     let confidence = if is_sure { Confidence::High } else { Confidence::Medium };
@@ -349,16 +371,15 @@ pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
     ))
 }
 
-/// The serving threads sleep in requests, and each request has a thread, so more requests in flight
-/// would be served.
+/// The serving threads sleep in requests, but each request has a thread. The server would therefore
+/// serve more requests in flight.
 pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::from_sleep(load, server).filter(|wait| !wait.has_waiting_requests())?;
     if load.config.model != LoadModel::Closed {
         return None;
     }
-    let sentence = format!(
-        "Too few requests in flight: each waits for time to pass. The server's {wait} slept"
-    );
+    let sentence =
+        format!("Too few requests in flight: each waits for a timer. The server's {wait} slept");
     // If requests both sleep and wait for other threads, a request may sleep while it holds a lock.
     let confidence = match TimedWaits::from_use(server) {
         TimedWaits::OncePerResponse => Confidence::Low,
@@ -367,36 +388,42 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     Some(wait.limiter(Resource::Concurrency, confidence, &sentence, ""))
 }
 
-/// Frequency of futex waits that end by time-out. They count as sleep, because `Thread.sleep` and
-/// condition variables with a time-out use them.
+/// Frequency of futex waits that end by time-out. They are a form of sleep, because `Thread.sleep`
+/// and condition variables with a time-out use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimedWaits {
     /// Most futex waits end by time-out.
     Most,
-    /// Fewer do, but about one per response. Each request sleeps once, and waits for other threads.
+    /// Fewer than half end by time-out, but about one per response. Each request sleeps once, and
+    /// waits for other threads.
     OncePerResponse,
-    /// Too few do for requests to sleep, or calls were not counted.
+    /// Too few end by time-out for requests to sleep, or calls were not counted.
     Few,
 }
 
 impl TimedWaits {
     fn from_use(server: &ServerUse) -> TimedWaits {
-        let timed = |call: &Call| Some(call.errors?.saturating_sub(call.again?));
-        let waits = futex_waits(server).and_then(|call| Some((call, timed(call)?)));
-        match waits {
-            Some((call, timed)) if timed > 0 && 2 * timed >= call.count => TimedWaits::Most,
-            Some((call, timed)) if per_response(call, timed) >= SLEEPS_PER_RESPONSE => {
-                TimedWaits::OncePerResponse
-            }
-            _ => TimedWaits::Few,
+        let Some(call) = futex_waits(server) else { return TimedWaits::Few };
+        let (Some(errors), Some(again)) = (call.errors, call.again) else {
+            return TimedWaits::Few;
+        };
+        // A futex wait fails with EAGAIN if it need not wait. Nearly all other errors are
+        // time-outs.
+        let timed_out = errors.saturating_sub(again);
+        if timed_out > 0 && 2 * timed_out >= call.count {
+            TimedWaits::Most
+        } else if per_response(call, timed_out) >= SLEEPS_PER_RESPONSE {
+            TimedWaits::OncePerResponse
+        } else {
+            TimedWaits::Few
         }
     }
 }
 
-/// Returns the mean number of serving threads that were asleep. If sleep is a futex wait, it
-/// includes threads that wait for each other. `None`: thread states were not observed.
+/// Returns the mean number of serving threads that were asleep. If threads sleep in futex waits,
+/// the number includes threads that wait for each other. `None`: thread states were not observed.
 pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
-    let serving = server.working.as_ref()?;
+    let serving = server.serving.as_ref()?;
     let in_futex = match TimedWaits::from_use(server) {
         TimedWaits::Few => 0.0,
         TimedWaits::Most | TimedWaits::OncePerResponse => serving.share(ThreadState::Lock),
@@ -404,8 +431,8 @@ pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
     Some((serving.share(ThreadState::Sleep) + in_futex) * serving.threads as f64)
 }
 
-/// Returns the calls per response that may wait for a lock. `None`: calls were not counted. With
-/// few of them, threads in the state `lock` wait within other calls, for the kernel.
+/// Returns the calls per response that may wait for a lock. `None`: calls were not counted. If
+/// there are few such calls, threads in the state `lock` wait for the kernel in other calls.
 pub(super) fn lock_calls_per_response(server: &ServerUse) -> Option<f64> {
     let calls = &server.calls.as_ref()?.by_name;
     let may_wait = |name: &str| {
@@ -414,11 +441,12 @@ pub(super) fn lock_calls_per_response(server: &ServerUse) -> Option<f64> {
     Some(calls.iter().filter(|(name, _)| may_wait(name)).map(|(_, call)| call.per_response).sum())
 }
 
+/// Returns the futex waits of the server. `None`: not counted.
 fn futex_waits(server: &ServerUse) -> Option<&Call> {
     server.calls.as_ref()?.by_name.get("futex(wait)")
 }
 
-/// Returns how many of a call's uses there are per response, for a part of them.
+/// Returns the number per response of some of the calls of one name. `part`: their total number.
 fn per_response(call: &Call, part: u64) -> f64 {
     part as f64 / call.count.max(1) as f64 * call.per_response
 }
@@ -434,18 +462,20 @@ fn may_requests_sleep(server: &ServerUse) -> Option<bool> {
     if sleeps_per_response >= SLEEPS_PER_RESPONSE {
         return Some(true);
     }
+    // Calls without a name may be sleeps.
     (sleeps_per_response + unnamed < SLEEPS_PER_RESPONSE).then_some(false)
 }
 
 /// Whether the states and calls of the serving threads show that hardly any request queues, neither
 /// in the server nor for a service that it needs.
 pub(super) fn are_queues_excluded(server: &ServerUse) -> bool {
-    let Some(serving) = &server.working else { return false };
+    let Some(serving) = &server.serving else { return false };
     let waits = [ThreadState::Lock, ThreadState::Disk, ThreadState::Runnable, ThreadState::Other];
-    // Threads with other tasks sleep without a request.
+    // Sleeps count only if requests may sleep. Other sleeps are those of threads without a request.
     let sleeps = (may_requests_sleep(server) != Some(false)).then_some(ThreadState::Sleep);
     let share: f64 = waits.into_iter().chain(sleeps).map(|state| serving.share(state)).sum();
-    share * (serving.threads as f64) < QUEUED_THREADS && writes_once(server)
+    let waiting_threads = share * serving.threads as f64;
+    waiting_threads < QUEUED_THREADS && writes_once(server)
 }
 
 /// Whether the server is known to write once per response, so that it asks no other service.
@@ -483,11 +513,13 @@ impl<'a> Wait<'a> {
     ) -> Option<Wait<'a>> {
         let used = utilisation_below_limit(server)?;
         let may_lack_cpu = may_lack_cpu(load, server);
-        // If the holder of a lock waits for a CPU, the others wait longer for the lock. Sleeps and
-        // waits for a disk do not get longer: waiting for a CPU after them is another state.
-        let states = states.iter().filter(|state| !may_lack_cpu || **state != ThreadState::Lock);
-        let serving = server.working.as_ref()?;
-        let share: f64 = states.map(|state| serving.share(*state)).sum();
+        // If the server may lack CPU time, waits for a lock do not count: they get longer when the
+        // holder of the lock waits for a CPU. Sleeps and waits for a disk do not get longer,
+        // because waiting for a CPU after them is another state.
+        let counts = |state: ThreadState| !may_lack_cpu || state != ThreadState::Lock;
+        let states = states.iter().copied().filter(|state| counts(*state));
+        let serving = server.serving.as_ref()?;
+        let share: f64 = states.map(|state| serving.share(state)).sum();
         let requests = load.mean_at_server();
         // With fewer requests than threads, some threads wait for work for this share of the time.
         let idle_share = (1.0 - requests / serving.threads as f64).max(0.0);
@@ -540,7 +572,7 @@ impl<'a> Wait<'a> {
         remark: &str,
     ) -> Limiter {
         let sentence = format!(
-            "{sentence} for {} of {} time. On average, {} requests were at the server, and it used \
+            "{sentence} for {} of {} time. On average, {} requests were at the server, which used \
              {} of its CPU.{remark}",
             percent(self.share),
             if self.serving.threads == 1 { "its" } else { "their" },
@@ -552,12 +584,12 @@ impl<'a> Wait<'a> {
             percent(self.used)
         );
         let confidence =
-            if self.is_disturbed { confidence.max(Confidence::Medium) } else { confidence };
+            if self.is_disturbed { confidence.at_most(Confidence::Medium) } else { confidence };
         Limiter::new(resource, confidence, sentence, self.evidence())
     }
 
     /// Whether the waiting threads are at least half as many as the requests at the server, so that
-    /// they may wait in requests. Idle threads of a pool wait for work, without a request.
+    /// these threads may serve requests. Idle threads of a pool wait for work, without a request.
     fn waiters_have_requests(&self) -> bool {
         self.share * self.serving.threads as f64 >= self.requests / 2.0
     }

@@ -4,35 +4,38 @@
 use dyno_archive::Phase;
 use dyno_archive::plan::{LoadModel, StillWarming};
 use dyno_archive::start::{PartStart, WarmUp, WarmUpEnd};
-use dyno_archive::syscall::{Amount, amount};
+use dyno_archive::syscall::{Amount, returned_amount};
 use serde_json::json;
 
+use super::other_programs::MAX_OTHERS_SHARE;
 use super::server::OTHERS_SHARE;
-use super::thresholds::{JIT_SHARE, SERVER_FULL, STEAL};
+use super::thresholds::{JIT_SHARE, OTHERS_CPUS, SERVER_FULL, STEAL};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{IntervalResult, LoadResult};
-use crate::number_format::percent;
+use crate::machine::MachineResult;
+use crate::number_format::{percent, plural};
 use crate::server::{Call, CallRates, ServerUse};
 use crate::stats::median;
 use crate::steady_state::{self, WarmUpEvidence, WarmUpState};
 
-/// Minimum growth of a server that counts as warming up, in windows of six or more intervals.
-/// Growth is the median of the window's last third ÷ the median of its first third.
+/// In windows of six or more intervals, a server is warming up if its throughput grows at least
+/// this much. Growth is the median of the window's last third ÷ the median of its first third.
 const MIN_GROWTH: f64 = 1.25;
 
-/// Minimum growth of a server that counts as warming up, in windows of three to five intervals.
-/// Their thirds are one or two intervals, so noise changes them more.
+/// In windows of three to five intervals, a server is warming up if its throughput grows at least
+/// this much. The thirds are one or two intervals, so noise changes them more.
 const MIN_GROWTH_OF_FEW: f64 = 1.5;
 
 /// Minimum share of the growth, in logarithms, in each of the two steps between the thirds. A
 /// growth in only one step is a change of the machine's speed.
 const STEP_SHARE: f64 = 0.2;
 
-/// Largest ratio between the rates of a window's thirds that counts as a constant rate.
+/// The rate is constant if the rates of the window's thirds differ by at most this ratio.
 const CONSTANT_RATE_RATIO: f64 = 1.1;
 
 /// Minimum share of the growth in throughput, in logarithms, that the CPU time per request must
-/// show too. A server that only gets more time of a busy machine does the same work per request.
+/// show too. The CPU time per request does not fall if a server only gets more time of a busy
+/// machine.
 const CPU_SHARE: f64 = 0.5;
 
 /// Minimum idle system calls per response of a server that polls. A server that blocks makes about
@@ -45,8 +48,9 @@ pub(crate) enum OtherLoads<'a> {
     None,
     /// Other servers are loaded at the same time.
     Concurrent,
-    /// Other servers are loaded in turns with this one. `round_s`: seconds of this server's turns
-    /// in each round. `pace`: throughput of the others in each round, as multiples of their means.
+    /// Other servers are loaded in turns with this server. `round_s`: seconds of this server's
+    /// turns in each round (two turns of each server). `pace`: throughput of the others in each
+    /// round, as multiples of their means.
     InTurns {
         round_s: f64,
         pace: &'a [f64],
@@ -59,9 +63,11 @@ pub(crate) fn caveats(
     load: &LoadResult,
     server: &ServerUse,
     part: Option<&PartStart>,
+    machine: &MachineResult,
     other_loads: OtherLoads<'_>,
 ) -> Vec<Caveat> {
-    let growth = growth_in_window(load, server, other_loads);
+    let growth = growth_in_window(load, server, other_loads)
+        .filter(|growth| !can_others_explain(*growth, load, server, machine));
     let in_window = unfinished_warmup(server.role_share("jit"), growth, load.config.still_warming);
     let before_window =
         part.and_then(|part| part.warmup.as_ref()).map(start_caveats).unwrap_or_default();
@@ -109,7 +115,7 @@ fn growth_in_window(
     server: &ServerUse,
     other_loads: OtherLoads<'_>,
 ) -> Option<f64> {
-    // When the hypervisor gives CPU time back, every server becomes faster.
+    // When the hypervisor stops taking CPU time, every server becomes faster.
     if server.steal_share.is_some_and(|share| share > STEAL) {
         return None;
     }
@@ -132,7 +138,8 @@ fn growth_in_window(
         OtherLoads::InTurns { round_s, pace } => {
             let own_growth = grow(growth_measure(load, &throughput)?)?;
             let opens_s = window.first()?.start_s;
-            // The small addition makes up for rounding in the times.
+            // The throughput of the others in the round of an interval. The small addition makes up
+            // for rounding in the times.
             let others_pace =
                 |i: &&IntervalResult| pace.get(((i.start_s - opens_s) / round_s + 1e-6) as usize);
             let multiples: Option<Vec<f64>> =
@@ -142,16 +149,61 @@ fn growth_in_window(
     }
 }
 
-/// Returns how much more a server grows than the servers that take turns with it. Growth that all
-/// of them share is the machine's. `multiples`: its throughput as a multiple of theirs.
+/// Share of a CPU that a program has at least while one other program uses the CPU, too: the kernel
+/// divides a CPU equally between two programs.
+const MIN_SHARE_OF_CPU: f64 = 0.5;
+
+/// Whether other programs may explain the growth of a server, because they used less and less CPU
+/// time within the window. A server or a generator that shares a CPU with them gets at least the
+/// share `1 − fall` of it at first, but at least half, and all of it in the end. Without that gain,
+/// the growth is below the bound.
+///
+/// If the use of other programs is known only for the whole window, all of it may have been in the
+/// first third. If nothing is known about other programs, the growth is the server's.
+fn can_others_explain(
+    growth: f64,
+    load: &LoadResult,
+    server: &ServerUse,
+    machine: &MachineResult,
+) -> bool {
+    let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
+    let by_interval: Option<Vec<f64>> = window
+        .iter()
+        .map(|i| server.interval_at_middle((i.start_s, i.end_s))?.others_cpu)
+        .collect();
+    let mean = || {
+        let by_counters = server.others_cpu_s.map(|s| s / server.window_s);
+        by_counters.or(machine.others_cpus()).filter(|cpus| *cpus >= OTHERS_CPUS)
+    };
+    // Programs on other CPUs take nothing from the server or from the generator.
+    let is_small = |share: Option<f64>, limit: f64| share.is_some_and(|share| share < limit);
+    let server_share = server.others_on_its_cpus_s.zip(server.cpu_allowed_s).map(|(s, of)| s / of);
+    if is_small(server_share, OTHERS_SHARE)
+        && is_small(load.client.headroom.others, MAX_OTHERS_SHARE)
+    {
+        return false;
+    }
+    let fall = match by_interval.as_deref().and_then(medians_of_thirds) {
+        Some([first, _, last]) => first - last,
+        None => mean().map_or(0.0, |cpus| 3.0 * cpus),
+    };
+    fall >= OTHERS_CPUS && growth * (1.0 - fall).max(MIN_SHARE_OF_CPU) < min_growth(window.len())
+}
+
+/// Returns how much more a server's throughput grows than that of the servers that take turns with
+/// it. Growth of all servers is caused by the machine. `multiples`: the server's throughput as a
+/// multiple of the others' throughput.
 fn relative_growth(own_growth: f64, multiples: &[f64]) -> Option<f64> {
     growth_over_thirds(multiples).map(|growth| own_growth.min(growth))
 }
 
 /// Whether the CPU time of a server shows the cost of its requests. A server that polls uses all of
-/// its CPU at any load, so its CPU time per request falls as throughput rises. Idle system calls
-/// show polling. If they were not counted, a server that is always full may poll. That matters if
-/// other programs used the machine at the same time.
+/// its CPU at any load, so its CPU time per request falls as throughput rises.
+///
+/// - A server whose CPU is not always full does not poll.
+/// - If system calls were counted, many idle calls show polling.
+/// - Otherwise the server may poll. This matters only if other programs used the machine too: when
+///   they stop, throughput rises although the server works as before.
 fn cpu_shows_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
     let allowed = server.cpu_allowed_s.map(|allowed_s| allowed_s / server.window_s);
     let is_full = |used: &Option<f64>| {
@@ -173,7 +225,7 @@ fn cpu_shows_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
 /// with EAGAIN. `None`: return values were not recorded.
 fn idle_calls(calls: &CallRates) -> Option<f64> {
     let idle = |(name, call): (&String, &Call)| {
-        let is_wait = amount(name) == Some(Amount::Events);
+        let is_wait = returned_amount(name) == Some(Amount::Events);
         let empty = call.returned_mean.filter(|_| is_wait).map(|events| (1.0 - events).max(0.0));
         let again = call.again.map(|again| again as f64 / call.count.max(1) as f64);
         let share = empty.unwrap_or(0.0) + again.unwrap_or(0.0);
@@ -183,8 +235,8 @@ fn idle_calls(calls: &CallRates) -> Option<f64> {
 }
 
 /// Returns the numbers that can show growth of this load's server. `None`: the rate changes over
-/// the window, so that even a warm server may look as if it were warming up. On any server the CPU
-/// time per request depends on the rate.
+/// the window. The CPU time per request of any server depends on the rate, so a warm server could
+/// seem to be warming up.
 fn growth_measure(load: &LoadResult, throughput: &[f64]) -> Option<GrowthMeasure> {
     if is_ramped(load) {
         return is_constant(throughput).then_some(GrowthMeasure::CpuTime);
@@ -207,6 +259,7 @@ pub(super) fn has_constant_rate(load: &LoadResult) -> bool {
     load.config.rate.is_some() || is_constant(&arrivals)
 }
 
+/// Whether the thirds of a window have nearly the same rate.
 fn is_constant(rates: &[f64]) -> bool {
     thirds(rates).is_some_and(|thirds| {
         let highest = thirds.into_iter().fold(0.0, f64::max);
@@ -242,20 +295,30 @@ fn growth(
     }
 }
 
+/// Returns the growth from the first third to the last, if both steps between thirds show it.
 fn growth_over_thirds(values: &[f64]) -> Option<f64> {
     let [first, middle, last] = thirds(values)?;
     let growth = last / first;
-    let min_growth = if values.len() < 6 { MIN_GROWTH_OF_FEW } else { MIN_GROWTH };
     let min_step = growth.powf(STEP_SHARE);
-    (growth >= min_growth && middle / first >= min_step && last / middle >= min_step)
+    (growth >= min_growth(values.len()) && middle / first >= min_step && last / middle >= min_step)
         .then_some(growth)
+}
+
+/// Returns the least growth that shows a server that warms up, for this number of intervals.
+const fn min_growth(intervals: usize) -> f64 {
+    if intervals < 6 { MIN_GROWTH_OF_FEW } else { MIN_GROWTH }
 }
 
 /// Returns the medians of the first, second and last third. `None`: fewer than three values, or a
 /// median of 0.
 fn thirds(values: &[f64]) -> Option<[f64; 3]> {
+    medians_of_thirds(values).filter(|thirds| thirds.iter().all(|median| *median > 0.0))
+}
+
+/// Returns the medians of the first, second and last third. `None`: fewer than three values.
+fn medians_of_thirds(values: &[f64]) -> Option<[f64; 3]> {
     let n = values.len();
-    let third = |i: usize| median(&values[i * n / 3..(i + 1) * n / 3]).filter(|m| *m > 0.0);
+    let third = |i: usize| median(&values[i * n / 3..(i + 1) * n / 3]);
     Some([third(0)?, third(1)?, third(2)?])
 }
 
@@ -270,9 +333,10 @@ pub(crate) fn failures_of_start(part: Option<&PartStart>, workload: usize) -> Op
     let failed = part?.warmup.as_ref()?.failed_requests(workload);
     (failed > 0).then(|| {
         let message = format!(
-            "Requests of the warm-up of this start without a correct response: {failed}. The \
-             numbers of the start's steps do not include them. Use `warmup = \"0s\"` in the suite \
-             to measure them."
+            "In the warm-up before the first step, {} got no correct response. The results do not \
+             include the warm-up. Use `warmup = \"0s\"` in the suite to measure these requests \
+             too.",
+            plural(failed, "request")
         );
         let evidence = json!({"failed_in_start": failed});
         Caveat::new(Code::WarmupFailures, Severity::Warning, message, evidence)
@@ -284,15 +348,15 @@ fn warmup_limit(warmup: &WarmUp) -> Option<Caveat> {
     let seconds = warmup.took_ns as f64 / 1e9;
     let reason = match warmup.ended {
         WarmUpEnd::Steady | WarmUpEnd::CutShort => return None,
-        WarmUpEnd::Unanswered => "no slice of it had a response".to_string(),
-        WarmUpEnd::Limit => unsteady_reason(steady_state::judge_warm_up(
+        WarmUpEnd::Unanswered => "no request got a response".to_string(),
+        WarmUpEnd::Limit => unsteady_reason(steady_state::assess_warm_up(
             &steady_state::group_by_round(&warmup.slices),
         )),
     };
     let message = format!(
-        "The warm-up of this start ended after {seconds:.1} s, before the server was steady: \
-         {reason}. Its numbers may be from before steady state. Raise `warmup_limit`, or find what \
-         keeps the server from being steady."
+        "The warm-up before the first step ended after {seconds:.1} s, when the server was not \
+         steady yet: {reason}. The numbers of the steps may therefore be from before steady state. \
+         Raise `warmup_limit`, or find what keeps the server from being steady."
     );
     Some(Caveat::new(Code::WarmupLimit, Severity::Warning, message, json!({"took_s": seconds})))
 }
@@ -301,18 +365,16 @@ fn warmup_limit(warmup: &WarmUp) -> Option<Caveat> {
 fn unsteady_reason(state: WarmUpState) -> String {
     match state {
         WarmUpState::Faster(growth) => {
-            format!("throughput still grew, by a factor of {growth:.2} over the last slices")
+            format!("throughput still grew at the end, by a factor of {growth:.2}")
         }
         WarmUpState::Cheaper(growth) => {
-            format!(
-                "CPU time per request still fell, by a factor of {growth:.2} over the last slices"
-            )
+            format!("CPU time per request still fell at the end, by a factor of {growth:.2}")
         }
         WarmUpState::Compiling(share) => {
             format!("its compiler (JIT) still used {} of its CPU time", percent(share))
         }
-        WarmUpState::Unanswered => "the last slices had no response".into(),
-        WarmUpState::Early | WarmUpState::Steady => "there were too few slices to decide".into(),
+        WarmUpState::Unanswered => "no request at the end of the warm-up got a response".into(),
+        WarmUpState::Early | WarmUpState::Steady => "the warm-up was too short to decide".into(),
     }
 }
 
@@ -322,8 +384,8 @@ fn warmup_without_cpu(warmup: &WarmUp) -> Option<Caveat> {
     (evidence == WarmUpEvidence::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
             Code::WarmupWithoutCpu,
-            "The throughput alone decided that the server was warm. Its CPU time is unknown for \
-             more than half of the last rounds.",
+            "dyno used only the throughput to decide that the server was warm, because the \
+             server's CPU time is unknown for more than half of the last part of the warm-up.",
         )
     })
 }

@@ -1,6 +1,6 @@
-//! Checks that the counts of a load agree with each other. Requests are counted in the totals, in
-//! the intervals, in the distributions of times, and by request. If two of these counts differ, the
-//! archive was damaged or edited.
+//! Checks that the counts of a load agree with each other. A record counts requests in the totals,
+//! in the intervals, in the distributions of times, and by request. If two of these counts differ,
+//! the archive was damaged or edited.
 
 use super::FileCheck;
 use crate::load::UnansweredAges;
@@ -26,12 +26,12 @@ pub(super) fn check_counts(load: &LoadRecord, has_ages: bool) -> FileCheck {
 
 /// Checks that two counts of the same thing are equal.
 fn check_equal(name: &str, n: u64, other: &str, m: u64) -> FileCheck {
-    if n == m { Ok(()) } else { Err(format!("{name}: {n}, but {other}: {m}")) }
+    if n == m { Ok(()) } else { Err(format!("there are {n} {name}, but {m} {other}")) }
 }
 
 /// Checks that a count is not above another.
 fn check_not_above(name: &str, n: u64, other: &str, max: u64) -> FileCheck {
-    if n <= max { Ok(()) } else { Err(format!("{name}: {n}, but {other}: only {max}")) }
+    if n <= max { Ok(()) } else { Err(format!("there are {n} {name}, but only {max} {other}")) }
 }
 
 /// Checks that the intervals of the warm-up reach from the beginning of the load to its window, and
@@ -39,15 +39,18 @@ fn check_not_above(name: &str, n: u64, other: &str, max: u64) -> FileCheck {
 /// end at different times.
 fn check_coverage(load: &LoadRecord) -> FileCheck {
     let (opens, closes) = load.window_ns;
+    // Drains count as part of the window here, because some workers end before others.
     let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));
     if !ordered {
-        return Err("an interval of the warm-up comes after one of the window".into());
+        return Err(
+            "an interval of the warm-up comes after an interval of the measured window".into()
+        );
     }
     let mut reached = 0;
     for interval in load.intervals.iter().filter(|i| i.phase != Phase::Drain) {
         if interval.start_ns != reached {
             return Err(format!(
-                "an interval begins at {} ns, but the one before it ends at {reached} ns",
+                "an interval begins at {} ns, but the interval before it ends at {reached} ns",
                 interval.start_ns
             ));
         }
@@ -58,24 +61,30 @@ fn check_coverage(load: &LoadRecord) -> FileCheck {
         // If a load ended before its window, or never began, its window has no length.
         return match opens == closes {
             true => Ok(()),
-            false => Err(format!("the window from {opens} to {closes} ns has no intervals")),
+            false => {
+                Err(format!("the measured window from {opens} to {closes} ns has no intervals"))
+            }
         };
     };
     if (first.start_ns, reached) != (opens, closes) {
         return Err(format!(
-            "the window is from {opens} to {closes} ns, but its intervals are from {} to {reached} \
-             ns",
+            "the measured window is from {opens} to {closes} ns, but its intervals are from {} to \
+             {reached} ns",
             first.start_ns
         ));
     }
     match in_phase(Phase::Drain).find(|i| i.start_ns < opens) {
-        Some(drain) => Err(format!("a drain begins at {} ns, before the window", drain.start_ns)),
+        Some(drain) => Err(format!(
+            "a drain (wait for responses after the window) begins at {} ns, before the measured \
+             window",
+            drain.start_ns
+        )),
         None => Ok(()),
     }
 }
 
 fn check_interval(interval: &Interval) -> FileCheck {
-    let at = |name: &str| format!("{name} of the interval from {} ns", interval.start_ns);
+    let at = |name: &str| format!("{name} in the interval that begins at {} ns", interval.start_ns);
     let ok = interval.outcomes.get(Outcome::Ok);
     let times = &interval.times;
     for (name, distribution) in [
@@ -130,7 +139,7 @@ fn check_ages(load: &LoadRecord) -> FileCheck {
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
         let counted = after_warmup(load, |i| i.outcomes.get(outcome));
         check_equal(
-            &format!("ages of {:?}", outcome.name()),
+            &format!("waiting times of {:?} requests", outcome.name()),
             count(outcome.name()),
             "in the intervals",
             counted,
@@ -138,7 +147,7 @@ fn check_ages(load: &LoadRecord) -> FileCheck {
     }
     let at_end = load.books.in_flight_at_end;
     check_equal(
-        "ages of requests in flight at the end",
+        "waiting times of requests in flight at the end",
         count(UnansweredAges::AT_END),
         "in the totals",
         at_end,
@@ -147,13 +156,15 @@ fn check_ages(load: &LoadRecord) -> FileCheck {
         name == UnansweredAges::AT_END || Outcome::from_name(name).is_some_and(|o| o != Outcome::Ok)
     };
     match ages.keys().find(|name| !is_known(name)) {
-        Some(name) => Err(format!("ages of {name:?}, which is not an outcome")),
+        Some(name) => {
+            Err(format!("`ages` has the entry {name:?}, which is not the name of a failure"))
+        }
         None => Ok(()),
     }
 }
 
-/// Checks the number of started requests over all phases. At least as many must have started as
-/// have ended, and as the totals have.
+/// Checks the number of started requests over all phases. This number must not be below the number
+/// of ended requests, nor below the number in the totals.
 fn check_starts(load: &LoadRecord) -> FileCheck {
     let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
     let started = sum(|i| i.started);
@@ -165,14 +176,9 @@ fn check_starts(load: &LoadRecord) -> FileCheck {
         started,
     )?;
     let books = &load.books;
+    check_not_above("started requests in the totals", books.started, "in the intervals", started)?;
     check_not_above(
-        "requests that started, in the totals",
-        books.started,
-        "in the intervals",
-        started,
-    )?;
-    check_not_above(
-        "requests dropped, in the totals",
+        "dropped requests in the totals",
         books.dropped,
         "in the intervals",
         sum(|i| i.dropped),
@@ -195,7 +201,7 @@ fn check_bytes(load: &LoadRecord) -> FileCheck {
     check_not_above(
         "complete responses",
         responses,
-        "responses that fit the bytes received",
+        "responses fit into the bytes received",
         received / SHORTEST,
     )
 }
@@ -203,20 +209,30 @@ fn check_bytes(load: &LoadRecord) -> FileCheck {
 /// Bytes of the shortest complete response: a HEADERS frame with one indexed field.
 const SHORTEST: u64 = 10;
 
-/// Checks that silences do not overlap.
+/// Checks that silences, the periods without a complete response, are in order and do not overlap.
 fn check_silences(load: &LoadRecord) -> FileCheck {
     let silences = load.silences.as_deref().unwrap_or_default();
     let is_ordered = silences.iter().all(|s| s.start_ns < s.end_ns)
         && silences.is_sorted_by(|a, b| a.end_ns <= b.start_ns);
-    if is_ordered { Ok(()) } else { Err("the silences are not in order".into()) }
+    if is_ordered {
+        Ok(())
+    } else {
+        Err("the silences (periods without a complete response) overlap, have no length, or are \
+             not in order of time"
+            .into())
+    }
 }
 
 /// Checks that the counts of a mix's requests add up to the counts of the whole load.
 fn check_requests(load: &LoadRecord) -> FileCheck {
     let mixed = || load.intervals.iter().filter(|i| !i.by_request.is_empty());
     for interval in mixed() {
-        let at =
-            |name: &str| format!("{name} by request of the interval from {} ns", interval.start_ns);
+        let at = |name: &str| {
+            format!(
+                "{name}, summed over the requests of the mix, in the interval that begins at {} ns",
+                interval.start_ns
+            )
+        };
         let mut sum = Outcomes::default();
         for share in &interval.by_request {
             sum.add(&share.outcomes);
@@ -246,7 +262,12 @@ fn check_requests(load: &LoadRecord) -> FileCheck {
     }
     let never = mixed().flat_map(|i| &i.by_request).map(|share| share.never_ended).sum();
     let books = load.books.dropped + load.books.in_flight_at_end;
-    check_equal("requests without an end, by request", never, "in the totals", books)
+    check_equal(
+        "requests that never ended, summed over the entries of the mix",
+        never,
+        "in the totals",
+        books,
+    )
 }
 
 fn check_connections(load: &LoadRecord) -> FileCheck {

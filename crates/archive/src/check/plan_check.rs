@@ -1,5 +1,5 @@
-//! Checks that the measurements match the plan, and are possible on the machine. A record that was
-//! edited or copied from another run often is not.
+//! Checks that the measurements match the plan, and are possible on the machine. An edited record,
+//! or a record of another run, often fails these checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use crate::{Facts, LoadRecord, Sample, TrialRecord};
 /// standard deviations of Poisson arrivals. Constant rates are off by at most one for each worker.
 const DEVIATIONS: f64 = 6.0;
 
-/// Checks that each block starts each arm once, and loads it like the other blocks. The analysis
-/// compares repeats block by block.
+/// Checks that each block starts each arm once, with the same workloads and steps as the other
+/// blocks. The analysis compares repeats block by block.
 pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
     let mut launches = BTreeMap::new();
     for (number, launch) in plan.launches.iter().enumerate() {
@@ -21,30 +21,32 @@ pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
             if let Some(other) = launches.insert((launch.block, *arm), number) {
                 let block = launch.block;
                 return Err(format!(
-                    "block {block} starts arm {arm} in launches {other} and {number}"
+                    "block {block} (one pass over all servers) starts arm {arm} twice, in launches \
+                     {other} and {number}"
                 ));
             }
         }
     }
     // The iterator is lazy and ends at the first missing arm. The number of repeats may be huge.
-    let mut planned =
+    let mut planned_starts =
         (0..plan.arms.len()).flat_map(|arm| (0..plan.repeats).map(move |block| (block, arm)));
-    if let Some((block, arm)) = planned.find(|started| !launches.contains_key(started)) {
-        return Err(format!("block {block} does not start arm {arm}"));
+    if let Some((block, arm)) = planned_starts.find(|started| !launches.contains_key(started)) {
+        return Err(format!("block {block} (one pass over all servers) does not start arm {arm}"));
     }
     let mut loads: BTreeMap<(usize, usize), BTreeSet<(usize, usize)>> = BTreeMap::new();
     for (number, trial) in plan.trials.iter().enumerate() {
         if !loads.entry((trial.arm, trial.launch)).or_default().insert((trial.workload, trial.step))
         {
-            return Err(format!("trial {number} of the plan is the same as an earlier one"));
+            return Err(format!("trial {number} of the plan is the same as an earlier trial"));
         }
     }
     let steps_of = |block: u32, arm: usize| loads.get(&(arm, launches[&(block, arm)]));
     let mut started = launches.keys().copied();
     match started.find(|(block, arm)| steps_of(*block, *arm) != steps_of(0, *arm)) {
-        Some((block, arm)) => {
-            Err(format!("blocks 0 and {block} load arm {arm} with different workloads or steps"))
-        }
+        Some((block, arm)) => Err(format!(
+            "arm {arm} has different workloads or steps in blocks 0 and {block} (a block is one \
+             pass over all servers)"
+        )),
         None => Ok(()),
     }
 }
@@ -54,12 +56,16 @@ pub(super) fn check_planned_load(plan: &Plan, trial: &Trial, load: &LoadRecord) 
     let step = &plan.load.steps[trial.step];
     let workload = &plan.workloads[trial.workload];
     // Over HTTP/2 a page always has one connection.
-    let page = workload.page.as_ref().filter(|_| workload.protocol.is_h1());
-    let per_visitor = page.map_or(1, |page| u64::from(page.connections));
-    let planned = u64::from(step.connections) * per_visitor;
+    let per_visitor = match &workload.page {
+        Some(page) if workload.protocol.is_h1() => u64::from(page.connections),
+        _ => 1,
+    };
+    let planned_connections = u64::from(step.connections) * per_visitor;
     let asked = load.connections.asked;
-    if asked != planned {
-        return Err(format!("the load has {asked} connections, but the plan has {planned}"));
+    if asked != planned_connections {
+        return Err(format!(
+            "the load has {asked} connections, but the plan has {planned_connections}"
+        ));
     }
     if let Arrivals::Constant { rate } | Arrivals::Poisson { rate } = step.arrivals {
         check_scheduled(rate, load, plan.load.requests.is_some())?;
@@ -72,7 +78,7 @@ pub(super) fn check_planned_load(plan: &Plan, trial: &Trial, load: &LoadRecord) 
         && !matches!(step.arrivals, Arrivals::Shaped { .. } | Arrivals::Trace { .. });
     if is_alone && is_timed && closes - opens > duration_ns {
         return Err(format!(
-            "the window has {} ns, but the plan has only {duration_ns} ns",
+            "the measured window is {} ns long, but the plan allows only {duration_ns} ns",
             closes - opens
         ));
     }
@@ -95,7 +101,7 @@ fn check_scheduled(rate: f64, load: &LoadRecord, has_request_limit: bool) -> Fil
     let min = if may_be_fewer { 0.0 } else { expected - tolerance };
     if !(min..=expected + tolerance).contains(&(scheduled as f64)) {
         return Err(format!(
-            "requests scheduled: {scheduled}, but expected at the rate: {expected:.0}"
+            "{scheduled} requests were scheduled, but the planned rate gives about {expected:.0}"
         ));
     }
     Ok(())
@@ -104,8 +110,8 @@ fn check_scheduled(rate: f64, load: &LoadRecord, has_request_limit: bool) -> Fil
 /// CPU time that the kernel may book after it was used, such as at the end of a period of a quota.
 const LATE_NS: u64 = 100_000_000;
 
-/// Checks that no party used more CPU time or memory than the machine has. A CPU quota is not
-/// such a bound: it holds for periods, and may be set for dyno alone.
+/// Checks that no party used more CPU time or memory than the machine has. A CPU quota is not used
+/// as a bound, because it applies to periods, and may be set for dyno alone.
 pub(super) fn check_resources(facts: &Facts, load: &LoadRecord) -> FileCheck {
     load.samples.windows(2).try_for_each(|pair| check_use(facts, &pair[0], &pair[1]))
 }
@@ -124,7 +130,8 @@ fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
             && to.saturating_sub(from) > max_ns
         {
             return refuse(format!(
-                "{} used {} ns of CPU time, but the machine has only {max_ns} ns",
+                "{} used {} ns of CPU time, but all CPUs of the machine together have only \
+                 {max_ns} ns in that period",
                 used.party,
                 to - from
             ));
@@ -134,7 +141,7 @@ fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
             && memory > max
         {
             return refuse(format!(
-                "{} uses {memory} bytes of memory, but the machine has only {max}",
+                "{} uses {memory} bytes of memory, but the machine has only {max} bytes",
                 used.party
             ));
         }
@@ -157,7 +164,10 @@ pub(crate) fn check_together(trials: &[TrialRecord]) -> FileCheck {
 fn check_copies(trials: &[&TrialRecord]) -> FileCheck {
     for (i, trial) in trials.iter().enumerate() {
         if let Some(first) = trials[..i].iter().find(|first| first.load == trial.load) {
-            return Err(format!("trials {} and {} have the same load", first.trial, trial.trial));
+            return Err(format!(
+                "trials {} and {} have identical results, so one is a copy of the other",
+                first.trial, trial.trial
+            ));
         }
     }
     Ok(())
@@ -168,11 +178,11 @@ fn check_turns(trials: &[&TrialRecord]) -> FileCheck {
         || trials.iter().filter_map(|trial| Some((trial.trial, trial.load.slices_ns.as_ref()?)));
     let mut slices: Vec<(u64, u64)> = in_turns().flat_map(|(_, slices)| slices).copied().collect();
     slices.sort_unstable();
-    if slices.is_sorted_by(|a, b| a.1 <= b.0) {
+    if slices.is_sorted_by(|(_, end), (next_start, _)| end <= next_start) {
         return Ok(());
     }
     let numbers: Vec<String> = in_turns().map(|(trial, _)| trial.to_string()).collect();
-    Err(format!("the turns of trials {} overlap", numbers.join(", ")))
+    Err(format!("the turns (time slices with load) of trials {} overlap", numbers.join(", ")))
 }
 
 #[cfg(test)]

@@ -11,31 +11,33 @@ use super::Order;
 pub struct Load {
     /// Warm-up of each step, which is not measured.
     pub warmup_ns: u64,
-    /// Each start is warmed before its first step until it is steady; `None`: not beyond what the
-    /// steps do themselves.
+    /// Warm-up of each start before its first step, until the server is steady; `None`: only the
+    /// steps' own warm-ups.
     pub until_steady: Option<UntilSteady>,
     pub still_warming: StillWarming,
     /// Order of workloads and steps within a start.
     pub order: Order,
-    /// 0: no set time; a load without a suite may end after so many requests, or when the user ends
-    /// it.
+    /// Planned length of the measured window; 0: no planned length. A load without a suite may end
+    /// after a number of requests, or when the user ends it.
     pub duration_ns: u64,
-    /// Requests in all; `None`: as many as the window allows, which is what suites ask for.
+    /// Total number of requests; `None`: no limit, as in all suites.
     pub requests: Option<u64>,
     pub interval_ns: u64,
     pub timeout_ns: u64,
     pub connect_timeout_ns: u64,
-    /// How long what is in flight may go on after the measured window.
+    /// Maximum time after the measured window in which requests in flight may end.
     pub drain_ns: u64,
-    /// From sent to the first byte; `None`: only the whole response has a limit.
+    /// Maximum time from sending a request to the first byte of its response; `None`: only the
+    /// complete response has a limit.
     pub first_byte_timeout_ns: Option<u64>,
-    /// `None`: as long as the server likes.
+    /// `None`: no limit, so that only the server ends connections.
     pub requests_per_connection: Option<u64>,
     /// Time over which connections are opened one by one; `None`: all of them before the load
     /// begins.
     pub ramp_connections_ns: Option<u64>,
     pub reconnect: Reconnect,
-    /// Interval of full checks: one in this many responses; 1: every one, 0: none.
+    /// Interval of full checks: one in this many responses is checked in full. 1: every response;
+    /// 0: none.
     pub check_one_in: u64,
     pub spin: Spin,
     /// Priority of the generator's workers.
@@ -50,8 +52,8 @@ pub struct Load {
     pub proxy_protocol: Option<ProxyProtocol>,
     #[serde(default, skip_serializing_if = "ConnectionSettings::is_default")]
     pub connection: ConnectionSettings,
-    /// Distinct steps. The trials hold which of them a workload has: protocols have streams or
-    /// pipelines.
+    /// Distinct steps. A workload has only some of these steps, because a protocol has either
+    /// streams or pipelines. The list of trials shows which.
     pub steps: Vec<Step>,
 }
 
@@ -95,9 +97,9 @@ pub struct TlsSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AcceptedCertificates {
-    /// Those that this system trusts.
+    /// Certificates that this system trusts.
     System,
-    /// Those of an authority in a file.
+    /// Certificates of an authority in a file.
     File,
     /// Any, without verification.
     Any,
@@ -113,7 +115,7 @@ pub enum ProxyProtocol {
     V2,
 }
 
-/// By which of the kernel's interfaces the generator does its work.
+/// The kernel interface for I/O that the generator uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DriverKind {
@@ -132,7 +134,7 @@ impl DriverKind {
         }
     }
 
-    /// As the interface is called among people.
+    /// Returns the usual name of the interface, for texts.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -151,7 +153,8 @@ impl DriverKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Spin {
-    /// In an open loop, near deadlines, if the generator has its own CPUs.
+    /// Poll in an open loop, shortly before a request is due, if no server uses the generator's
+    /// CPUs.
     #[default]
     Auto,
     Never,
@@ -169,61 +172,63 @@ impl Spin {
     }
 }
 
-/// How the kernel is to give CPUs to the generator's workers.
+/// Scheduling priority of the generator's workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
     /// Time-shared with other processes.
     #[default]
     Normal,
-    /// Ahead of all other processes (SCHED_FIFO): for CPUs that back ends share.
+    /// Ahead of all other processes (SCHED_FIFO), for a generator that shares its CPUs with back
+    /// ends.
     Realtime,
 }
 
-/// When a connection that failed is followed by the next.
+/// When a failed connection is replaced by the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reconnect {
     /// At once after the first failure, and after a longer wait with each further one.
     #[default]
     Backoff,
-    /// At once after every failure: for those who count failures.
+    /// At once after every failure: for loads that count failures.
     AtOnce,
 }
 
-/// How long a start is warmed at most that does not become steady.
+/// Limit of a warm-up that runs until the server is steady.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UntilSteady {
     pub limit_ns: u64,
 }
 
-/// Treatment of a server that becomes warmer within a measured window.
+/// Treatment of a server that still becomes faster within a measured window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StillWarming {
     /// The step is not valid: a warm server is required.
     #[default]
     Refused,
-    /// Nothing: how it gets warm is what is measured.
+    /// The step is valid: the warm-up itself is measured.
     Measured,
 }
 
 /// Settings that an HTTP/2 client sends at the start of each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Http2 {
-    /// Each stream's window is 2^this − 1 bytes: how much of a response a server may send before it
-    /// needs a window update. 10 to 30.
+    /// Each stream's window is 2^`window_bits` − 1 bytes. A server can send this many bytes of a
+    /// response before it needs a window update. 10 to 30.
     pub window_bits: u8,
-    /// The same for a connection's streams together.
+    /// The window of all streams of a connection together is 2^`connection_window_bits` − 1 bytes.
+    /// 10 to 30.
     pub connection_window_bits: u8,
-    /// Bytes of the table in which a server may keep headers of its responses
+    /// Bytes of the table in which a server may store headers of its responses
     /// (SETTINGS_HEADER_TABLE_SIZE).
     pub header_table_size: u32,
 }
 
 impl Default for Http2 {
-    /// Windows as large as h2load's, so that no response waits for a WINDOW_UPDATE; the table as
-    /// large as RFC 7541 has it.
+    /// Returns windows as large as h2load's, so that no response waits for a WINDOW_UPDATE, and the
+    /// table size of RFC 7541.
     fn default() -> Self {
         Http2 { window_bits: 30, connection_window_bits: 30, header_table_size: 4096 }
     }
@@ -235,7 +240,7 @@ pub struct Step {
     pub connections: u32,
     /// Streams per connection; 1 for HTTP/1.1.
     pub streams: u32,
-    /// Requests in flight per connection without waiting for responses.
+    /// Requests in flight per connection of HTTP/1.1 (pipelining).
     pub pipeline: u32,
     pub arrivals: Arrivals,
     /// Number of this step among otherwise equal steps, from 1.
@@ -254,19 +259,19 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", tag = "model")]
 pub enum Arrivals {
-    /// A new request as soon as a slot falls free.
+    /// A new request as soon as a slot is free.
     Closed,
     /// A fixed schedule, requests per second.
     Constant { rate: f64 },
     /// Exponentially distributed gaps, requests per second on average.
     Poisson { rate: f64 },
-    /// A rate that changes: ramps and steps, one after the other. The last one goes on for ever.
+    /// A rate that changes: ramps and steps, one after the other. The last one has no end.
     Shaped { segments: Vec<Segment>, gaps: Gaps },
     /// Instants recorded elsewhere.
     Trace { file: String, count: u64, sha256: String },
 }
 
-/// A stretch of time over which the rate goes evenly from one value to another, requests per
+/// A stretch of time over which the rate changes linearly from one value to another, requests per
 /// second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
@@ -284,8 +289,8 @@ pub enum Gaps {
 }
 
 impl Arrivals {
-    /// Requests per second asked for; `None` in a closed loop, and where the rate is not one
-    /// number.
+    /// Returns the requested rate in requests per second; `None`: a closed loop, or a rate that
+    /// changes.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         match self {
@@ -299,7 +304,8 @@ impl Arrivals {
         if self.is_closed() { LoadModel::Closed } else { LoadModel::Open }
     }
 
-    /// `None` in a closed loop, where responses decide when requests start.
+    /// Returns the kind of schedule; `None`: a closed loop, in which responses decide when requests
+    /// start.
     #[must_use]
     pub fn arrival(&self) -> Option<Arrival> {
         match self {
@@ -325,13 +331,13 @@ impl Arrivals {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "Model")]
 pub enum LoadModel {
-    /// The answer to the one before it.
+    /// The response to the previous request.
     Closed,
     /// A schedule that is independent of the server.
     Open,
 }
 
-/// How the schedule of an open loop comes about, in one word.
+/// Kind of the schedule of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrival {

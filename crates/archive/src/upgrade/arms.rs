@@ -2,19 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
+use super::gaps::elements;
+
 /// Creates an arm for each subject, and assigns launches and trials to arms.
 pub(super) fn upgrade_plan(plan: &mut Value) {
     let Some(plan) = plan.as_object_mut().filter(|plan| !plan.contains_key("arms")) else { return };
     let limits = plan.remove("limits").unwrap_or_default();
     let placement = plan.remove("placement").unwrap_or_default();
-    let subjects = plan.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten();
+    let subjects = elements(plan.get_mut("subjects"));
     let arms = subjects.enumerate().filter_map(|(index, subject)| {
         let subject = subject.as_object_mut()?;
         let conditions = json!({
             "limits": limits, "placement": placement,
-            "env": subject.remove("env").unwrap_or_else(|| json!({
-
-            })),
+            "env": subject.remove("env").unwrap_or_else(|| json!({})),
             "inherit": subject.remove("inherit").unwrap_or_else(|| json!([])), "load": {},
             "observe": []
         });
@@ -24,7 +24,7 @@ pub(super) fn upgrade_plan(plan: &mut Value) {
     });
     let arms: Vec<Value> = arms.collect();
     let arm_of_launch = upgrade_launches(plan);
-    for trial in plan.get_mut("trials").and_then(Value::as_array_mut).into_iter().flatten() {
+    for trial in elements(plan.get_mut("trials")) {
         let launch = trial["launch"].as_u64().and_then(|launch| usize::try_from(launch).ok());
         let arm = launch.and_then(|launch| arm_of_launch.get(launch)).cloned();
         if let (Some(trial), Some(arm)) = (trial.as_object_mut(), arm) {
@@ -36,33 +36,37 @@ pub(super) fn upgrade_plan(plan: &mut Value) {
 
 /// Adds the network of each arm that has none: the machine's network.
 pub(super) fn add_isolation(plan: &mut Value) {
-    for arm in plan.get_mut("arms").and_then(Value::as_array_mut).into_iter().flatten() {
+    for arm in elements(plan.get_mut("arms")) {
         if let Some(conditions) = arm.get_mut("conditions").and_then(Value::as_object_mut) {
             conditions.entry("isolation").or_insert_with(|| json!("none"));
         }
     }
 }
 
-/// Lists the arms of a duet, if a plan only has a flag for it: all arms except the arms of
-/// controls.
+/// Lists the arms of a duet (servers that are loaded at the same time), if a plan only has a flag
+/// for it.
 pub(super) fn upgrade_duet(plan: &mut Value) {
     let Some(is_duet) = plan.get("duet").and_then(Value::as_bool) else { return };
+    let members = if is_duet { duet_arms(plan) } else { Vec::new() };
+    plan["duet"] = json!(members);
+}
+
+/// Returns the indices of the arms of a duet: all arms except the arms of controls. Arms of
+/// controls are included if there are no others.
+fn duet_arms(plan: &Value) -> Vec<usize> {
     let is_control = |arm: &Value| {
         let subject = arm["subject"].as_u64().and_then(|index| usize::try_from(index).ok());
         subject.is_some_and(|index| plan["subjects"][index]["control"] == json!(true))
     };
     let arms = plan.get("arms").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let only_controls = arms.iter().all(is_control);
-    let is_member = |arm: &Value| is_duet && (only_controls || !is_control(arm));
-    let members = arms.iter().enumerate().filter(|(_, arm)| is_member(arm));
-    let members: Vec<usize> = members.map(|(index, _)| index).collect();
-    plan["duet"] = json!(members);
+    let members = arms.iter().enumerate().filter(|(_, arm)| only_controls || !is_control(arm));
+    members.map(|(index, _)| index).collect()
 }
 
-/// Lists the arms of each launch. Returns the only arm of each.
+/// Lists the arms of each launch. Returns the only arm of each launch.
 fn upgrade_launches(plan: &mut Map<String, Value>) -> Vec<Value> {
-    let launches = plan.get_mut("launches").and_then(Value::as_array_mut).into_iter().flatten();
-    let arms = launches.map(|launch| {
+    let arms = elements(plan.get_mut("launches")).map(|launch| {
         let Some(launch) = launch.as_object_mut() else { return Value::Null };
         let subject = launch.remove("subject").unwrap_or_default();
         launch.insert("arms".into(), json!([subject]));

@@ -1,5 +1,5 @@
-//! Adds keys that older archives of the same version lack, with the value that their absence meant.
-//! Keys that may be `null` need no entry.
+//! Adds keys that older archives of the same version lack, with the value that applied without the
+//! key. Keys that may be `null` need no entry.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::plan::Trial;
 pub(super) fn upgrade_header(header: &mut Value) {
     fill(header, &[("resumptions", json!([]))]);
     for resumption in elements(header.get_mut("resumptions")) {
-        elements(resumption.get_mut("subjects")).for_each(subject);
+        elements(resumption.get_mut("subjects")).for_each(upgrade_subject);
     }
     let Some(plan) = header.get_mut("plan") else { return };
     // Older versions had no hashes of files, and every subject got every workload.
@@ -26,7 +26,7 @@ pub(super) fn upgrade_header(header: &mut Value) {
     if let Some(suite) = plan.get_mut("suite") {
         fill(suite, &[("profiles", json!([]))]);
     }
-    elements(plan.get_mut("subjects")).for_each(subject);
+    elements(plan.get_mut("subjects")).for_each(upgrade_subject);
     elements(plan.get_mut("workloads"))
         .for_each(|workload| fill(workload, &[("tls", json!(false))]));
     let order = plan.get("order").cloned().unwrap_or(json!("fixed"));
@@ -52,7 +52,7 @@ pub(super) fn upgrade_header(header: &mut Value) {
     }
 }
 
-/// Longest drain before it was part of the plan.
+/// Longest wait for responses after the window (drain) in versions whose plans did not state it.
 const DRAIN_NS: u64 = 5_000_000_000;
 
 /// HTTP/2 settings before they were part of the plan.
@@ -60,7 +60,7 @@ fn http2() -> Value {
     json!({"window_bits": 30, "connection_window_bits": 30, "header_table_size": 4096})
 }
 
-fn subject(subject: &mut Value) {
+fn upgrade_subject(subject: &mut Value) {
     // Older versions had no controls that refuse every connection.
     fill(subject, &[("refuses", json!(false))]);
     if let Some(build) = subject.get_mut("build") {
@@ -72,15 +72,15 @@ pub(super) fn upgrade_start(start: &mut Value) {
     for part in elements(start.get_mut("parts")) {
         fill(part, &[("environment", json!({}))]);
         if let Some(warmup) = part.get_mut("warmup").filter(|warmup| warmup.is_object()) {
-            warm_up(warmup);
+            upgrade_warm_up(warmup);
         }
-        for moment in ["checks_before", "checks_after"] {
-            elements(part.get_mut(moment)).for_each(check);
+        for list in ["checks_before", "checks_after"] {
+            elements(part.get_mut(list)).for_each(upgrade_check);
         }
     }
 }
 
-fn warm_up(warmup: &mut Value) {
+fn upgrade_warm_up(warmup: &mut Value) {
     let mut correct = 0;
     for slice in elements(warmup.get_mut("slices")) {
         let answers = slice.get("answers").cloned().unwrap_or_default();
@@ -91,7 +91,7 @@ fn warm_up(warmup: &mut Value) {
 }
 
 pub(super) fn upgrade_trial(trial: &mut Value) {
-    elements(trial.get_mut("checks")).for_each(check);
+    elements(trial.get_mut("checks")).for_each(upgrade_check);
     let Some(load) = trial.get_mut("load") else { return };
     fill(load, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
     // Older versions had no probes.
@@ -104,17 +104,19 @@ pub(super) fn upgrade_trial(trial: &mut Value) {
             fill(counts, &[(key, json!(0))]);
         }
     }
-    elements(load.get_mut("intervals")).for_each(interval);
-    elements(load.get_mut("samples")).filter_map(|sample| sample.get_mut("host")).for_each(devices);
+    elements(load.get_mut("intervals")).for_each(upgrade_interval);
+    elements(load.get_mut("samples"))
+        .filter_map(|sample| sample.get_mut("host"))
+        .for_each(upgrade_devices);
 }
 
 /// Converts the sums over all disks and over all links to lists with one device.
-fn devices(host: &mut Value) {
+fn upgrade_devices(host: &mut Value) {
     let Some(host) = host.as_object_mut() else { return };
     for (old_key, list_key) in [("disk", "disks"), ("traffic", "links")] {
         if let Some(Value::Object(mut total)) = host.remove(old_key) {
             total.insert("name".into(), json!("all"));
-            // It belonged to the disk with the longest busy time since boot, which is useless.
+            // The value belonged to one disk only: the disk with the longest busy time since boot.
             total.remove("disk_busy_ns");
             host.insert(list_key.into(), json!([total]));
         }
@@ -122,11 +124,11 @@ fn devices(host: &mut Value) {
 }
 
 /// Upgrades a check. Older contracts had no promises about a server's lifecycle.
-fn check(check: &mut Value) {
+fn upgrade_check(check: &mut Value) {
     fill(check, &[("of_life", json!(false))]);
 }
 
-fn interval(interval: &mut Value) {
+fn upgrade_interval(interval: &mut Value) {
     let counts = [
         "longest_failure_ns",
         "pages_completed",
@@ -162,8 +164,8 @@ fn fill(object: &mut Value, defaults: &[(&str, Value)]) {
     }
 }
 
-/// Elements of a list. Empty if the value is not a list.
-fn elements(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
+/// Returns the elements of a list; empty: the value is not a list.
+pub(super) fn elements(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
     list.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
@@ -175,9 +177,9 @@ mod tests {
     fn device_totals_become_lists_of_one_device() {
         let mut host =
             json!({"busy_ns": 1, "disk": {"bytes_read": 7, "disk_busy_ns": 2}, "traffic": null});
-        devices(&mut host);
+        upgrade_devices(&mut host);
         let upgraded = host.clone();
-        devices(&mut host);
+        upgrade_devices(&mut host);
         assert_eq!(host, upgraded, "a second upgrade changes nothing");
         let disks = json!([{"bytes_read": 7, "name": "all"}]);
         assert_eq!(host, json!({"busy_ns": 1, "disks": disks}));

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// Keys that belong to the trial, and not to its load.
 const TRIAL_KEYS: [&str; 3] = ["trial", "start", "checks"];
 
-/// Moves the keys of the load into a record of their own.
+/// Moves the keys of the load into a separate record.
 pub(super) fn upgrade_trial(trial: &mut Value) {
     let Some(record) = trial.as_object_mut().filter(|record| !record.contains_key("load")) else {
         return;

@@ -2,7 +2,7 @@
 //! therefore need no defaults for keys that older versions lack.
 //!
 //! Each file of a run is a JSON value. All upgrades are applied to it, the oldest change first,
-//! whatever its version, because keys were also added within versions.
+//! regardless of its version, because keys were also added within versions.
 
 mod arms;
 mod gaps;

@@ -14,7 +14,7 @@ pub(super) fn upgrade_start(start: &mut Value) {
     let (start_record, mut part): (Map<String, Value>, Map<String, Value>) =
         std::mem::take(record).into_iter().partition(|(key, _)| START_KEYS.contains(&key.as_str()));
     part.insert("party".into(), json!({"subject": 0}));
-    // Old records do not hold the name. The launch names the subject.
+    // Old records do not have the name. The launch names the subject.
     part.insert("name".into(), json!(""));
     *record = start_record;
     record.insert("parts".into(), json!([part]));

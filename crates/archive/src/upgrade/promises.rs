@@ -32,19 +32,19 @@ pub(super) fn upgrade_start(start: &mut Value) {
             let ready = startup.get("first_answer_ns").cloned().unwrap_or_default();
             fill(startup, &[("ready_ns", ready)]);
         }
-        for moment in ["checks_before", "checks_after"] {
-            elements(part, moment).for_each(check);
+        for list in ["checks_before", "checks_after"] {
+            elements(part, list).for_each(upgrade_check);
         }
     }
 }
 
 pub(super) fn upgrade_trial(trial: &mut Value) {
-    elements(trial, "checks").for_each(check);
+    elements(trial, "checks").for_each(upgrade_check);
 }
 
-/// Upgrades a check. Its name ended with the protocol unless that was plain HTTP/1.1, and one text
+/// Upgrades a check. Its name ended with any protocol other than plain HTTP/1.1, and one text
 /// described the request, the expectation and the response.
-fn check(check: &mut Value) {
+fn upgrade_check(check: &mut Value) {
     let Some(check) = check.as_object_mut().filter(|check| !check.contains_key("protocol")) else {
         return;
     };
@@ -75,7 +75,7 @@ fn fill(object: &mut Map<String, Value>, defaults: &[(&str, Value)]) {
     }
 }
 
-/// Elements of a list in an object. Empty if there is no such list.
+/// Returns the elements of a list in an object; empty: no such list.
 fn elements<'a>(object: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
     object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }
@@ -98,9 +98,9 @@ mod tests {
                 "name": name, "ok": true, "answered": true, "of_life": false,
                 "detail": "as expected",
             });
-            check(&mut value);
+            upgrade_check(&mut value);
             let upgraded = value.clone();
-            check(&mut value);
+            upgrade_check(&mut value);
             assert_eq!(value, upgraded, "a second upgrade changes nothing");
             let read: CheckResult = serde_json::from_value(value).unwrap();
             assert_eq!(

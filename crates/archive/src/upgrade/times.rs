@@ -1,5 +1,6 @@
 //! Upgrades the distributions of archives before `dyno.run/3`, whose response times included
-//! timeouts. Today they hold only correct responses, and timeouts are in a separate distribution.
+//! timeouts. Today they include only correct responses, and timeouts are in a separate
+//! distribution.
 
 use serde_json::{Value, json};
 
@@ -29,9 +30,9 @@ pub(super) fn upgrade_trial(mut trial: Value) -> Value {
     trial
 }
 
-/// Removes timeouts from an interval's times. They are taken to be its longest times, because
-/// correct responses take no longer than the limit. Returns the removed times if they belong to the
-/// measured window.
+/// Removes timeouts from an interval's times. The longest times are taken to be the timeouts,
+/// because correct responses take no longer than the limit. Returns the removed times if they
+/// belong to the measured window.
 fn remove_timeouts(interval: &mut Value) -> Times {
     let count_timeouts = |outcomes: &Value| -> u64 {
         let kinds = Outcome::ALL.iter().filter(|outcome| outcome.is_timeout());
@@ -53,7 +54,10 @@ fn remove_timeouts(interval: &mut Value) -> Times {
 /// Removes the `n` longest times and returns them. A value that is not a distribution is unchanged,
 /// because parsing reports it later.
 fn take_longest(times: Option<&mut Value>, n: u64) -> Times {
-    let Some(times) = times.filter(|_| n > 0) else { return Times::new() };
+    if n == 0 {
+        return Times::new();
+    }
+    let Some(times) = times else { return Times::new() };
     let Ok(all) = serde_json::from_value::<Times>(times.clone()) else { return Times::new() };
     let (shorter, longest) = all.split_longest(n);
     *times = json!(shorter);

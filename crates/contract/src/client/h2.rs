@@ -1,4 +1,5 @@
-//! Sends requests over one HTTP/2 connection, one after the other.
+//! Sends requests over one HTTP/2 connection, one after the other, for readiness probes and
+//! contract checks.
 
 use std::io::{self, Error};
 use std::time::Duration;
@@ -81,7 +82,8 @@ impl H2Session {
         }
     }
 
-    /// Opens a stream if the server's settings have arrived and allow it. Returns whether it did.
+    /// Opens a stream for a request if the server's settings have arrived and allow a stream.
+    /// Returns whether the stream is open.
     fn open_stream(&mut self, streamed: StreamedRequest<'_>) -> bool {
         if self.client.room() == 0 {
             return false;
@@ -112,9 +114,9 @@ impl H2Session {
                 ClientEvent::Head { stream, status, end } => {
                     response.status = status;
                     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-                    let fields = self.client.data_and_fields(stream).1.iter();
+                    let (_, fields) = self.client.value_and_fields(stream);
                     response.headers =
-                        fields.map(|(name, value)| (text(name), text(value))).collect();
+                        fields.iter().map(|(name, value)| (text(name), text(value))).collect();
                     end.then_some(stream)
                 }
                 ClientEvent::Body { stream, data, end } => {

@@ -21,7 +21,7 @@ use transport::{Transport, closed_error};
 
 pub use response::{BodyRetention, ProbeResponse};
 
-/// A connection of HTTP/1.1, with the received bytes that have not been read.
+/// An HTTP/1.1 connection, with the received bytes that have not been parsed.
 #[derive(Debug)]
 pub struct Connection {
     transport: Transport,
@@ -35,7 +35,7 @@ impl Connection {
         Ok(Connection::from_transport(Transport::new(stream, None, timeout)?))
     }
 
-    /// Gives all operations from now on this much time.
+    /// Sets the deadline of all further operations to this time from now.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.transport.set_timeout(timeout);
     }
@@ -56,6 +56,7 @@ impl Connection {
         Connection { transport, reader: ResponseReader::new(), unread: Vec::new() }
     }
 
+    /// Sends bytes.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.transport.write_all(bytes)
     }
@@ -65,6 +66,7 @@ impl Connection {
         self.read_response_with(kind, BodyRetention::Whole)
     }
 
+    /// Reads one whole response, and stores its body as `retention` says.
     fn read_response_with(
         &mut self,
         kind: RequestKind,
@@ -108,7 +110,7 @@ impl Connection {
 /// A peer's action after its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerAction {
-    /// The peer closes the connection, in order or with a reset.
+    /// The peer closes the connection, normally or with a reset.
     Closes,
     /// The peer sends unsolicited bytes.
     Sends,
@@ -177,7 +179,7 @@ enum SessionProtocol {
 }
 
 impl Session {
-    /// Gives all exchanges from now on this much time.
+    /// Sets the deadline of all further exchanges to this time from now.
     pub fn set_timeout(&mut self, timeout: Duration) {
         match &mut self.0 {
             SessionProtocol::H1(connection) => connection.set_timeout(timeout),
@@ -254,6 +256,7 @@ impl ProbeClient {
         Ok(Connection::from_transport(Transport::new(stream, self.tls.as_ref(), timeout)?))
     }
 
+    /// Starts the listener's protocol on a new connection.
     fn session_on(
         &self,
         stream: TcpStream,

@@ -37,8 +37,7 @@ impl ProbeResponse {
         };
         if retention == BodyRetention::Whole && data.len() > room {
             return Err(io::Error::other(format!(
-                "the response is longer than {} MiB, the most that a check outside of a load can \
-                 compare",
+                "the response is longer than {} MiB, the limit of a contract check",
                 BODY_BYTES >> 20
             )));
         }
@@ -47,7 +46,8 @@ impl ProbeResponse {
     }
 }
 
-/// The part of a response's body that is stored. A server may send without end.
+/// The part of a response's body that is stored. The limit protects dyno from a server that sends
+/// an endless body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyRetention {
     /// The whole body; more than [`BODY_BYTES`] is an error.

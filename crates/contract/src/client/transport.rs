@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use dyno_engine::{Tls, tls_error_text};
 use rustls::{ClientConnection, StreamOwned};
 
-/// Bytes to and from a server, until a deadline.
+/// A connection to a server, plain or over TLS, whose operations end at a deadline.
 #[derive(Debug)]
 pub(super) enum Transport {
     Plain(Socket),
@@ -34,7 +34,7 @@ impl Transport {
         ))))
     }
 
-    /// Gives all operations from now on this much time.
+    /// Sets the deadline of all further operations to this time from now.
     pub(super) fn set_timeout(&mut self, timeout: Duration) {
         let socket = match self {
             Transport::Plain(socket) => socket,
@@ -76,11 +76,11 @@ impl Socket {
         mut operation: impl FnMut(&mut TcpStream) -> io::Result<T>,
     ) -> io::Result<T> {
         loop {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = self.deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Err(late_error());
             }
-            set_timeout(&self.stream, Some(left))?;
+            set_timeout(&self.stream, Some(remaining))?;
             return match operation(&mut self.stream) {
                 // The kernel still removes the io_uring of a load that has just ended, which
                 // interrupts this thread.

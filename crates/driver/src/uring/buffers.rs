@@ -1,5 +1,5 @@
-//! Receive buffers that the kernel picks from a shared ring. One pool serves all connections, so
-//! idle connections need no buffer.
+//! A pool of receive buffers in a ring that the driver shares with the kernel. One pool serves all
+//! connections, so idle connections need no buffer.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -34,7 +34,8 @@ impl Buffers {
     fn layouts(count: u16) -> (Layout, Layout) {
         const PAGE: usize = 4096;
         let count = usize::from(count);
-        let layout = |bytes| Layout::from_size_align(bytes, PAGE).expect("a few megabytes at most");
+        let layout =
+            |bytes| Layout::from_size_align(bytes, PAGE).expect("the size should be small");
         (layout(count * size_of::<types::BufRingEntry>()), layout(count * limits::BUFFER_BYTES))
     }
 
@@ -69,7 +70,8 @@ impl Buffers {
 impl Drop for Buffers {
     fn drop(&mut self) {
         let (ring_layout, memory_layout) = Self::layouts(self.count);
-        // SAFETY: made with these layouts in `new`; the driver's drop has unregistered the ring.
+        // SAFETY: `new` allocated both with these layouts, and the driver's drop has unregistered
+        // the ring.
         unsafe {
             dealloc(self.ring.cast(), ring_layout);
             dealloc(self.memory, memory_layout);

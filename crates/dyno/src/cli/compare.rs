@@ -15,7 +15,7 @@ pub struct CompareArgs {
     /// The run to compare with A, or RUN:SUBJECT; not with --rev.
     #[arg(value_name = "B", required_unless_present = "rev", conflicts_with = "rev")]
     pub b: Option<String>,
-    /// Measure the suite's server in this Git revision and in that of a second --rev.
+    /// Measure the suite's server in this Git revision; give --rev twice to compare two.
     ///
     /// Without a second --rev the other side is the work tree.
     #[arg(long, value_name = "REVISION")]
@@ -31,10 +31,10 @@ pub struct CompareArgs {
     /// are excluded: invalid, crashed, not started, or without a record.
     #[arg(long, value_enum, default_value_t = Undecided::Fail, hide_default_value = true)]
     pub undecided: Undecided,
-    /// Call values the same if the interval of their ratio lies within this, such as `2%`.
+    /// Treat values as equal if the interval of their ratio lies within SHARE, such as `2%`.
     #[arg(long, value_name = "SHARE")]
     pub same_within: Option<String>,
-    /// Compare runs that differ in more than their servers; every line says so.
+    /// Compare runs even if they differ in more than their servers; every line says so.
     ///
     /// With --rev: measure revisions that have the same server.
     #[arg(long)]
@@ -55,7 +55,7 @@ pub struct CompareArgs {
 pub struct RevisionOptions {
     #[command(flatten)]
     pub choices: Choices,
-    /// Folder for runs; each has a folder of its own.
+    /// Folder for runs; each run gets a new folder in it.
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten)]
@@ -68,9 +68,9 @@ pub(super) const REVISION_OPTIONS: [&str; 8] =
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Undecided {
-    /// Exit with 3, unless a gate is missed; an error in JUnit's XML.
+    /// Exit with 3; an error in JUnit's XML.
     Fail,
-    /// Exit with 0, unless a gate is missed; skipped in JUnit's XML.
+    /// Exit with 0; skipped in JUnit's XML.
     Pass,
 }
 
@@ -82,8 +82,8 @@ pub enum CompareFormat {
     Md,
     /// Everything, for programs.
     Json,
-    /// XML as JUnit's, for CI: each gate is a test.
+    /// JUnit's XML, for CI: each gate is a test.
     Junit,
-    /// A page of its own.
+    /// An HTML page.
     Html,
 }

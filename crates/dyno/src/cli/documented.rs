@@ -13,10 +13,11 @@ struct DocumentedCommand {
     /// Line number, from 1.
     line: usize,
     text: String,
-    /// Whether the page shows an error for it.
+    /// Whether the page shows an error for the command.
     is_refused: bool,
 }
 
+/// Adds the pages (`*.md`) of a folder and its subfolders to `pages`.
 fn collect_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -44,20 +45,20 @@ fn blocks(text: &str) -> Vec<(usize, Vec<&str>)> {
 }
 
 /// Returns the commands in the code blocks of a page. A backslash joins two lines. In blocks with
-/// prompts, lines without one are output.
+/// prompts, lines without a prompt are output.
 fn commands(page: &Path, text: &str) -> Vec<DocumentedCommand> {
     let mut commands: Vec<DocumentedCommand> = Vec::new();
     for (first, block) in blocks(text) {
         let prompt = if block.iter().any(|line| line.starts_with("$ ")) { "$ " } else { "" };
         let mut is_open = false;
         for (line, content) in (first..).zip(block) {
-            let words = content.strip_prefix(prompt).filter(|words| words.starts_with("dyno "));
-            match (words, commands.last_mut()) {
+            let command = content.strip_prefix(prompt).filter(|text| text.starts_with("dyno "));
+            match (command, commands.last_mut()) {
                 (_, Some(previous)) if is_open => {
                     previous.text.push_str(content.trim_end_matches('\\'));
                 }
-                (Some(words), _) => {
-                    let text = words.trim_end_matches('\\').into();
+                (Some(command), _) => {
+                    let text = command.trim_end_matches('\\').into();
                     commands.push(DocumentedCommand {
                         page: page.into(),
                         line,
@@ -65,18 +66,20 @@ fn commands(page: &Path, text: &str) -> Vec<DocumentedCommand> {
                         is_refused: false,
                     });
                 }
+                // The first line of a block is no output of the last command of an earlier block.
                 (None, Some(previous)) if line > first && content.starts_with("dyno: ") => {
                     previous.is_refused = true;
                 }
                 _ => {}
             }
-            is_open = content.ends_with('\\') && (is_open || words.is_some());
+            is_open = content.ends_with('\\') && (is_open || command.is_some());
         }
     }
     commands
 }
 
-/// Splits a command into words, without a remark, a pipe or a redirection after it.
+/// Splits a command into words. Omits a remark (the text after two spaces), a pipe and a
+/// redirection at the end.
 fn words(text: &str) -> Vec<String> {
     let remark = text.char_indices().skip(1).find(|(at, _)| text[*at..].starts_with("  "));
     let command = remark.map_or(text, |(at, _)| &text[..at]);
@@ -86,6 +89,7 @@ fn words(text: &str) -> Vec<String> {
     words.into_iter().take_while(|word| !is_end(word)).collect()
 }
 
+/// Parses a documented command. `Err`: the message with which dyno refuses it.
 fn check_command(text: &str) -> Result<(), String> {
     let words: Vec<OsString> = words(text).into_iter().map(OsString::from).collect();
     match Cli::read(&words) {
@@ -109,7 +113,7 @@ fn documented_commands_are_accepted() {
     let fault = |command: &DocumentedCommand| {
         let result = check_command(&command.text);
         let DocumentedCommand { page, line, text, is_refused } = command;
-        let message = result.clone().err().unwrap_or_else(|| "it is accepted".into());
+        let message = result.clone().err().unwrap_or_else(|| "the command is accepted".into());
         (result.is_err() != *is_refused).then(|| format!("{page:?}:{line}: {text}\n{message}"))
     };
     let faults: Vec<String> = documented.iter().filter_map(fault).collect();

@@ -8,7 +8,7 @@ use dyno_workload::import::ImportFormat;
 
 use super::examples;
 use super::values::{
-    Cpus, Ns, count, cpus, duration, small_count, span, timeout, whole_number, width,
+    Cpus, Ns, count, cpus, duration, load_length, small_count, timeout, whole_number, width,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,9 +46,9 @@ pub struct LoadArgs {
     pub connections: u64,
     /// Generator threads.
     ///
-    /// Default: one for each CPU that dyno may use. If the server is on this machine and needs
-    /// CPUs, too: one for every second CPU. With --cpus: one for each of those. Never more than
-    /// connections.
+    /// Default: one thread per CPU that dyno may use, or half as many if the server is on this
+    /// machine. With --cpus the default is one thread per listed CPU. There is at most one thread
+    /// per connection.
     #[arg(
         hide_short_help = true,
         short,
@@ -66,7 +66,7 @@ pub struct LoadArgs {
         short,
         long,
         value_name = "TIME",
-        value_parser = span,
+        value_parser = load_length,
         allow_negative_numbers = true,
         help_heading = "Load"
     )]
@@ -83,18 +83,19 @@ pub struct LoadArgs {
     pub requests: Option<u64>,
     /// Open loop: requests per second (5k, 1k..5k, 1k@10s,5k).
     ///
-    /// Requests are sent on schedule, and not one after the other. 5k is constant, 1k..5k a ramp,
-    /// and 1k@10s,1k..5k@30s,5k are stretches of given lengths.
+    /// Requests start on schedule, even if earlier responses are late. 5k is constant, 1k..5k is a
+    /// ramp, and 1k@10s,1k..5k@30s,5k are sections of given lengths.
     #[arg(short, long, value_name = "RATE", allow_negative_numbers = true, help_heading = "Load")]
     pub rate: Option<String>,
     /// Find the highest rate that meets an objective: 'p99<5ms'.
     ///
-    /// The objective may have several conditions: 'p99<5ms,errors<0.1%'. It knows p50 to p99.99,
-    /// max and mean of the response time, and errors. Open loops of 2 s each (-d) are made until
-    /// most of them agree at two rates that are 2 % apart (--width). The search begins at -r.
+    /// The objective can have several conditions: 'p99<5ms,errors<0.1%'. Conditions can use p50 to
+    /// p99.99, max and mean of the response time, and errors. The search runs open loops of 2 s
+    /// each (-d), and begins at -r. It ends when a rate meets the objective, and a rate at most 2 %
+    /// above it (--width) does not. A longer load confirms the result.
     #[arg(long, value_name = "OBJECTIVE", help_heading = "Load")]
     pub find: Option<String>,
-    /// Largest gap between the two rates of --find, in percent [default: 2].
+    /// Largest gap between the two final rates of --find, in percent [default: 2].
     #[arg(
         hide_short_help = true,
         long,
@@ -128,7 +129,7 @@ pub struct LoadArgs {
     /// Load before the measured window [default: 0].
     ///
     /// With --find the default is 500ms.
-    #[arg(short, long, value_name = "TIME", value_parser = span, help_heading = "Load")]
+    #[arg(short, long, value_name = "TIME", value_parser = load_length, help_heading = "Load")]
     pub warmup: Option<Ns>,
     /// HTTP/1.1 requests in flight per connection.
     #[arg(
@@ -141,10 +142,10 @@ pub struct LoadArgs {
         help_heading = "Load"
     )]
     pub pipeline: u32,
-    /// Protocol.
+    /// HTTP version, and how a connection selects the version.
     ///
-    /// auto: over TLS the server chooses by ALPN, and HTTP/2 is preferred; on http:// it is
-    /// HTTP/1.1.
+    /// auto: HTTP/1.1 for http://. For https:// the server chooses by ALPN, and HTTP/2 is
+    /// preferred.
     #[arg(long, value_enum, default_value = "auto", help_heading = "Load")]
     pub protocol: ProtocolArg,
     /// Seed of random arrivals, mixes and placeholders.
@@ -160,10 +161,10 @@ pub struct LoadArgs {
     /// Method [default: GET, or POST with a body].
     #[arg(short = 'X', long = "method", value_name = "METHOD", help_heading = "Requests")]
     pub method: Option<String>,
-    /// Load a page: the URL, then this path, or N of them.
+    /// Load a page: the URL, then this path, or this path N times.
     ///
-    /// The URL is the document of the page, and the paths follow when the document has arrived. May
-    /// be repeated. -c is the number of visitors.
+    /// The URL is the document of the page. The paths are requested when the document has arrived.
+    /// The option may be repeated. -c is the number of visitors.
     #[arg(
         long = "resource",
         value_name = "PATH[*N]",
@@ -228,13 +229,13 @@ pub struct LoadArgs {
     pub import_format: Option<ImportArg>,
     /// Fill placeholders in imported requests, too.
     ///
-    /// Imported requests are otherwise sent as they were recorded.
+    /// Without this option, imported requests are sent as they were recorded.
     #[arg(hide_short_help = true, long, help_heading = "Requests")]
     pub import_templates: bool,
     /// Folder of files named in placeholders and imports.
     ///
-    /// No file above it is read. Default: the current folder for placeholders of the command line,
-    /// and none for imported files.
+    /// Files outside this folder are not read. Default: the current folder for placeholders of the
+    /// command line, and none for imported files.
     #[arg(hide_short_help = true, long, value_name = "FOLDER", help_heading = "Requests")]
     pub files: Option<PathBuf>,
     /// The request of a curl command line.
@@ -286,13 +287,13 @@ pub struct LoadArgs {
     /// Fully check one in N responses [default: 100].
     ///
     /// A full check covers headers, SHA-256, text and JSON. With 1, each response is fully checked.
-    /// With 0, only one response before the load is.
+    /// With 0, only one response is fully checked, before the load.
     #[arg(hide_short_help = true, long, value_name = "N", help_heading = "Response checks")]
     pub check_one_in: Option<u64>,
 
     /// HTTP/2 streams per connection [default: 1; pages: 100].
     ///
-    /// Fewer if the server allows fewer.
+    /// If the server allows fewer streams, its limit is used.
     #[arg(
         short = 'm',
         long,
@@ -315,7 +316,8 @@ pub struct LoadArgs {
     pub window_bits: Option<u8>,
     /// Flow-control window of a connection: 2^N − 1 bytes [default: 30].
     ///
-    /// HTTP/2 cannot announce fewer than 2^16 − 1 bytes. Below that, window updates are sent later.
+    /// HTTP/2 cannot announce fewer than 2^16 − 1 bytes. With N below 16, dyno sends window updates
+    /// later instead.
     #[arg(
         hide_short_help = true,
         long,
@@ -388,11 +390,12 @@ pub struct LoadArgs {
     pub proxy_protocol: Option<ProxyArg>,
     /// Address for the URL's host and port, as in curl.
     ///
-    /// An address for another host or port is refused.
+    /// Several addresses, separated by commas, are tried in their order. An address for another
+    /// host or port is refused.
     #[arg(
         hide_short_help = true,
         long,
-        value_name = "HOST:PORT:ADDRESS",
+        value_name = "HOST:PORT:ADDRESS[,ADDRESS]",
         help_heading = "Connections"
     )]
     pub resolve: Vec<String>,
@@ -430,7 +433,7 @@ pub struct LoadArgs {
     pub driver: Option<DriverArg>,
     /// Poll instead of sleeping, to avoid late wake-ups.
     ///
-    /// auto: near the deadlines of an open loop, if there is a second CPU.
+    /// auto: poll only near the deadlines of an open loop, and only if there is a second CPU.
     #[arg(
         hide_short_help = true,
         long,
@@ -467,7 +470,7 @@ pub struct LoadArgs {
     pub interval: Ns,
     /// Write each interval as a line of JSON during the load.
     ///
-    /// - is standard output; the text then goes to standard error.
+    /// - is standard output. In this case, the text result goes to standard error.
     #[arg(hide_short_help = true, long, value_name = "FILE", help_heading = "Output")]
     pub stream: Option<PathBuf>,
     /// Write percentiles of the response time for HdrHistogram's plotter.
@@ -481,12 +484,12 @@ pub struct LoadArgs {
     /// For example 127.0.0.1:9464.
     #[arg(hide_short_help = true, long, value_name = "ADDRESS", help_heading = "Output")]
     pub metrics: Option<std::net::SocketAddr>,
-    /// Keep the load in a new folder in this one, for `dyno report`.
+    /// Save the load in a new folder in FOLDER, for `dyno report`.
     ///
-    /// It is kept as a run keeps its trials.
+    /// The new folder has the format of a run with one trial.
     #[arg(long, value_name = "FOLDER", help_heading = "Output")]
     pub save: Option<PathBuf>,
-    /// Plain progress lines instead of the live view.
+    /// Print plain progress lines instead of the live view.
     #[arg(hide_short_help = true, long, help_heading = "Output")]
     pub no_tui: bool,
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(after_help = super::examples::PROFILE)]
 pub struct ProfileArgs {
-    /// Run folder; without options its profiles are listed.
+    /// Run folder; without other options, its profiles are listed.
     pub run: PathBuf,
     /// Number of the trial in the list.
     #[arg(long, value_name = "N")]
@@ -33,13 +33,16 @@ pub struct ProfileArgs {
 }
 
 impl ProfileArgs {
-    /// Whether an option for a single profile is given.
-    pub fn has_single_profile_options(&self) -> bool {
-        self.off_cpu
-            || self.beside.is_some()
-            || self.beside_trial.is_some()
-            || self.format.is_some()
-            || self.output.is_some()
+    /// Returns the first given option that applies to a single profile. `None`: no such option.
+    pub fn single_profile_option(&self) -> Option<&'static str> {
+        let options = [
+            ("--off-cpu", self.off_cpu),
+            ("--beside", self.beside.is_some()),
+            ("--beside-trial", self.beside_trial.is_some()),
+            ("--format", self.format.is_some()),
+            ("--output", self.output.is_some()),
+        ];
+        options.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
     }
 }
 
@@ -51,6 +54,6 @@ pub enum ProfileFormat {
     Pprof,
     /// JSON for the viewer at speedscope.app, with weights in nanoseconds.
     Speedscope,
-    /// A flame graph on a page of its own.
+    /// An HTML page with a flame graph.
     Html,
 }

@@ -1,5 +1,5 @@
 //! Formats the errors of clap like dyno's own errors: `thing: problem`, then `hint:` lines and the
-//! usage. All errors of the program thus have one form.
+//! usage.
 
 use std::error::Error;
 use std::num::{IntErrorKind, ParseIntError};
@@ -59,7 +59,7 @@ fn problem(error: &clap::Error) -> Option<String> {
         ErrorKind::ValueValidation => {
             habits::invalid_value(arg()?, value()?, &parser_problem(error.source()?))
         }
-        ErrorKind::TooManyValues => format!("{}: takes no value, and got {:?}", arg()?, value()?),
+        ErrorKind::TooManyValues => format!("{}: takes no value, but got {:?}", arg()?, value()?),
         ErrorKind::ArgumentConflict => {
             let name = arg().or_else(|| text(ContextKind::InvalidSubcommand))?;
             let others = list(error.get(ContextKind::PriorArg)?)?;
@@ -95,7 +95,7 @@ fn list(context: &ContextValue) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns the suggestions of clap, a line for each.
+/// Returns the suggestions of clap, one line per suggestion.
 fn hints(error: &clap::Error) -> String {
     let similar = |(kind, noun)| {
         let names = list(error.get(kind)?)?;
@@ -190,7 +190,7 @@ mod tests {
         );
         assert_eq!(
             head(&["calibrate", "--verdicts=yes"]),
-            "--verdicts: takes no value, and got \"yes\""
+            "--verdicts: takes no value, but got \"yes\""
         );
     }
 
@@ -216,8 +216,8 @@ mod tests {
     fn errors_of_dyno_keep_their_text() {
         assert_eq!(
             head(&["run", "--resume", "runs/a", "--subjects", "x"]),
-            "--subjects: cannot be used with --resume, because a run keeps its subjects\nhint: \
-             leave out --subjects"
+            "--subjects: cannot be used with --resume, because a resumed run keeps its \
+             subjects\nhint: remove --subjects"
         );
         assert!(head(&["load", "http://h/", "-host", "x"]).starts_with("-host: no such option\n"));
     }

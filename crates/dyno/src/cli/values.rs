@@ -8,7 +8,8 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug)]
 pub struct Ns(pub u64);
 
-/// Parses a duration. A bare number is in seconds, as in wrk's `-d2`.
+/// Parses a duration of up to an hour, the longest time that dyno can record. A bare number is in
+/// seconds, as in wrk's `-d2`.
 pub(super) fn duration(text: &str) -> Result<Ns, String> {
     dyno_workload::units::duration(&with_unit(text)).map(Ns)
 }
@@ -22,8 +23,8 @@ pub fn timeout(text: &str) -> Result<Ns, String> {
     }
 }
 
-/// Parses a duration of up to 30 days.
-pub(super) fn span(text: &str) -> Result<Ns, String> {
+/// Parses the length of a load or warm-up: up to 30 days.
+pub(super) fn load_length(text: &str) -> Result<Ns, String> {
     dyno_workload::units::span(&with_unit(text)).map(Ns)
 }
 
@@ -33,10 +34,11 @@ fn with_unit(text: &str) -> Cow<'_, str> {
     if is_bare { format!("{text}s").into() } else { text.into() }
 }
 
-/// Parses the time for a whole run: up to 30 days.
+/// Parses the time for a whole run: from a second to 30 days.
 pub(super) fn budget(text: &str) -> Result<Ns, String> {
     const HOUR: f64 = 3600e9;
-    let error = || format!("{text:?} is not a time up to 30d\nhint: write it like 30m, 4h or 2d");
+    let error =
+        || format!("{text:?} is not a time from 1s to 30d\nhint: write it like 30m, 4h or 2d");
     let text = text.trim();
     let in_unit = |unit: char, unit_ns: f64| {
         Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * unit_ns)
@@ -57,7 +59,7 @@ pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
     dyno_archive::cpus::cpu_list(text).map(Cpus)
 }
 
-/// Parses the width of a search, in per cent.
+/// Parses the largest gap between the two final rates of a search (`--width`), in per cent.
 pub(super) fn width(text: &str) -> Result<f64, String> {
     let error = || "must be a percentage from 0.1 to 50, such as 2".to_string();
     text.trim_end_matches('%')

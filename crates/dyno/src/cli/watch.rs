@@ -16,10 +16,10 @@ pub struct WatchArgs {
     /// Time between two samples.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Ns,
-    /// End after this time [default: with Ctrl-C, or with the server].
+    /// End after this time [default: at Ctrl-C, or when the server ends].
     #[arg(short, long, value_name = "TIME", value_parser = interval)]
     pub duration: Option<Ns>,
-    /// No eBPF programs: no system calls, and no reasons why threads wait.
+    /// Use no eBPF programs: system calls and the reasons of waits stay unknown.
     #[arg(long)]
     pub outside: bool,
     /// A text line per sample and a summary, or a JSON line per sample (`dyno.watch/1`).
@@ -48,12 +48,12 @@ pub struct WatchTarget {
     pub cgroup: Option<PathBuf>,
 }
 
-/// Parses the time between samples. A sample takes a millisecond or more.
+/// Parses the time between samples. Taking a sample needs a millisecond or more.
 fn interval(text: &str) -> Result<Ns, String> {
     const MIN_NS: u64 = 100_000_000;
     match duration(text)? {
         Ns(ns) if ns < MIN_NS => {
-            Err("must be at least 100ms, because a sample takes time itself".into())
+            Err("must be at least 100ms, because taking a sample also takes time".into())
         }
         length => Ok(length),
     }

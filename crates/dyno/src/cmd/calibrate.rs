@@ -1,5 +1,5 @@
-//! `dyno calibrate`: measures the ceilings of the generator on this machine against controls, and
-//! the lateness of its requests.
+//! `dyno calibrate`: measures the highest rates (ceilings) of the generator on this machine against
+//! dyno's own servers (controls), and the lateness of its requests.
 
 mod known_bottlenecks;
 mod verdicts;
@@ -21,6 +21,7 @@ use crate::exit::{self, Exit, first_error};
 use crate::other_programs;
 use crate::terminal::{self, ThirdInterrupt};
 
+/// Measures the ceilings, or what an option requests instead, and writes the result.
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     // Checked before the measurements, which take a minute.
     if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output)))
@@ -41,8 +42,10 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         super::create_archive("--save", folder, &calibrate::plan(&measurements, &placement))
     };
     let archive = args.save.as_ref().map(create_archive).transpose()?;
-    let interrupts =
-        terminal::catch_interrupts("ending early: no ceilings are saved", ThirdInterrupt::Ends)?;
+    let interrupts = terminal::catch_interrupts(
+        "ending early: the measured rates will not be saved",
+        ThirdInterrupt::Ends,
+    )?;
     other_programs::warn_before_calibration();
     let outcome = calibrate::run(
         &placement,
@@ -85,7 +88,8 @@ fn refuse_ceilings_file(output: Option<&Path>, ceilings: &Path) -> anyhow::Resul
     if identity.is_some() && identity == crate::result_file::check(ceilings)? {
         let output = output.display();
         return Err(exit::usage_error(format!(
-            "{output}: the ceilings are kept in this file\nhint: give the result a file of its own"
+            "{output}: cannot be the output, because `dyno calibrate` stores rates for `dyno load` \
+             in this file\nhint: write the result to another file"
         )));
     }
     Ok(())
@@ -98,7 +102,7 @@ fn measure_probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let mut prices = Vec::new();
     for set in calibrate::priced_probes() {
         let names: Vec<&str> = set.iter().map(|probe| probe.name()).collect();
-        terminal::say(&format!("calibrate: the cost of {} (20 s)", names.join(", ")));
+        terminal::say(&format!("calibrate: measuring the cost of {} (20 s)", names.join(", ")));
         prices.push(PriceResult::new(&calibrate::price(&placement, &set, &interrupts)?));
     }
     let text = match args.format {
@@ -109,7 +113,7 @@ fn measure_probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Valid)
 }
 
-/// Prints why an interrupted calibration could not be saved.
+/// Prints why an interrupted calibration could not be saved. Returns the interrupt as the error.
 fn unsaved_error(error: CalibrationError) -> anyhow::Error {
     if let CalibrationError::Interrupted { archive_error: Some(archive_error) } = error {
         exit::print_error(&archive_error.into());
@@ -124,20 +128,23 @@ fn print_progress(event: &CalibrationEvent<'_>) {
             terminal::say(&format!("calibrate: {}", page::measuring(measurement)));
         }
         CalibrationEvent::Ended(measured) if measured.lacks_stamps() => {
-            terminal::say("calibrate: skipped, because the kernel returned no receive timestamps");
+            terminal::say(
+                "calibrate: kernel timestamps skipped, because the kernel returned none for \
+                 received data",
+            );
         }
         CalibrationEvent::Ended(_) => {}
     }
 }
 
-/// Describes the location of the ceilings, with the variable that later loads need to find it.
+/// Describes the location of the ceilings, with the variable by which later loads find it.
 fn ceilings_location(args: &CalibrateArgs, path: &Path) -> String {
     let is_found =
         args.cache.is_none() || std::env::var_os("DYNO_CACHE").map(PathBuf::from) == args.cache;
     match &args.cache {
         Some(folder) if !is_found => {
             format!(
-                "{} (set DYNO_CACHE={} for it to find them there)",
+                "{} (set DYNO_CACHE={} so that `dyno load` finds this file)",
                 path.display(),
                 terminal::quote(&folder.display().to_string())
             )
@@ -146,6 +153,7 @@ fn ceilings_location(args: &CalibrateArgs, path: &Path) -> String {
     }
 }
 
+/// Returns the contents of the file of ceilings.
 fn calibration_file(result: &Calibration) -> CalibrationFile {
     let measured = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let kind = |row: &CeilingRow| KindCeiling {

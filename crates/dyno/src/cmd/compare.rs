@@ -18,6 +18,7 @@ use crate::cli::{CompareArgs, CompareFormat, Undecided};
 use crate::exit::{Exit, usage_error};
 use crate::terminal;
 
+/// Compares two runs, or two revisions (`--rev`), and writes the result.
 pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let options = ComparisonOptions {
         gates: args
@@ -38,12 +39,10 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     check_output(args.output.as_deref(), |inputs| {
         [&a, &b].into_iter().for_each(|side| inputs.add_run(&side.folder));
     })?;
-    if a.run.header == b.run.header
-        && a.arm.is_none_or(|arm| b.arm.is_none_or(|b_arm| arm == b_arm))
-    {
+    if is_same_side(&a, &b) {
         return Err(usage_error(format!(
-            "{} and {}: must be two runs or two subjects\nhint: name two subjects of the run, as \
-             {}:{}",
+            "{} and {}: are the same, but a comparison needs two runs or two subjects\nhint: name \
+             two subjects of the run, such as {}:{}",
             args.a, b_path, a.run.header.id, a.run.header.plan.arms[0].name
         )));
     }
@@ -51,12 +50,24 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     check((&args.a, b_path), args.anyway, &compared)?;
     if !options.gates.is_empty() && compared.gates.is_empty() {
         return Err(usage_error(
-            "--fail-on: no subject to judge, because the two sides share only controls\nhint: name \
-             the two sides, as RUN:SUBJECT",
+            "--fail-on: cannot be used here, because the two sides have only controls (reference \
+             servers of dyno) in common\nhint: name a subject for each side, as RUN:SUBJECT",
         ));
     }
     write(args, &compared, [&a.report, &b.report])?;
     Ok(exit(&compared))
+}
+
+/// Whether a comparison would compare a subject with itself.
+fn is_same_side(a: &NamedSide, b: &NamedSide) -> bool {
+    if a.run.header != b.run.header {
+        return false;
+    }
+    match (a.arm, b.arm) {
+        (Some(a), Some(b)) => a == b,
+        // A side without a subject is the whole run, which includes the subject of the other side.
+        _ => true,
+    }
 }
 
 /// Returns the exit status of a comparison. Undecided gates are reported on standard error, which
@@ -67,8 +78,8 @@ fn exit(compared: &ComparisonResult) -> Exit {
         GateOutcome::Missed => Exit::Invalid,
         GateOutcome::Undecided => {
             terminal::say(&format!(
-                "dyno compare: {} of {} gates undecided\nhint: measure more repeats, or accept \
-                 undecided gates with `--undecided pass`",
+                "dyno compare: {} of {} gates (conditions of --fail-on) are undecided\nhint: \
+                 measure more repeats, or accept undecided gates with `--undecided pass`",
                 compared.undecided,
                 compared.gates.len()
             ));
@@ -103,8 +114,8 @@ fn write(
 fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> anyhow::Result<()> {
     if compared.rows.is_empty() {
         return Err(usage_error(format!(
-            "{a} and {b}: no subject of the same name has the same step, so nothing can be \
-             compared\nhint: name the subjects, as RUN:SUBJECT"
+            "{a} and {b}: cannot be compared, because no subject was measured under the same name \
+             and with the same load in both\nhint: name a subject for each side, as RUN:SUBJECT"
         )));
     }
     if anyway || compared.differences.is_empty() {
@@ -116,8 +127,8 @@ fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> any
             _ => format!("  {}\n", difference.name),
         });
     Err(usage_error(format!(
-        "{a} and {b}: the runs differ in more than their servers, which may explain their \
-         results:\n{}hint: measure both under the same conditions, or add --anyway",
+        "{a} and {b}: the runs differ in more than their servers:\n{}hint: measure both servers \
+         under the same conditions, or compare the runs with --anyway",
         lines.collect::<String>()
     )))
 }
@@ -133,15 +144,7 @@ struct NamedSide {
 impl NamedSide {
     /// Reads `RUN` or `RUN:SUBJECT`.
     fn read(text: &str) -> anyhow::Result<NamedSide> {
-        // Both names may have colons. The longest existing folder is the run.
-        let is_run = |index: &usize| Path::new(&text[..*index]).is_dir();
-        let colons = || text.rmatch_indices(':').map(|(index, _)| index);
-        let index = colons().find(is_run).or_else(|| colons().next());
-        let parts = index
-            .map(|index| (&text[..index], &text[index + 1..]))
-            .filter(|_| !Path::new(text).exists());
-        let (folder, subject) =
-            parts.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
+        let (folder, subject) = split_side(text);
         let run = super::open_run(Path::new(folder))?.read()?;
         let arm = subject.map(|subject| arm(&run, folder, subject)).transpose()?;
         Ok(NamedSide {
@@ -157,6 +160,22 @@ impl NamedSide {
     }
 }
 
+/// Splits `RUN` or `RUN:SUBJECT` into the folder of the run and the subject.
+fn split_side(text: &str) -> (&str, Option<&str>) {
+    if Path::new(text).exists() {
+        return (text, None);
+    }
+    // Both names can have colons. The longest existing folder is the run. Without an existing
+    // folder, an error names the text before the last colon.
+    let colons = || text.rmatch_indices(':').map(|(index, _)| index);
+    let is_run = |index: &usize| Path::new(&text[..*index]).is_dir();
+    match colons().find(is_run).or_else(|| colons().next()) {
+        Some(index) => (&text[..index], Some(&text[index + 1..])),
+        None => (text, None),
+    }
+}
+
+/// Returns the index of the arm with a name.
 fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
     let arms = &run.header.plan.arms;
     arms.iter().position(|arm| arm.name == subject).ok_or_else(|| {

@@ -7,12 +7,11 @@ use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
-use dyno_observer::tracking::TrackingTable;
+use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::terminal::escape_line;
 use dyno_report::text::Style;
 use dyno_runner::tracking::{self, LoopbackTracking};
 use dyno_subject::definition::Definition;
-use dyno_subject::definition::find::Folders;
 use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_workload::text::FileError;
 
@@ -21,15 +20,19 @@ use crate::exit::Exit;
 use crate::terminal::{self, print_text};
 use crate::this_machine;
 
+/// Beginning of the name of the missing measurement that [`groups_finding`] shows.
+const MISSING_GROUPS: &str = "CPU and memory limits";
+
 /// A finding about this machine.
 struct Finding {
     is_good: bool,
     name: String,
     state: String,
-    /// Instructions to fix it, if it is not good.
+    /// Instructions that fix the problem. Not shown if `is_good`.
     hint: String,
 }
 
+/// Checks this machine, and prints the findings.
 pub fn run(subjects: &SubjectFolders) -> anyhow::Result<Exit> {
     let facts = read_facts(this_machine::VERSION, this_machine::COMMIT);
     if !subjects.named_folders().is_empty() {
@@ -41,8 +44,7 @@ pub fn run(subjects: &SubjectFolders) -> anyhow::Result<Exit> {
     let end = match findings.iter().filter(|f| !f.is_good).count() {
         0 => "This machine can measure everything that this version of dyno supports.".into(),
         n => format!(
-            "{n} of {} checks found a problem. Reports omit what cannot be measured, and name it \
-             as missing.",
+            "{n} of {} checks found a problem. Reports list the affected measurements as missing.",
             findings.len()
         ),
     };
@@ -54,6 +56,7 @@ pub fn run(subjects: &SubjectFolders) -> anyhow::Result<Exit> {
     Ok(Exit::Valid)
 }
 
+/// Formats a finding as a line, with its hint below.
 fn describe(f: &Finding, style: Style) -> String {
     let mark = match (f.is_good, style) {
         (true, Style::Plain) => "ok ".into(),
@@ -79,15 +82,13 @@ fn findings(facts: &Facts, subjects: &SubjectFolders, guard: &Guard) -> Vec<Find
         groups_finding(facts),
         files_finding(facts),
         ports_finding(facts),
-        tracking_finding(&TrackingTable::read()),
+        tracking_finding(&tracking_table()),
         kernel_observation_finding(),
         stacks_finding(),
         networks_finding(),
     ];
     findings.push(subjects_finding(subjects, guard));
-    for missing in
-        facts.missing.iter().filter(|m| !m.measurement.starts_with("CPU and memory limits"))
-    {
+    for missing in facts.missing.iter().filter(|m| !m.measurement.starts_with(MISSING_GROUPS)) {
         findings.push(Finding {
             is_good: false,
             name: missing.measurement.clone(),
@@ -99,11 +100,15 @@ fn findings(facts: &Facts, subjects: &SubjectFolders, guard: &Guard) -> Vec<Find
         is_good: facts.tick_accounting == Some(false),
         name: "exact user and system time".into(),
         state: match facts.tick_accounting {
-            Some(true) => "sampled by the kernel's tick. Only the sum is exact".into(),
+            Some(true) => "sampled by the kernel at each clock tick: only the sum of user and \
+                           system time is exact"
+                .into(),
             Some(false) => "measured".into(),
             None => "not known".into(),
         },
-        hint: "If the split matters, boot with `nohz_full=` for the measured CPUs.".into(),
+        hint: "If you need exact user and system time, boot with `nohz_full=` for the measured \
+               CPUs."
+            .into(),
     });
     findings
 }
@@ -133,7 +138,7 @@ fn kernel_observation_finding() -> Finding {
                      `dyno calibrate --probes` measures their cost"
                 .into(),
             Some(refusal) if dyno_observer::probes::can_count_syscalls() => {
-                format!("only the number of calls by name is observable: {}", refusal.reason)
+                format!("only the counts of each system call are available: {}", refusal.reason)
             }
             Some(refusal) => refusal.reason.clone(),
         },
@@ -190,33 +195,33 @@ fn groups_finding(facts: &Facts) -> Finding {
         is_good: good,
         name: "control groups".into(),
         state: match (layout.version(), good) {
-            (CgroupVersion::None, _) => "none with the cpu and memory controllers".into(),
+            (CgroupVersion::None, _) => {
+                "no control groups with the cpu and memory controllers".into()
+            }
             (version, true) => format!("{}, usable", version.name()),
             (version, false) => format!(
-                "{}, but this user cannot create groups: no limits, and no exact CPU and memory \
-                 of a subject",
+                "{}, but this user cannot create groups, so dyno can neither set limits nor \
+                 measure CPU and memory of a subject exactly",
                 version.name()
             ),
         },
-        hint: facts
-            .missing
-            .iter()
-            .find(|m| m.measurement.starts_with("CPU and memory limits"))
-            .map_or(
-                "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p \
+        hint: facts.missing.iter().find(|m| m.measurement.starts_with(MISSING_GROUPS)).map_or(
+            "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p \
              Delegate=yes dyno run …`."
-                    .into(),
-                |m| m.hint.clone(),
-            ),
+                .into(),
+            |m| m.hint.clone(),
+        ),
     }
 }
 
 fn files_finding(facts: &Facts) -> Finding {
     let limit = facts.open_files_limit.unwrap_or(0);
+    // About 64 of the files are not connections.
+    let connections = limit.saturating_sub(64);
     Finding {
         is_good: limit >= 10_000,
         name: "open files".into(),
-        state: format!("{limit}: at most about {} connections", limit.saturating_sub(64)),
+        state: format!("limit of {limit}: at most about {connections} connections"),
         hint: "Raise the limit with `ulimit -n 65536`, or in /etc/security/limits.conf.".into(),
     }
 }
@@ -234,26 +239,38 @@ fn ports_finding(facts: &Facts) -> Finding {
     Finding {
         is_good: ports.is_some_and(|p| p >= 20_000),
         name: "local ports".into(),
-        state: ports.map_or("not known".into(), |p| format!("{p} for connections to one address")),
-        hint:
-            "Widen the range with `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects \
-               get ports outside of it."
-                .into(),
+        state: ports.map_or("not known".into(), |p| {
+            format!("{p}, so at most {p} connections from one local address to one server")
+        }),
+        hint: "Widen the range with `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. dyno \
+               starts servers on ports outside of this range."
+            .into(),
     }
 }
 
+/// Reads the table of tracked connections. A rule can track IPv6 alone, or both versions.
+fn tracking_table() -> TrackingTable {
+    let v6 = TrackingTable::read(IpVersion::V6);
+    if v6.has_loopback == Some(true) { v6 } else { TrackingTable::read(IpVersion::V4) }
+}
+
 fn tracking_finding(table: &TrackingTable) -> Finding {
-    let remedies = format!("Exempt loopback, or enlarge the table:\n{}", tracking::remedies());
+    let remedies = format!(
+        "Exempt loopback from connection tracking, or enlarge the table of tracked \
+         connections:\n{}",
+        tracking::remedies(table.version)
+    );
     let tracked = LoopbackTracking::from_table(table);
     Finding {
         is_good: table.has_loopback == Some(false),
         name: "untracked loopback connections".into(),
         state: match (table.has_loopback, tracked) {
-            (Some(false), _) => "netfilter does not track them".into(),
+            (Some(false), _) => "netfilter does not track these connections".into(),
             (_, Some(tracked)) => format!(
                 "tracked (netfilter), which costs time per packet. {} of {} entries of the \
                  connection table are used. A closed connection stays in the table for {} s, so \
-                 {:.0} new connections/s fill it, and then packets are dropped",
+                 {:.0} new connections/s fill the table. The kernel drops packets when the table \
+                 is full",
                 tracked.entries,
                 tracked.max_entries,
                 tracked.closed_stay_s,
@@ -269,17 +286,23 @@ fn tracking_finding(table: &TrackingTable) -> Finding {
 }
 
 fn subjects_finding(subjects: &SubjectFolders, guard: &Guard) -> Finding {
-    let folders = subjects.find(None).ok();
-    let definitions = folders.as_ref().map(Folders::definitions);
+    let Ok(folders) = subjects.find(None) else {
+        return Finding {
+            is_good: true,
+            name: "subjects".into(),
+            state: "no folder `subjects` here or in a folder above. A suite in another folder can \
+                    have its own subjects"
+                .into(),
+            hint: String::new(),
+        };
+    };
     let interrupts = Interrupts::new();
-    match definitions {
-        Some(Ok(definitions)) => {
+    match folders.definitions() {
+        Ok(definitions) => {
             let supervision = Supervision { guard, interrupts: &interrupts };
             let prerequisites = Prerequisites::new(&supervision);
             let is_unavailable = |definition: &Result<Definition, FileError>| match definition {
-                Ok(definition) => folders.iter().any(|folders| {
-                    folders.unavailable_reason(definition, &prerequisites).is_some()
-                }),
+                Ok(definition) => folders.unavailable_reason(definition, &prerequisites).is_some(),
                 Err(_) => true,
             };
             let unavailable: Vec<&str> = definitions
@@ -300,20 +323,14 @@ fn subjects_finding(subjects: &SubjectFolders, guard: &Guard) -> Finding {
                         unavailable.join(", ")
                     )
                 },
-                hint: "List what each needs with `dyno subjects list`.".into(),
+                hint: "List what each server needs with `dyno subjects list`.".into(),
             }
         }
-        Some(Err(error)) => Finding {
+        Err(error) => Finding {
             is_good: false,
             name: "subjects".into(),
             state: error.to_string(),
-            hint: "Fix that file.".into(),
-        },
-        None => Finding {
-            is_good: true,
-            name: "subjects".into(),
-            state: "no folder `subjects` here or above. Suites may have their own".into(),
-            hint: String::new(),
+            hint: "Fix the file that the message names.".into(),
         },
     }
 }

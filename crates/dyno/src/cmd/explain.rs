@@ -18,6 +18,7 @@ const WIDTH: usize = 100;
 /// Number of similar codes that an error names.
 const SIMILAR: usize = 3;
 
+/// Prints the explanation of a code, or a list of all codes.
 pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let style = terminal::style();
     let text = if args.code.is_empty() { list_codes(style) } else { explain(&args.code, style)? };
@@ -67,7 +68,7 @@ impl ExplainedCode {
     }
 }
 
-/// Explains every code with this name. A caveat and a limiter may share it.
+/// Explains every code with this name. A caveat and a limiter can have the same name.
 fn explain(words: &[String], style: Style) -> anyhow::Result<String> {
     let name = normalise(&words.join("_"));
     let codes = ExplainedCode::all();
@@ -78,8 +79,8 @@ fn explain(words: &[String], style: Style) -> anyhow::Result<String> {
     }
     let mut names: Vec<&str> = codes.iter().map(|code| code.name.as_str()).collect();
     let mut similar = Vec::new();
-    while let Some(code) = nearest(&name, names.iter().copied()).filter(|_| similar.len() < SIMILAR)
-    {
+    while similar.len() < SIMILAR {
+        let Some(code) = nearest(&name, names.iter().copied()) else { break };
         similar.push(code);
         names.retain(|name| *name != code);
     }
@@ -93,7 +94,7 @@ fn explain(words: &[String], style: Style) -> anyhow::Result<String> {
     )))
 }
 
-/// Spells a code as results do.
+/// Changes a code to the spelling of results: `still_warming`.
 fn normalise(code: &str) -> String {
     code.trim().to_lowercase().replace(['-', ' '], "_")
 }
@@ -111,7 +112,7 @@ fn list_codes(style: Style) -> String {
     for exit in Exit::ALL {
         write_line(&mut out, &(exit as u8).to_string(), exit.meaning());
     }
-    out + "\n`dyno explain CODE` explains one of them.\n"
+    out + "\n`dyno explain CODE` explains one code.\n"
 }
 
 fn write_head(out: &mut String, title: &str, style: Style) {

@@ -27,6 +27,7 @@ use crate::cli::{Choices, Cli, Command, FolderOptions, SubjectFolders};
 use crate::exit::{Exit, usage_error};
 use crate::{terminal, this_machine};
 
+/// Runs the command that the user named.
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Run(args) => run::run(&args),
@@ -74,9 +75,11 @@ impl Choices {
 }
 
 impl SubjectFolders {
-    /// Finds the folders of the subjects. They are, in this order: the folders of `--subjects` or
-    /// else `DYNO_SUBJECTS`, the first folder `subjects` next to or above the suite, and the first
-    /// one in or above the current folder.
+    /// Finds the folders of the subjects, in this order:
+    ///
+    /// - the folders of `--subjects`, or else of `DYNO_SUBJECTS`;
+    /// - the first folder `subjects` next to the suite or above it;
+    /// - the first folder `subjects` in the current folder or above it.
     fn find(&self, suite: Option<&Path>) -> anyhow::Result<Folders> {
         self.find_all(suite).map(|(folders, _)| folders)
     }
@@ -91,6 +94,7 @@ impl SubjectFolders {
             folders.len()
         };
         let mut named_count = 0;
+        // `add` returns the number of different folders so far.
         for folder in self.named_folders() {
             let canonical = folder.canonicalize();
             named_count = add(canonical.map_err(|error| {
@@ -105,8 +109,8 @@ impl SubjectFolders {
         }
         if folders.is_empty() {
             return Err(usage_error(
-                "subjects: folder not found next to or above the suite or the current \
-                 folder\nhint: name the folder with --subjects FOLDER",
+                "subjects: no such folder next to the suite, in the current folder, or in a folder \
+                 above them\nhint: name the folder with --subjects FOLDER",
             ));
         }
         Ok((Folders(folders), named_count))
@@ -161,7 +165,7 @@ fn open_run(path: &Path) -> anyhow::Result<RunDir> {
     }
     if path.is_dir() && !path.join("run.json").try_exists().unwrap_or(true) {
         return Err(usage_error(format!(
-            "{}: is not the folder of a run, because it has no run.json\nhint: name the folder of \
+            "{}: is not the folder of a run, because run.json is missing\nhint: name the folder of \
              a run, such as runs/hello-20260102-030405",
             path.display()
         )));
@@ -169,8 +173,8 @@ fn open_run(path: &Path) -> anyhow::Result<RunDir> {
     Ok(RunDir::open(path)?)
 }
 
-/// Creates the archive for `--save`. Called before the load, so that a load is not wasted on an
-/// unwritable folder.
+/// Creates an archive in the folder that `option` names. Called before the measurements, because an
+/// unwritable folder would waste them.
 fn create_archive(option: &str, folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     RunDir::create_among(folder, header(plan))
         .and_then(RunDir::lock)
@@ -200,7 +204,7 @@ fn archive_folder_error(option: &str, error: ArchiveError) -> anyhow::Error {
     }
 }
 
-/// Whether a write failed because of the machine, and not because of the path.
+/// Whether a write failed because the disk, a quota or a size limit is full.
 const fn is_out_of_space(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
@@ -208,7 +212,7 @@ const fn is_out_of_space(kind: ErrorKind) -> bool {
 /// Prints a sentence, and the command that shows the report of an archive.
 fn print_saved(dir: &RunDir, sentence: &str) {
     let path = terminal::quote(&dir.path().display().to_string());
-    terminal::say(&format!("\n{sentence} Its report:\n  dyno report {path}"));
+    terminal::say(&format!("\n{sentence} To see the report:\n  dyno report {path}"));
 }
 
 /// The sentence about an archive with measurements.
@@ -235,8 +239,8 @@ fn name_run(suite: &str) -> (String, String) {
     (format!("{}-{}-{}", folder_name(suite), &digits[..8], &digits[8..]), started)
 }
 
-/// Converts the name of a suite to the beginning of a folder name. It is short enough for any file
-/// system, and does not look like an option.
+/// Converts the name of a suite to the beginning of a folder name. The result is short enough for
+/// any file system, and does not look like an option.
 fn folder_name(suite: &str) -> String {
     /// In bytes. A file name has at most 255, and the time and a number follow.
     const MAX_BYTES: usize = 100;
@@ -250,7 +254,7 @@ fn folder_name(suite: &str) -> String {
         .collect()
 }
 
-/// Returns the words of this command line, for records.
+/// Returns the words of this command line, for the archive.
 fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }

@@ -2,6 +2,7 @@
 
 mod budget;
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use dyno_analysis::budget::{MIN_PILOT_REPEATS, detectable};
@@ -19,7 +20,8 @@ use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_report::budget::differences;
 use dyno_report::format::{bytes, common_text, micros, number, percent, phases, plural};
-use dyno_report::redact::{self, Withheld};
+use dyno_report::redact::{self, RedactedPlan, Withheld};
+use dyno_report::terminal::escape_line;
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
@@ -30,6 +32,7 @@ use crate::exit::Exit;
 use crate::terminal::{print, print_text, say};
 use crate::this_machine::usable_cpus;
 
+/// Prints the plan of a suite, or the repeats that fit a time (`--budget`).
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite, &args.choices.profile, usable_cpus())?;
     let shares: Vec<String> = suite.shares.iter().map(|share| percent(*share)).collect();
@@ -50,13 +53,11 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let planned = resolve_suite(suite.clone())?;
     match args.format {
         PlanFormat::Json => {
-            let (plan, Withheld(secrets)) = redact::plan(&planned.plan)?;
-            let plan = serde_json::to_string_pretty(&plan)? + "\n";
+            let redacted = RedactedPlan::new(&planned.plan)?;
+            let withheld = redacted.withheld();
+            let plan = serde_json::to_string_pretty(&redacted.into_json())? + "\n";
             print(&super::report::escape_for_terminal(None, &plan))?;
-            if secrets > 0 {
-                let count = plural(secrets as u64, "value");
-                say(&format!("{count} that may be secret: replaced by {}", redact::MARK));
-            }
+            note_withheld(withheld);
         }
         PlanFormat::Text => {
             let plan_of = |suite: SuiteFile| Ok(resolve_suite(suite)?.plan);
@@ -66,21 +67,49 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
             };
             let detectable_text =
                 describe_detectable(&planned.plan, pilot.as_ref().map(|(run, _)| run));
-            let text = describe(&planned.plan, detectable_text) + &describe_shares(&shares);
-            print_text(&text)?;
+            print_plan(&planned.plan, &|plan| {
+                describe(plan, detectable_text.clone()) + &describe_shares(&shares)
+            })?;
         }
     }
     Ok(Exit::Valid)
 }
 
+/// Prints the description of a plan. Unless standard output is a terminal, the description has no
+/// secrets of the plan.
+fn print_plan(plan: &Plan, describe: &dyn Fn(&Plan) -> String) -> anyhow::Result<()> {
+    if std::io::stdout().is_terminal() {
+        return print_text(&describe(plan));
+    }
+    let redacted = RedactedPlan::new(plan)?;
+    let text = redacted.text(&describe(redacted.plan()));
+    print_text(&text)?;
+    // A secret that the description does not contain needs no note.
+    if text.contains(redact::MARK) {
+        note_withheld(redacted.withheld());
+    }
+    Ok(())
+}
+
+/// Notes on standard error that values of a plan were replaced.
+fn note_withheld(Withheld(secrets): Withheld) {
+    if secrets > 0 {
+        let count = plural(secrets as u64, "value");
+        say(&format!("{count} that may be secret: replaced by {}", redact::MARK));
+    }
+}
+
+/// Describes a plan, one fact per line. `detectable_text`: the differences that a run detects.
 fn describe(plan: &Plan, detectable_text: Option<String>) -> String {
     let title = format!("{}  {}", plan.suite.name, plan.suite.description);
-    let mut lines = vec![title.trim_end().to_string(), String::new()];
-    let mut add = |name: &str, text: String| lines.push(format!("  {name:<12}{text}"));
+    // Names and descriptions of a suite may contain line feeds and colours.
+    let mut lines = vec![escape_line(title.trim_end()), String::new()];
+    let mut add =
+        |name: &str, text: String| lines.push(format!("  {name:<12}{}", escape_line(&text)));
     if !plan.suite.profiles.is_empty() {
         add("profile", plan.suite.profiles.join(", then "));
     }
-    add("blocks", describe_blocks(plan));
+    add("order", describe_blocks(plan));
     for subject in &plan.subjects {
         add("subject", format!("{:<22} {}", subject.id(), availability(&subject.skipped)));
     }
@@ -106,28 +135,28 @@ fn describe(plan: &Plan, detectable_text: Option<String>) -> String {
     if let Some(find) = describe_search(plan) {
         add("find", find);
     }
-    add("each", phases(&plan.load));
+    add("each step", phases(&plan.load));
     for placement in placements(plan) {
         add("placement", placement);
     }
     if plan.swaps_cpus && plan.repeats > 1 {
-        add("", "subjects and generator swap CPUs in every second block".into());
+        add("", "subjects and generator swap their CPUs after every repeat".into());
     }
     if let Some(sharing) = describe_sharing(plan) {
         add("!", sharing);
     }
     add("trials", format!("{} in {} starts", plan.trials.len(), plan.launches.len()));
     if let Some(reruns) = describe_reruns(plan) {
-        add("again", reruns);
+        add("reruns", reruns);
     }
     let warm_up = plan.load.until_steady.map_or(String::new(), |until| {
         format!(
-            ", and warm-ups only up to about a second per start (the limit is {})",
+            ", if the warm-up of each start takes about a second (it may take up to {})",
             clock(Duration::from_nanos(until.limit_ns))
         )
     });
     let expected_time = clock(Duration::from_nanos(expected_ns(plan)));
-    add("time", format!("about {expected_time}, builds not counted{warm_up}"));
+    add("time", format!("about {expected_time}, without builds{warm_up}"));
     if let Some(detectable_text) = detectable_text {
         add("finds", detectable_text);
     }
@@ -135,8 +164,9 @@ fn describe(plan: &Plan, detectable_text: Option<String>) -> String {
 }
 
 /// Describes the smallest differences that the run is expected to detect, given the variance of an
-/// earlier one.
+/// earlier run.
 fn describe_detectable(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
+    // Without two servers there is no comparison. A fixed order allows no verdict.
     let servers = (0..plan.arms.len()).filter(|arm| !plan.subject_of(*arm).control).count();
     if (servers < 2 && plan.experiment.is_none()) || plan.order == Order::Fixed {
         return None;
@@ -144,23 +174,26 @@ fn describe_detectable(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
     let Some(run) = pilot else {
         let (_, errors) = standard_errors(Looks::from_plan(plan), plan.repeats);
         if !errors.is_finite() {
-            return Some("no differences: one repeat shows no scatter (use --repeats 5)".into());
+            return Some(
+                "no differences, because one repeat shows no variance (use --repeats 5)".into(),
+            );
         }
         return Some(format!(
-            "differences of {} times the scatter of pairs of repeats, which is known after a run \
-             of this suite with {MIN_PILOT_REPEATS} repeats or more",
+            "differences of at least {} times the standard deviation between pairs of repeats. The \
+             deviation is not known yet. To see percentages here, first run this suite with \
+             {MIN_PILOT_REPEATS} repeats or more",
             number(errors / f64::from(plan.repeats).sqrt())
         ));
     };
     let (changes, id) = (detectable(run, &report(run), plan.repeats), &run.header.id);
     Some(if changes.is_empty() {
         format!(
-            "not known: in {id} no two servers have {MIN_PILOT_REPEATS} valid repeats of one step"
+            "unknown: in run {id}, no step has {MIN_PILOT_REPEATS} valid repeats of two servers"
         )
     } else {
         format!(
-            "differences of {}, in four of five such runs (median over comparisons, with the \
-             variance of {id})",
+            "differences of {} (median over comparisons; each is found with a probability of 80 %, \
+             if the variance is as in run {id})",
             differences(&changes)
         )
     })
@@ -175,35 +208,43 @@ fn describe_search(plan: &Plan) -> Option<String> {
     let (search, objective) = (plan.search?, plan.report.objective.as_ref()?);
     let width = percent(search.width);
     Some(format!(
-        "the highest rate that meets {}, within {width}, after each closed loop of each start",
+        "the highest rate that meets {}, with a precision of {width}. Each start of a subject has \
+         one search after each closed-loop step",
         objective.text
     ))
 }
 
+/// Describes when the run ends early.
 fn describe_stop(plan: &Plan, stop: &StopRule) -> String {
     if !stopping::has_question(plan) {
-        return "never: no two different servers are compared".into();
+        return "never, because no two different servers are compared".into();
     }
     let same = stop
         .same_within
-        .map_or(String::new(), |s| format!(", or are the same within {}", percent(s)));
-    format!("as soon as it is known whether subjects differ in {}{same}", stop.metrics.join(", "))
+        .map_or(String::new(), |s| format!(", or that they are the same within {}", percent(s)));
+    format!(
+        "when the repeats so far show whether subjects differ in {}{same}",
+        stop.metrics.join(", ")
+    )
 }
 
 fn describe_reruns(plan: &Plan) -> Option<String> {
     let n = plan.again.min(u32::try_from(plan.trials.len()).unwrap_or(u32::MAX));
-    (n > 0).then(|| format!("at most {n} of them, if other programs disturb the machine"))
+    (n > 0).then(|| format!("at most {n} trials are repeated if other programs disturb them"))
 }
 
+/// Warns if the generator shares CPUs with subjects or back ends.
 fn describe_sharing(plan: &Plan) -> Option<String> {
     if plan.arms.iter().any(|arm| !arm.conditions.placement.is_disjoint()) {
-        let text = "subjects and generator share CPUs, so each slows the other. Use a machine with \
-                    more CPUs, or separate them (cpuset under [limits])";
+        let text = "subjects and generator share CPUs, so they slow each other down. Use a machine \
+                    with more CPUs, or separate subjects and generator (cpuset under [limits])";
         return Some(text.into());
     }
     let effect = match plan.load.priority {
         Priority::Normal => "so each slows the other",
-        Priority::Realtime => "and the generator has real-time priority, so back ends wait for it",
+        Priority::Realtime => {
+            "and the generator has real-time priority, so back ends wait for the generator"
+        }
     };
     let has_separate_cpus = (0..plan.arms.len()).all(|arm| plan.has_separate_generator_cpus(arm));
     (!has_separate_cpus).then(|| {
@@ -214,15 +255,15 @@ fn describe_sharing(plan: &Plan) -> Option<String> {
     })
 }
 
-/// Describes the shares of capacity that are offered after the closed loops.
+/// Describes the shares of capacity that the main run offers after the closed loops.
 fn describe_shares(shares: &[String]) -> String {
     if shares.is_empty() {
         return String::new();
     }
     format!(
-        "\n  This part comes first, with 3 repeats at most: it finds the capacity of the slowest \
-         subject. The run itself offers {} of that capacity, each as an open loop of about the \
-         same length.\n",
+        "\n  These closed loops run first, with at most 3 repeats. They measure the capacity of \
+         the slowest subject. Then the main run offers {} of that capacity, each as an open loop \
+         of about the same length.\n",
         shares.join(", ")
     )
 }
@@ -230,7 +271,9 @@ fn describe_shares(shares: &[String]) -> String {
 fn describe_blocks(plan: &Plan) -> String {
     let subjects = match plan.order {
         Order::Random => "in balanced random order",
-        Order::Fixed => "in the suite's order (no ranking, no causes)",
+        Order::Fixed => {
+            "in the suite's order (so the report can neither rank subjects nor name causes)"
+        }
     };
     let steps = match plan.load.order {
         Order::Random => "in random order",
@@ -240,10 +283,11 @@ fn describe_blocks(plan: &Plan) -> String {
     if let Some(slice_ns) = plan.slice_ns {
         let slice = Duration::from_nanos(slice_ns);
         return format!(
-            "{repeats} of all subjects, running together and loaded in turns of {slice:?}, at all \
-             steps {steps}, seed {seed}"
+            "{repeats} repeats, in which all subjects run at the same time. The load changes to \
+             another subject every {slice:?}. The steps run {steps}. Seed {seed}"
         );
     }
+    // `duet`: the subjects that are loaded at the same time. Each other subject runs alone.
     if !plan.duet.is_empty() {
         let is_alone = |arm: &usize| !plan.duet.contains(arm) && plan.takes_part(*arm);
         let alone: Vec<&str> =
@@ -251,14 +295,17 @@ fn describe_blocks(plan: &Plan) -> String {
         let alone = if alone.is_empty() {
             String::new()
         } else {
-            format!(" (alone: {})", alone.join(", "))
+            format!(" (except these, which run alone: {})", alone.join(", "))
         };
         return format!(
-            "{repeats} of all subjects, running together and loaded at the same time{alone}, at \
-             all steps {steps}, seed {seed}"
+            "{repeats} repeats, in which the subjects run and are loaded at the same time{alone}. \
+             The steps run {steps}. Seed {seed}"
         );
     }
-    format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")
+    format!(
+        "{repeats} repeats of all subjects {subjects}. Each start of a subject runs all steps \
+         {steps}. Seed {seed}"
+    )
 }
 
 /// Describes the availability of a subject, as far as it is known before a build.
@@ -316,7 +363,7 @@ fn describe_step(step: &Step) -> String {
     format!("{}, {arrivals}{}", shape.connections_text(), shape.pass_text())
 }
 
-/// Names the workloads that have a step: ` · json, h2`. Empty if all have it.
+/// Names the workloads that have a step: ` · json, h2`. Empty if all loaded workloads have it.
 fn describe_workloads_of_step(plan: &Plan, step: usize) -> String {
     let has_step =
         |workload: usize| plan.trials.iter().any(|t| t.workload == workload && t.step == step);
@@ -335,9 +382,9 @@ fn describe_request(workload: &Workload, request: &Request) -> String {
     let body = match (&request.expect.body, request.expect.body_bytes()) {
         (None, _) => String::new(),
         (Some(_), Some(bytes)) => format!(", a body of {}", size_text(bytes as u64)),
-        (Some(_), None) => ", a body that each subject defines".into(),
+        (Some(_), None) => ", a response body with values of each subject".into(),
     };
-    let more_checks = if request.expect.is_deep() { ", and more" } else { "" };
+    let more_checks = if request.expect.has_sampled_part() { ", and more" } else { "" };
     let share = match workload.requests.len() {
         1 => String::new(),
         _ => format!(" (weight {}, {})", request.weight, request.name),
@@ -363,10 +410,10 @@ fn describe_arrivals(arrivals: &Arrivals) -> String {
             format!("open loop, {} requests/s at random times", number(*rate))
         }
         Arrivals::Trace { file, count, .. } => {
-            format!("open loop, {count} recorded times from {file}")
+            format!("open loop, {count} requests at the times in {file}")
         }
         Arrivals::Shaped { segments, .. } => {
-            let stretch = |s: &Segment| {
+            let segment_text = |s: &Segment| {
                 let length = micros(s.duration_ns as f64 / 1e3);
                 if s.from_rate == s.to_rate {
                     format!("{} for {length}", number(s.from_rate))
@@ -374,8 +421,31 @@ fn describe_arrivals(arrivals: &Arrivals) -> String {
                     format!("{} to {} over {length}", number(s.from_rate), number(s.to_rate))
                 }
             };
-            let stretches: Vec<String> = segments.iter().map(stretch).collect();
-            format!("open loop, requests/s: {}", stretches.join(", then "))
+            let texts: Vec<String> = segments.iter().map(segment_text).collect();
+            format!("open loop, requests/s: {}", texts.join(", then "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::RunDir;
+
+    use super::*;
+
+    /// Names and descriptions come from a suite, which another person may have written.
+    #[test]
+    fn control_characters_of_suite_are_visible() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
+        let mut plan = RunDir::open(folder).unwrap().header().unwrap().plan;
+        let lines = describe(&plan, None).lines().count();
+        plan.suite.description = "a\u{1b}[31mred\u{1b}]52;c;x\u{7}\nsecond".into();
+        plan.workloads[0].requests[0].path = "/\nb\u{9b}1m".into();
+        plan.subjects[0].skipped = Some("no\n  subject     fake\u{202e}".into());
+        let text = describe(&plan, None);
+        let is_visible = |c: char| !c.is_control() || c == '\n';
+        assert!(text.chars().all(is_visible) && !text.contains('\u{202e}'), "{text}");
+        assert_eq!(text.lines().count(), lines, "{text}");
+        assert!(text.contains("ared␛]52;c;x␇ second"), "{text}");
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn build_all(
     check_machine(&planned.plan).map_err(anyhow::Error::msg)?;
     // `prepare` changes the plan, so the progress reads a copy.
     let before = planned.plan.clone();
+    progress.redact(&before)?;
     Ok(prepare(planned, cache, supervision, &mut |event| {
         progress.event(&before, &event, |_| None);
     })?)

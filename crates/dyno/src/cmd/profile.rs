@@ -16,6 +16,7 @@ use crate::exit::{Exit, unwritten, usage_error};
 use crate::progress::describe_step;
 use crate::terminal;
 
+/// Lists the profiles of a run, or exports one.
 pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     let run = super::open_run(&args.run)?.read()?;
     check_output(args.output.as_deref(), |inputs| {
@@ -26,15 +27,15 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     })?;
     if run.profiles.is_empty() {
         return Err(usage_error(format!(
-            "{}: has no profiles\nhint: take them with `profile = true` under [observe] of the \
+            "{}: has no profiles\nhint: run again with `profile = true` under [observe] of the \
              suite, or with `dyno run --observe default,profile`",
             args.run.display()
         )));
     }
     let Some(trial) = args.trial else {
-        if args.has_single_profile_options() {
+        if let Some(option) = args.single_profile_option() {
             return Err(usage_error(format!(
-                "--trial: must be given\nhint: choose one of these:\n{}",
+                "{option}: needs --trial\nhint: choose a trial of this list:\n{}",
                 list_profiles(&run).trim_end()
             )));
         }
@@ -49,12 +50,14 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         .transpose()?;
     let other_chosen = match (&other_run, args.beside_trial) {
         (None, None) => None,
-        (other_run, n) => {
+        // Without another run, the other trial is of the same run. Without another trial, the
+        // profile of the other run is of the same trial.
+        (other_run, other_trial) => {
             let path = args.beside.as_ref().unwrap_or(&args.run);
             Some(ChosenProfile::from_run(
                 other_run.as_ref().unwrap_or(&run),
                 path,
-                n.unwrap_or(trial),
+                other_trial.unwrap_or(trial),
             )?)
         }
     };
@@ -74,8 +77,8 @@ impl ChosenProfile<'_> {
             run.profiles.iter().find(|profile| profile.trial + 1 == trial).ok_or_else(|| {
                 let path = path.display();
                 usage_error(format!(
-                    "{path}: has no profile of trial {trial}\nhint: list its profiles with `dyno \
-                 profile {path}`"
+                    "{path}: has no profile of trial {trial}\nhint: list the profiles with `dyno \
+                     profile {path}`"
                 ))
             })?;
         if let Some(reason) = &profile.failure {
@@ -90,8 +93,8 @@ impl ChosenProfile<'_> {
         Ok(ChosenProfile { profile, title })
     }
 
-    fn lines(&self, side: SampleKind) -> Vec<Line> {
-        lines(self.profile, side)
+    fn lines(&self, kind: SampleKind) -> Vec<Line> {
+        lines(self.profile, kind)
     }
 }
 
@@ -123,8 +126,8 @@ fn list_profiles(run: &Run) -> String {
     run.profiles.iter().map(row).collect()
 }
 
-fn samples(profile: &ProfileRecord, side: SampleKind) -> u64 {
-    side.stacks(profile).stacks.iter().map(|stack| stack.samples).sum()
+fn samples(profile: &ProfileRecord, kind: SampleKind) -> u64 {
+    kind.stacks(profile).stacks.iter().map(|stack| stack.samples).sum()
 }
 
 fn write(
@@ -132,21 +135,21 @@ fn write(
     chosen: &ChosenProfile<'_>,
     other_chosen: Option<&ChosenProfile<'_>>,
 ) -> anyhow::Result<()> {
-    let side = if args.off_cpu { SampleKind::Waiting } else { SampleKind::Running };
-    let period_ns = side.stacks(chosen.profile).period_ns;
+    let kind = if args.off_cpu { SampleKind::Waiting } else { SampleKind::Running };
+    let period_ns = kind.stacks(chosen.profile).period_ns;
     let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), other_chosen) {
-        (ProfileFormat::Collapsed, None) => collapse(&chosen.lines(side)),
+        (ProfileFormat::Collapsed, None) => collapse(&chosen.lines(kind)),
         (ProfileFormat::Collapsed, Some(other_chosen)) => {
-            collapse_pair(&chosen.lines(side), &other_chosen.lines(side))
+            collapse_pair(&chosen.lines(kind), &other_chosen.lines(kind))
         }
-        (ProfileFormat::Html, other_chosen) => html_page(chosen, other_chosen, side)?,
+        (ProfileFormat::Html, other_chosen) => html_page(chosen, other_chosen, kind)?,
         (ProfileFormat::Speedscope, None) => {
-            speedscope(&chosen.title, &chosen.lines(side), period_ns)
+            speedscope(&chosen.title, &chosen.lines(kind), period_ns)
         }
         (ProfileFormat::Pprof, None) => {
             return write_bytes(
                 args,
-                &pprof(&chosen.lines(side), side, period_ns, chosen.profile.length_ns)?,
+                &pprof(&chosen.lines(kind), kind, period_ns, chosen.profile.length_ns)?,
             );
         }
         (ProfileFormat::Speedscope | ProfileFormat::Pprof, Some(_)) => {
@@ -162,25 +165,25 @@ fn write(
 fn html_page(
     chosen: &ChosenProfile<'_>,
     other_chosen: Option<&ChosenProfile<'_>>,
-    side: SampleKind,
+    kind: SampleKind,
 ) -> anyhow::Result<String> {
-    let kind = if side == SampleKind::Waiting { "waiting" } else { "running" };
-    let no_samples = || usage_error(format!("{}: has no samples of {kind} threads", chosen.title));
-    let flame = Flame::from_profiles(&[chosen.profile], side).ok_or_else(no_samples)?;
+    let state = if kind == SampleKind::Waiting { "waiting" } else { "running" };
+    let no_samples = || usage_error(format!("{}: has no samples of {state} threads", chosen.title));
+    let flame = Flame::from_profiles(&[chosen.profile], kind).ok_or_else(no_samples)?;
     let Some(other_chosen) = other_chosen else {
-        return Ok(page(&chosen.title, side, &flame, None));
+        return Ok(page(&chosen.title, kind, &flame, None));
     };
-    if side == SampleKind::Waiting {
+    if kind == SampleKind::Waiting {
         return Err(usage_error(
-            "--off-cpu: cannot be compared as a page. One long wait is many samples, so a \
-             difference cannot be distinguished from chance\nhint: use --format collapsed, which \
-             has the counts of both",
+            "--off-cpu: --format html cannot show the difference of two profiles, because one long \
+             wait gives many samples, so a difference may be chance\nhint: use --format collapsed, \
+             which has the counts of both profiles",
         ));
     }
     let difference =
-        difference(chosen.profile, other_chosen.profile, side).ok_or_else(no_samples)?;
+        difference(chosen.profile, other_chosen.profile, kind).ok_or_else(no_samples)?;
     let compared = ComparedProfile { title: &other_chosen.title, difference: &difference };
-    Ok(page(&chosen.title, side, &flame, Some(compared)))
+    Ok(page(&chosen.title, kind, &flame, Some(compared)))
 }
 
 fn write_bytes(args: &ProfileArgs, bytes: &[u8]) -> anyhow::Result<()> {

@@ -17,6 +17,7 @@ use crate::exit::Exit;
 use crate::inputs::Inputs;
 use crate::{result_file, terminal};
 
+/// Writes the report of a run in one format, or in all.
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let dir = super::open_run(&args.run)?;
     check_output(args.output.as_deref(), |inputs| inputs.add_run(dir.path()))?;
@@ -45,8 +46,8 @@ fn report_format(format: ReportFormat) -> Format {
     }
 }
 
-/// Writes the report in every format into the folder of the run. The page comes last, because users
-/// open it.
+/// Writes the report in every format into the folder of the run. The HTML page comes last, because
+/// users open it.
 pub fn write_all(dir: &RunDir, report: &Report) -> anyhow::Result<Vec<PathBuf>> {
     let formats = [Format::Json, Format::Markdown, Format::Csv, Format::Html];
     formats
@@ -73,11 +74,12 @@ pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
 /// Whether a run measured everything that was planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunCompleteness {
-    /// Everything, except subjects that this machine lacks the means to run.
+    /// Everything, except subjects that cannot run on this machine.
     Complete,
     Incomplete,
 }
 
+/// Returns whether a run measured everything that was planned.
 pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
     let plan = &run.header.plan;
     if report.run.searches_missing + report.run.trials_unchecked > 0 {
@@ -87,6 +89,7 @@ pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
     if plan.backends.iter().any(|backend| backend.build_failed.is_some()) {
         return RunCompleteness::Incomplete;
     }
+    // The suite's stop rule ended the run, because its comparisons were decided.
     if report.run.answered_after.is_some() {
         return RunCompleteness::Complete;
     }
@@ -104,7 +107,7 @@ pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
     }
 }
 
-/// Whether the user interrupted a trial. Only loads without a suite (`--save`) keep such trials.
+/// Whether the user interrupted a trial. Only loads without a suite (`--save`) record such trials.
 fn was_interrupted(run: &Run, record: &TrialRecord) -> bool {
     let start = run.starts.iter().find(|start| start.start == record.start);
     let failure = start.and_then(|start| start.failure.as_ref());
@@ -124,8 +127,8 @@ pub fn exit(report: &Report, completeness: RunCompleteness) -> Exit {
     }
 }
 
-/// Makes control characters of a text for programs visible if it goes to a terminal, which would
-/// interpret them. Text for people is already safe, and has colours.
+/// Makes control characters of a text for programs visible if the text goes to a terminal, which
+/// would interpret them. Text for people is already safe, and has colours.
 pub fn escape_for_terminal<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
     if goes_to_terminal(output) { escape_controls(text) } else { Cow::Borrowed(text) }
 }

@@ -1,4 +1,5 @@
-//! `dyno run --resume`: resumes an interrupted run, unless the experiment has changed.
+//! `dyno run --resume`: resumes an interrupted run, if its subjects, the machine and dyno are
+//! unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -45,8 +46,9 @@ impl DifferencePolicy {
             .collect();
         let path = crate::terminal::quote(&path.display().to_string());
         Err(usage_error(format!(
-            "{path}: cannot be resumed as the same experiment:\n{}\nhint: restore these, begin a \
-             new run, or let the report mark both parts with: dyno run --resume {path} --anyway",
+            "{path}: cannot be resumed, because these have changed:\n{}\nhint: undo the changes or \
+             begin a new run. To resume anyway, use: dyno run --resume {path} --anyway (the report \
+             marks the results before and after the resumption)",
             items.join("\n")
         )))
     }
@@ -56,7 +58,7 @@ impl DifferencePolicy {
 fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
     if run.header.schema != SCHEMA {
         return Err(usage_error(format!(
-            "{}: cannot be resumed: it was written in format {:?}, this version writes \
+            "{}: cannot be resumed: the run has format {:?}, but this version writes \
              {SCHEMA:?}\nhint: begin a new run",
             path.display(),
             run.header.schema
@@ -64,21 +66,22 @@ fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
     }
     if !run.header.plan.suite.is_from_file() {
         return Err(usage_error(format!(
-            "{}: cannot be resumed: it was written by --save and is not a run of a suite\nhint: \
-             measure again, with --save for another archive",
+            "{}: cannot be resumed: --save wrote this archive, which is not the run of a \
+             suite\nhint: measure again with --save",
             path.display()
         )));
     }
     if run.header.plan.subjects.iter().any(|subject| subject.revision.is_some()) {
         return Err(usage_error(format!(
-            "{}: cannot be resumed: it compares revisions, whose work trees are removed\nhint: \
-             compare them again with dyno compare --rev",
+            "{}: cannot be resumed: the run compares revisions, and their work trees are \
+             removed\nhint: compare the revisions again with dyno compare --rev",
             path.display()
         )));
     }
     Ok(())
 }
 
+/// Checks that a run can be resumed, builds what it needs, and adds the resumption to its header.
 pub(super) fn resume(
     path: &Path,
     policy: DifferencePolicy,
@@ -90,17 +93,17 @@ pub(super) fn resume(
     let run = dir.read()?;
     check_resumable(path, &run)?;
     let mut planned = Planned::from_archived(run.header.plan.clone())?;
-    let without_first_part = include_with_backends(&mut planned.plan);
+    let newly_included = include_with_backends(&mut planned.plan);
     let facts = dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT);
-    // Comparisons that need no build come first, so that a refusal needs no wait.
+    // Comparisons that need no build come first, so that the user does not wait for a refusal.
     let mut differences = compare_facts(&run.header.facts, &facts);
     let files = hash_files(&planned.plan);
     differences.extend(compare_files(&planned.plan, &files));
-    // Requests of this part use the present files.
-    let now = files.into_iter().filter_map(|(name, hash)| Some((name, hash.ok()?)));
-    planned.plan.files.extend(now);
+    // After the resumption, requests use the files as they are now.
+    let hashes = files.into_iter().filter_map(|(name, hash)| Some((name, hash.ok()?)));
+    planned.plan.files.extend(hashes);
     for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
-        let before = EarlierPart {
+        let before = RecordedServer {
             id: subject.id(),
             definition: &subject.definition,
             build: &subject.build,
@@ -109,7 +112,7 @@ pub(super) fn resume(
     }
     for (backend, definition) in run.header.plan.backends.iter().zip(&planned.backends) {
         let id = format!("back end {}", backend.name);
-        let before = EarlierPart { id, definition: &backend.definition, build: &backend.build };
+        let before = RecordedServer { id, definition: &backend.definition, build: &backend.build };
         differences.extend(compare_definition(&before, definition, supervision));
     }
     let plan = &run.header.plan;
@@ -135,19 +138,21 @@ pub(super) fn resume(
         differences.extend(compare_backend(before, now));
     }
     policy.check(path, &differences)?;
-    let header = resumed_header(&run, &planned.plan, &without_first_part, facts, differences);
+    let header = resumed_header(&run, &planned.plan, &newly_included, facts, differences);
+    // The plan is that of the archive, except for the hashes of the present files.
     let files = std::mem::take(&mut planned.plan.files);
     planned.plan = Plan { files, ..header.plan.clone() };
     dir.write_header(&header)?;
     Ok((planned, built, dir))
 }
 
-/// Returns the run's header with this resumption added. The first part is unchanged.
-/// `without_first_part`: indices of subjects that had no back end in the first part.
+/// Returns the run's header with this resumption added. Subjects that the run has measured before
+/// keep their description. `newly_included`: indices of subjects that were not measured before,
+/// because their back end could not be built.
 fn resumed_header(
     run: &Run,
     now: &Plan,
-    without_first_part: &[usize],
+    newly_included: &[usize],
     facts: Facts,
     differences: Vec<ResumptionDifference>,
 ) -> RunHeader {
@@ -160,12 +165,12 @@ fn resumed_header(
         facts,
         subjects: now.subjects.clone(),
     });
-    // A subject that could not be built before has no first part.
-    let subjects = header.plan.subjects.iter_mut().zip(&now.subjects).enumerate();
-    for (_, (before, now)) in subjects
-        .filter(|(i, (before, _))| before.build_failed.is_some() || without_first_part.contains(i))
-    {
-        before.clone_from(now);
+    let subjects = header.plan.subjects.iter_mut().zip(&now.subjects);
+    for (i, (before, now)) in subjects.enumerate() {
+        let was_measured = before.build_failed.is_none() && !newly_included.contains(&i);
+        if !was_measured {
+            before.clone_from(now);
+        }
     }
     let backends = header.plan.backends.iter_mut().zip(&now.backends);
     for (before, now) in backends.filter(|(before, _)| before.build_failed.is_some()) {
@@ -182,8 +187,7 @@ fn difference(
     ResumptionDifference { name: name.into(), before: before.into(), now: now.into() }
 }
 
-/// Returns the differences in the machine and in dyno. They have the names of the facts in the
-/// archive.
+/// Returns the differences in the machine and in dyno, with the names of the facts in the archive.
 fn compare_facts(before: &Facts, now: &Facts) -> Vec<ResumptionDifference> {
     let fields = |facts: &Facts| match serde_json::to_value(facts) {
         Ok(serde_json::Value::Object(fields)) => fields,
@@ -191,7 +195,7 @@ fn compare_facts(before: &Facts, now: &Facts) -> Vec<ResumptionDifference> {
     };
     let (before, now) = (fields(before), fields(now));
     let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
-    // `missing` only explains other facts.
+    // The fact `missing` only explains why other facts are unknown.
     let changed = names.filter(|name| *name != "missing" && before.get(*name) != now.get(*name));
     let text = |value: Option<&serde_json::Value>| match value {
         None | Some(serde_json::Value::Null) => "unknown".to_string(),
@@ -209,6 +213,7 @@ fn compare_files(
     now: &BTreeMap<String, Result<String, String>>,
 ) -> Vec<ResumptionDifference> {
     let changed = |(name, before): (&String, &String)| {
+        // The reason why a file cannot be read differs from every hash.
         let (Ok(now) | Err(now)) = &now[name];
         (now != before).then(|| difference(format!("file {name}"), short(before), short(now)))
     };
@@ -216,24 +221,25 @@ fn compare_files(
 }
 
 /// Returns the present SHA-256 of each file that requests of the suite name. `Err`: the reason why
-/// it cannot be read.
+/// the file cannot be read.
 fn hash_files(plan: &Plan) -> BTreeMap<String, Result<String, String>> {
     let folder = Folder::from_suite(Path::new(&plan.suite.path));
     let hash = |name: &String| folder.read(name).map(|_| folder.file_hashes()[name].clone());
     plan.files.keys().map(|name| (name.clone(), hash(name))).collect()
 }
 
-/// A subject or a back end when the run began.
-struct EarlierPart<'a> {
+/// A subject or a back end, as recorded when the run began.
+struct RecordedServer<'a> {
     id: String,
+    /// Fingerprint of the definition.
     definition: &'a Option<String>,
     build: &'a Option<Build>,
 }
 
-/// Returns the differences in the start of a subject and in the inputs of its build, without a
-/// build.
+/// Returns the differences in the definition of a subject and in the inputs of its build. Builds
+/// nothing.
 fn compare_definition(
-    before: &EarlierPart<'_>,
+    before: &RecordedServer<'_>,
     definition: &Definition,
     supervision: &Supervision<'_>,
 ) -> Vec<ResumptionDifference> {
@@ -257,7 +263,7 @@ fn compare_definition(
 }
 
 /// Returns the differences in the variables that an arm or a back end inherits from dyno's own
-/// environment. `owner`: its name.
+/// environment. `owner`: name of the arm or back end.
 fn compare_environment<'a>(
     owner: &str,
     mut parts: impl Iterator<Item = &'a PartStart>,
@@ -298,8 +304,8 @@ fn compare_build(before: &Subject, now: &Subject) -> Option<ResumptionDifference
     compare_artefacts(&before.id(), before.build.as_ref(), now.build.as_ref())
 }
 
-/// Returns the difference in the artefact of a build: in its hash, or in its size if an older
-/// version of dyno wrote one of them. A build may read files outside of its folder, so equal inputs
+/// Returns the difference in the artefact of a build: in the hash, or in the size if an older
+/// version of dyno recorded no hash. A build can read files outside of its folder, so equal inputs
 /// do not imply equal artefacts.
 fn compare_artefacts(
     owner: &str,
@@ -324,7 +330,7 @@ fn compare_backend(before: &Backend, now: &Backend) -> Option<ResumptionDifferen
         (None, Some(version)) => version.clone(),
         (None, None) => "unknown".into(),
     };
-    // A back end that could not be built served no subject.
+    // A back end that could not be built was used by no measured subject.
     let was_available = before.skipped.is_none() && before.build_failed.is_none();
     let owner = format!("back end {}", before.name);
     if was_available && text(before) != text(now) {

@@ -12,7 +12,7 @@ use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
 use dyno_archive::{ArchiveError, Plan, RunDir, TrialRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
-use dyno_observer::tracking::TrackingTable;
+use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::format::rate;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::Builds;
@@ -33,13 +33,14 @@ use crate::progress::Progress;
 use crate::terminal::{self, ThirdInterrupt};
 use crate::this_machine::usable_cpus;
 
+/// Runs or resumes a suite, and writes the report.
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts(
         "stopping: shutting down the servers, at most 5 s each\nhint: press Ctrl-C again to kill \
          them at once",
         ThirdInterrupt::Ends,
     )?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::start()?;
     let cache = args.folder_options.cache_folder()?;
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
@@ -57,19 +58,16 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         }
         None => begin(args, &cache, &supervision, &mut progress)?,
     };
-    if let Some(note) = tracking::note(&planned.plan, &TrackingTable::read()) {
-        terminal::say(&note);
-    }
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress);
     progress.end();
     let ended = ended.map_err(|error| with_resume_hint(error, dir.path()))?;
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
     let completeness = completeness(&run, &report);
-    // An interrupt after the last step has no effect on the result.
-    let is_cut = ended == RunEnd::Interrupted && completeness == RunCompleteness::Incomplete;
+    // An interrupt after the last step does not shorten the run.
+    let is_cut_short = ended == RunEnd::Interrupted && completeness == RunCompleteness::Incomplete;
     let paths = write_all(&dir, &report)?;
-    if is_cut {
+    if is_cut_short {
         let path = terminal::quote(&dir.path().display().to_string());
         terminal::say(&format!(
             "\nThe run was interrupted. Finished steps are saved. Resume it with:\n  dyno run \
@@ -81,13 +79,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     Ok(exit(&report, completeness))
 }
 
+/// Prepares a new run. If rates are shares of a capacity, measures the capacities first.
 fn begin(
     args: &RunArgs,
     cache: &Path,
     supervision: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<PreparedRun> {
-    let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
+    let path = args.suite.as_deref().expect("clap should require a suite or a run to resume");
     let suite = SuiteFile::read(path, &args.choices.profile, usable_cpus())?;
     let folders = args.folder_options.subjects.find(Some(path))?;
     let context = RunContext::new(path, &folders, cache, &args.runs);
@@ -153,15 +152,16 @@ impl<'a> RunContext<'a> {
         before_start: &dyn Fn(&Plan) -> anyhow::Result<()>,
     ) -> anyhow::Result<MeasuredFirst> {
         terminal::say(
-            "measuring the capacity of the slowest subject in closed loops, because the suite's \
-             rates are shares of it",
+            "first measuring the capacity of the slowest subject in closed loops, because the \
+             suite's rates are shares of this capacity",
         );
         // Mistakes in the plan are reported before the capacities are measured.
         self.plan(suite.clone(), overrides, supervision)?;
         let (shares, mut suite) = (suite.shares.clone(), suite.clone());
         suite.suite.name.push_str("-capacity");
         suite.stop = None;
-        // A capacity is the throughput of a server that runs alone.
+        // A capacity is the throughput of a server that runs alone, so no subjects are loaded at
+        // the same time (duet).
         suite.duet = false;
         let repeats = overrides.repeats.unwrap_or(suite.repeats).min(MAX_CAPACITY_REPEATS);
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
@@ -176,8 +176,8 @@ impl<'a> RunContext<'a> {
         let path = terminal::quote(&dir.path().display().to_string());
         if ended == RunEnd::Interrupted {
             anyhow::bail!(
-                "interrupted: the capacity of the slowest subject is not known yet\nhint: see what \
-                 was measured with: dyno report {path}"
+                "interrupted: the capacity of the slowest subject is not known yet\nhint: to see \
+                 the results so far, use: dyno report {path}"
             );
         }
         let first = capacities_of(&run, &report, shares, &path)?;
@@ -187,7 +187,7 @@ impl<'a> RunContext<'a> {
         Ok(first)
     }
 
-    /// Plans and builds a suite, and creates the archive of the run, unless `check` fails.
+    /// Plans and builds a suite, and creates the archive of the run, if `before_start` succeeds.
     pub(super) fn begin(
         &self,
         suite: SuiteFile,
@@ -220,7 +220,8 @@ impl<'a> RunContext<'a> {
 }
 
 /// Returns the capacities that a run measured. A subject without a capacity is an error, because
-/// it may be the slowest one, and it may have failed. `path`: the run, as an argument of a shell.
+/// it may be the slowest one. A subject that failed in some repeats only is no error, and is listed
+/// in `failures`. `path`: the run, as an argument of a shell.
 fn capacities_of(
     run: &Run,
     report: &Report,
@@ -230,8 +231,8 @@ fn capacities_of(
     let plan = &run.header.plan;
     let missing = missing_capacities(plan, report);
     // One cause is reported at a time, because each has a different remedy.
-    let first = missing.iter().min_by_key(|missing| missing.cause);
-    if let Some(MissingCapacity { workload, subject, reason, cause }) = first {
+    let reported = missing.iter().min_by_key(|missing| missing.cause);
+    if let Some(MissingCapacity { workload, subject, reason, cause }) = reported {
         let is_similar = |other: &&MissingCapacity| other.cause == *cause;
         let mut others: Vec<&str> =
             missing.iter().filter(is_similar).map(|m| m.subject.as_str()).collect();
@@ -245,15 +246,20 @@ fn capacities_of(
         let (problem, remedy) = match cause {
             MissingCause::GeneratorLimit => (
                 "the generator was the limit",
-                "give the generator more CPUs (`cpuset` under `[limits]` names the servers')",
+                "give the generator more CPUs: leave fewer CPUs to the servers (`cpuset` under \
+                 `[limits]`)",
             ),
-            MissingCause::NoValidStep => ("no closed-loop step of it is valid", "fix the subject"),
-            MissingCause::Excluded => ("too few repeats of it are valid", "run the suite again"),
+            MissingCause::NoValidStep => {
+                ("the subject has no valid closed-loop step", "fix the subject")
+            }
+            MissingCause::Excluded => {
+                ("the subject has too few valid repeats", "run the suite again")
+            }
         };
         anyhow::bail!(
-            "workload {workload:?}: the capacity of {subject}, of which the rates are shares, is \
-             unknown: {problem} ({reason}){others}\nhint: see the reasons with: dyno report \
-             {path}\nhint: {remedy}, or leave it out with --only"
+            "workload {workload:?}: the rates are shares of the capacity of {subject}, which is \
+             unknown: {problem} ({reason}){others}\nhint: to see the reasons, use: dyno report \
+             {path}\nhint: {remedy}, or exclude {subject} with --only"
         );
     }
     let capacities = slowest_subjects(plan, report);
@@ -263,8 +269,8 @@ fn capacities_of(
     };
     if let Some(unknown) = plan.trials.iter().filter(is_closed).find(|trial| !has_capacity(trial)) {
         anyhow::bail!(
-            "workload {:?}: no closed-loop step is valid, so the capacity, of which the rates are \
-             shares, is unknown\nhint: see the reasons with: dyno report {path}",
+            "workload {:?}: the rates are shares of a capacity, which is unknown because no \
+             closed-loop step is valid\nhint: to see the reasons, use: dyno report {path}",
             plan.workloads[unknown.workload].name
         );
     }
@@ -280,8 +286,13 @@ pub(super) fn walk(
     supervision: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<RunEnd> {
+    // Notes whether the kernel tracks connections, and whether its table may become full. Servers
+    // have IPv4 addresses.
+    if let Some(note) = tracking::note(&planned.plan, &TrackingTable::read(IpVersion::V4)) {
+        terminal::say(&note);
+    }
     let header = dir.header()?;
-    progress.begin(&planned.plan, dir.read()?.trials.len());
+    progress.begin(&planned.plan, dir.read()?.trials.len())?;
     let mut on_event = |event: RunEvent<'_>| {
         let record = match &event {
             RunEvent::TrialEnded { record, .. } => Some((*record).clone()),

@@ -20,8 +20,8 @@ pub fn hint(error: &clap::Error, load: &clap::Command) -> Option<String> {
     let option = context(ContextKind::InvalidArg)?;
     match error.kind() {
         ErrorKind::UnknownArgument if option.contains("://") => Some(format!(
-            "{option}: is a second URL, and a load has one\nhint: use --request for several paths \
-             of a server, or --import FILE"
+            "{option}: is a second URL, but a load has only one\nhint: use --request for several \
+             paths of a server, or --import FILE"
         )),
         ErrorKind::UnknownArgument => {
             unknown_option_hint(option.split('=').next().unwrap_or(option))
@@ -47,10 +47,12 @@ fn strip_dashes(typed: &str, spelling: Spelling) -> Option<&str> {
         (None, None) => return None,
     };
     let is_letter = name.chars().count() == 1;
-    match (spelling, dashes, is_letter) {
-        (Spelling::Go, ..) | (Spelling::Gnu, 1, true) | (Spelling::Gnu, 2, false) => Some(name),
-        (Spelling::Gnu, ..) => None,
-    }
+    let is_valid = match spelling {
+        Spelling::Go => true,
+        Spelling::Gnu if is_letter => dashes == 1,
+        Spelling::Gnu => dashes == 2,
+    };
+    is_valid.then_some(name)
 }
 
 /// Returns the equivalent of an option of a tool. `None`: the tool has no such option.
@@ -60,8 +62,8 @@ fn equivalent(tool: &LoadTool, typed: &str) -> Option<&'static str> {
     tool.options.iter().find(|(names, _)| has(names)).map(|(_, equivalent)| *equivalent)
 }
 
-/// Returns a hint per meaning of an option in other tools, with their names. Tools in which the
-/// option means the same are left out. `is_relevant` selects the meanings to name.
+/// Returns a hint per meaning of an option in other tools, with the names of these tools. A tool in
+/// which the option means the same as in dyno is omitted. `is_relevant` selects meanings.
 fn equivalent_hints(typed: &str, is_relevant: impl Fn(&str) -> bool) -> Option<String> {
     let mut hints: Vec<(&str, Vec<&str>)> = Vec::new();
     for tool in &TOOLS {
@@ -81,12 +83,14 @@ fn equivalent_hints(typed: &str, is_relevant: impl Fn(&str) -> bool) -> Option<S
     (!hints.is_empty()).then(|| hints.into_iter().map(line).collect())
 }
 
+/// Returns the error and the hints for an option that dyno lacks. `None`: no known tool has it.
 fn unknown_option_hint(typed: &str) -> Option<String> {
     Some(format!("{typed}: no such option{}", equivalent_hints(typed, |_| true)?))
 }
 
 /// Whether a value fits the option of another tool with this equivalent.
 fn is_value_for(equivalent: &str, value: &str) -> bool {
+    // A number fits only as a time with a unit.
     if value.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         let is_time = value.ends_with(|c: char| c.is_ascii_alphabetic());
         return is_time && [DURATION, TIMEOUT, IDLE_TIMEOUT, WARMUP].contains(&equivalent);
@@ -101,7 +105,8 @@ fn is_value_for(equivalent: &str, value: &str) -> bool {
 }
 
 /// Returns a hint for an option of dyno with an invalid value that fits the same option of another
-/// tool. `long`: name of the option. `problem`: message of its parser.
+/// tool. `long`: name of the option. `value`: `None` if the value is missing. `problem`: message of
+/// the option's parser.
 fn misuse_hint(
     long: &str,
     value: Option<&str>,
@@ -110,19 +115,20 @@ fn misuse_hint(
 ) -> Option<String> {
     let arg = load.get_arguments().find(|arg| arg.get_long() == long.strip_prefix("--"))?;
     let short = arg.get_short().map(|letter| format!("-{letter}"));
-    let typed = [short.as_deref(), Some(long)];
-    let is_relevant = |equivalent: &str| value.is_none_or(|value| is_value_for(equivalent, value));
-    let (typed, elsewhere) = typed
-        .into_iter()
-        .flatten()
-        .find_map(|typed| Some((typed, equivalent_hints(typed, is_relevant)?)))?;
+    let mut spellings = [short.as_deref(), Some(long)].into_iter().flatten();
+    let is_relevant = |equivalent: &str| match value {
+        Some(value) => is_value_for(equivalent, value),
+        None => true,
+    };
+    let (typed, hints) = spellings
+        .find_map(|spelling| Some((spelling, equivalent_hints(spelling, is_relevant)?)))?;
     let problem = match value {
         Some(value) => invalid_value(typed, value, problem?),
         None => format!("{typed}: needs a value"),
     };
     let same =
-        if typed == long { String::new() } else { format!("\nhint: {typed} is {long} here") };
-    Some(format!("{problem}{same}{elsewhere}"))
+        if typed == long { String::new() } else { format!("\nhint: in dyno, {typed} is {long}") };
+    Some(format!("{problem}{same}{hints}"))
 }
 
 /// Formats an invalid value with the message of its parser. The parser may repeat the value.
@@ -163,7 +169,7 @@ fn help_letter_hint(letters: &str, load: &clap::Command) -> Option<String> {
     let asks_for_help =
         letters.trim_start_matches(|c: char| c != 'h' && is_flag(c)).starts_with('h');
     let has_only_flags = letters.chars().all(is_flag);
-    // A word with only flags may ask for help.
+    // A word with only flags may be a real request for help.
     (asks_for_help && !has_only_flags)
         .then(|| format!("-{letters}: no such option\nhint: use -h alone to show the options"))
 }

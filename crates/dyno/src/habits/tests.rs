@@ -7,7 +7,7 @@ use crate::cli::Cli;
 
 /// The options of each tool, from its own help (wrk 4.2, wrk2 4.0, hey 0.1.4, oha 1.8,
 /// h2load 1.64, vegeta 12.12, k6 1.0, ab 2.4, autocannon 8, bombardier 1.2, fortio 1.69). `help` is
-/// left out, because it is the same everywhere.
+/// omitted, because it is the same in all tools.
 const LISTS: [(&str, &str); 11] = [
     (
         "wrk",
@@ -126,8 +126,8 @@ fn options_of_every_tool_have_equivalent() {
     for (name, list) in LISTS {
         let tool = TOOLS.iter().find(|tool| tool.name == name).unwrap();
         for typed in list.split_whitespace() {
-            let equivalence =
-                equivalent(tool, typed).unwrap_or_else(|| panic!("{name} {typed} is not answered"));
+            let equivalence = equivalent(tool, typed)
+                .unwrap_or_else(|| panic!("{name} {typed} has no equivalent"));
             let dashed = if typed.starts_with("--") { typed.into() } else { format!("-{typed}") };
             let is_here = has(&load, typed) || tool.spelling == Spelling::Go && has(&load, &dashed);
             assert!(equivalence != SAME || is_here, "{name} {typed}: there is no such option here");
@@ -192,12 +192,15 @@ fn options_with_another_meaning_have_hints() {
     for (words, parts) in [
         (
             ["-m", "POST"],
-            ["-m is --streams here", "-m in hey, oha, ab, autocannon, bombardier: use -X"],
+            ["in dyno, -m is --streams", "-m in hey, oha, ab, autocannon, bombardier: use -X"],
         ),
-        (["-t", "30s"], ["-t is --threads here", "use --timeout"]),
-        (["-d", "{\"a\":1}"], ["-d is --duration here", "use -b TEXT"]),
-        (["-p", "post.json"], ["-p is --pipeline here", "-p in ab: use --body-file FILE"]),
-        (["-r", "-n"], ["-r: needs a value\nhint: -r is --rate here", "errors do not end a load"]),
+        (["-t", "30s"], ["in dyno, -t is --threads", "use --timeout"]),
+        (["-d", "{\"a\":1}"], ["in dyno, -d is --duration", "use -b TEXT"]),
+        (["-p", "post.json"], ["in dyno, -p is --pipeline", "-p in ab: use --body-file FILE"]),
+        (
+            ["-r", "-n"],
+            ["-r: needs a value\nhint: in dyno, -r is --rate", "errors do not end a load"],
+        ),
         (["-rate", "100"], ["--rate", "two dashes"]),
         (["-duration=10s", "-k"], ["--duration", "two dashes"]),
         (["-workers=10", "-k"], ["-c for connections", "-workers in vegeta: "]),

@@ -13,8 +13,8 @@ pub enum Spelling {
 pub struct LoadTool {
     pub name: &'static str,
     pub spelling: Spelling,
-    /// Options without dashes, with their equivalent in dyno. Options of one meaning are separated
-    /// by spaces.
+    /// Options without dashes, and their equivalent in dyno. Options with the same equivalent are
+    /// separated by spaces.
     pub options: &'static [(&'static str, &'static str)],
 }
 
@@ -23,43 +23,45 @@ pub const SAME: &str = "the same";
 
 const SUMMARY: &str = "not needed, because the result always has the percentiles";
 const QUIET: &str = "use --no-tui (standard output has only the result)";
-const NO_REDIRECTS: &str = "not available, because redirects are responses, and none is followed";
+const NO_REDIRECTS: &str = "not available, because dyno does not follow redirects, and counts them \
+                            as normal responses";
 const NO_PROXY: &str = "not available, because dyno loads a server, not a proxy";
 const NO_COMPRESSION: &str =
-    "not needed, because only -H 'Accept-Encoding: …' asks for compressed responses";
-const NO_CIPHERS: &str =
-    "not available, because TLS versions and ciphers are chosen by the handshake";
-const NO_SNI: &str =
-    "use --resolve HOST:PORT:ADDRESS with the name in the URL, which is also the SNI";
+    "not needed, because dyno requests compressed responses only with -H 'Accept-Encoding: …'";
+const NO_CIPHERS: &str = "not available, because the TLS handshake chooses versions and ciphers";
+const NO_SNI: &str = "use the name in the URL (dyno sends it as SNI), with --resolve \
+                      HOST:PORT:ADDRESS";
 const CONTENT_TYPE: &str = "use -H 'Content-Type: …'";
 const ACCEPT: &str = "use -H 'Accept: …'";
 const BASIC: &str = "use -H 'Authorization: Basic …'";
-const HOST: &str = "use -H 'Host: …', or --resolve HOST:PORT:ADDRESS with the name in the URL";
+const HOST: &str = "use -H 'Host: …', or use the name in the URL, with --resolve HOST:PORT:ADDRESS";
 const USER_AGENT: &str = "use -H 'User-Agent: …'";
 const COOKIE: &str = "use -H 'Cookie: …'";
 pub const METHOD: &str = "use -X METHOD";
 const BODY: &str = "use -b TEXT";
 const BODY_FILE: &str = "use --body-file FILE";
-const NO_FORMS: &str = "use --curl \"curl -F … URL\", which makes the form";
+const NO_FORMS: &str = "use --curl \"curl -F … URL\", which builds the form";
 pub const DURATION: &str = "use -d, such as -d 10s";
 pub const TIMEOUT: &str = "use --timeout, such as --timeout 20s";
-pub const IDLE_TIMEOUT: &str = "use --timeout, from sent to done, or --first-byte-timeout";
+pub const IDLE_TIMEOUT: &str = "use --timeout to limit the time until the end of a response, or \
+                                --first-byte-timeout to limit the time until its first byte";
 const RATE: &str = "use -r, requests per second over all connections, such as -r 5k";
-const STAGES: &str = "use -r with stretches, such as -r 1k@10s,1k..5k@30s";
+const STAGES: &str = "use -r with several rates, such as -r 1k@10s,1k..5k@30s";
 const CONNECTIONS: &str = "use -c";
 const REQUESTS: &str = "use -n";
 const PIPELINE: &str = "use -p";
 const STREAMS: &str = "use -m";
-const WORKERS: &str = "use -c for connections, -t for threads";
-const THREADS: &str = "use -t for threads, --cpus for their CPUs";
+const WORKERS: &str = "use -c for connections, and -t for threads";
+const THREADS: &str = "use -t for threads, and --cpus for their CPUs";
 const NO_KEEPALIVE: &str = "use --requests-per-connection 1";
 const KEEPALIVE: &str =
-    "not needed, because connections are kept, unless --requests-per-connection 1";
+    "not needed, because connections stay open (--requests-per-connection 1 closes them)";
 const HTTP1: &str = "use --protocol h1";
-const HTTP2: &str = "use --protocol h2 over https, --protocol h2c over http";
+const HTTP2: &str = "use --protocol h2 with https://, or --protocol h2c with http://";
 const H2C: &str = "use --protocol h2c";
-const NO_HTTP3: &str = "not available, because there is no HTTP/3";
-const NO_HTTP10: &str = "not available (use --requests-per-connection 1 to close connections)";
+const NO_HTTP3: &str = "not available, because dyno does not support HTTP/3";
+const NO_HTTP10: &str = "not available, because dyno does not support HTTP/1.0 (to close each \
+                         connection after one request, use --requests-per-connection 1)";
 const PROTOCOL: &str = "use --protocol";
 const INSECURE: &str = "use -k";
 const CACERT: &str = "use --cacert FILE";
@@ -67,31 +69,33 @@ const CERT: &str = "use --cert FILE and --key FILE";
 const TLS_SESSIONS: &str = "use --tls-resumption";
 const RESOLVE: &str = "use --resolve HOST:PORT:ADDRESS";
 const NO_DNS: &str =
-    "not available, because a name is resolved once, or given by --resolve HOST:PORT:ADDRESS";
+    "not available, because dyno resolves a name once (--resolve can set the address)";
 const SOURCE: &str = "use --source ADDRESS";
 const UNIX: &str = "use --unix-socket PATH";
 const IMPORT: &str = "use --import FILE";
-const MIX: &str = "use --request for a mix, or --import FILE (there are no scripts)";
+const MIX: &str = "use --request for a mix of requests, or --import FILE (dyno has no scripts)";
 const TEMPLATES: &str = "use placeholders such as {rand:1..100}, which need no option";
 const JSON: &str = "use --format json";
 const FORMAT: &str = "use --format text, json or csv";
-pub const LOG: &str = "use --stream FILE for intervals, --hlog FILE for histograms";
+pub const LOG: &str = "use --stream FILE for one line per interval, or --hlog FILE for histograms";
 const METRICS: &str = "use --metrics ADDRESS";
-const SAVE: &str = "use --save FOLDER, which keeps the whole load for `dyno report`";
+const SAVE: &str = "use --save FOLDER, which stores the whole load for `dyno report`";
 const EXPECT: &str = "use --expect-body TEXT or --expect-contains TEXT";
-const NO_LIMIT: &str = "not available, because responses are read whole";
+const NO_LIMIT: &str = "not available, because dyno reads each response completely";
 const NO_ABORT: &str = "not available, because failures are counted and do not end the load. \
-                        More than 1 % make the result invalid";
-const NO_LABELS: &str =
-    "not available (name the file with -o FILE, or the folder with --save FOLDER)";
+                        More than 1 % of failures make the result invalid";
+const NO_LABELS: &str = "not available (to distinguish results, choose the name of the file with \
+                         -o FILE, or of the folder with --save FOLDER)";
 const NO_DEBUG: &str = "not available (try one request with curl -v)";
-const NO_COLOR: &str = "use NO_COLOR=1 in the environment, or -o FILE";
+const NO_COLOR: &str = "set NO_COLOR=1 in the environment, or use -o FILE";
 const VERSION: &str = "use `dyno --version`";
-const OMISSION: &str = "not needed, because with -r response time counts from the intended start";
+const OMISSION: &str = "not needed, because with -r dyno measures response times from the intended \
+                        start of each request";
 const WINDOW: &str = "use --window-bits N";
 pub const WARMUP: &str = "use -w, such as -w 2s";
-const BUFFERS: &str = "not available, because sizes of socket buffers are the system's";
-const OF_SERVER: &str = "not available, because it is not an option of a load over HTTP";
+const BUFFERS: &str = "not available, because dyno leaves the sizes of socket buffers to the \
+                       system";
+const OF_SERVER: &str = "not available, because this option is not for a load over HTTP";
 
 pub static TOOLS: [LoadTool; 12] = [
     LoadTool {
@@ -126,9 +130,9 @@ pub static TOOLS: [LoadTool; 12] = [
         spelling: Spelling::Go,
         options: &[
             ("n c H", SAME),
-            ("q", "use -r, over all connections (hey's is per worker), such as -r 5k"),
+            ("q", "use -r, the rate of all connections (hey's rate is per worker), such as -r 5k"),
             ("z", DURATION),
-            ("o", "use --format csv (-o is the file of the result here)"),
+            ("o", "use --format csv (in dyno, -o names the result file)"),
             ("m", METHOD),
             ("t", TIMEOUT),
             ("A", ACCEPT),
@@ -159,12 +163,12 @@ pub static TOOLS: [LoadTool; 12] = [
             ("z", DURATION),
             (
                 "w wait-ongoing-requests-after-deadline",
-                "not needed, because requests in flight at the end are waited for",
+                "not needed, because dyno waits for requests in flight at the end",
             ),
             ("q query-per-second", RATE),
             (
                 "burst-delay burst-rate burst-requests",
-                "use --trace FILE, which starts requests at recorded times",
+                "use --trace FILE, which starts requests at the times in a file",
             ),
             ("rand-regex-url max-repeat dump-urls", TEMPLATES),
             ("urls-from-file", IMPORT),
@@ -192,14 +196,12 @@ pub static TOOLS: [LoadTool; 12] = [
             ("r redirect", NO_REDIRECTS),
             ("disable-keepalive", NO_KEEPALIVE),
             ("no-pre-lookup", NO_DNS),
-            (
-                "ipv4 ipv6",
-                "use an address of that family in the URL, or --resolve HOST:PORT:ADDRESS",
-            ),
+            ("ipv4 ipv6", "use an IPv4 or IPv6 address in the URL, or --resolve HOST:PORT:ADDRESS"),
             ("connect-to", RESOLVE),
             (
                 "vsock-addr",
-                "not available, because sockets are TCP, or Unix with --unix-socket PATH",
+                "not available, because dyno connects only over TCP, or over a Unix socket with \
+                 --unix-socket PATH",
             ),
             ("db-url", SAVE),
             ("debug", NO_DEBUG),
@@ -223,28 +225,39 @@ pub static TOOLS: [LoadTool; 12] = [
             ("ciphers tls13-ciphers groups", NO_CIPHERS),
             ("p no-tls-proto npn-list alpn-list", "use --protocol h1, h2 or h2c"),
             ("d data", BODY_FILE),
-            ("r rate rate-period", "use --ramp-connections TIME (-r is requests per second here)"),
-            ("D", "use -d, such as -d 10s, and -w 2s for its warm-up"),
+            (
+                "r rate rate-period",
+                "use --ramp-connections TIME (in dyno, -r is requests per second)",
+            ),
+            ("D", "use -d for the duration, such as -d 10s, and -w for the warm-up, such as -w 2s"),
             ("duration", SAME),
             ("warm-up-time", WARMUP),
             ("T connection-active-timeout N connection-inactivity-timeout", IDLE_TIMEOUT),
             (
                 "timing-script-file",
-                "use --trace FILE for the times, --import FILE for the requests",
+                "use --trace FILE for the times, and --import FILE for the requests",
             ),
             (
                 "B base-uri",
-                "use the URL of the server together with --import FILE, or --unix-socket PATH",
+                "use --import FILE, and give the URL of the server (for a Unix socket, add \
+                 --unix-socket PATH)",
             ),
             ("h1", HTTP1),
-            ("encoder-header-table-size", "use --header-table-size for what the server may use"),
+            (
+                "encoder-header-table-size",
+                "not available (--header-table-size limits the table that the server uses for its \
+                 responses)",
+            ),
             ("log-file qlog-file-base", LOG),
             ("connect-to", RESOLVE),
-            ("rps", "use -r, over all connections (h2load's is per client), such as -r 5k"),
+            (
+                "rps",
+                "use -r, the rate of all connections (h2load's rate is per client), such as -r 5k",
+            ),
             ("sni", NO_SNI),
             (
                 "ech-config-list ktls max-frame-size",
-                "not available, because TLS and HTTP/2 settings are fixed, except --window-bits",
+                "not available, because dyno has no options for these settings of TLS and HTTP/2",
             ),
             ("no-udp-gso max-udp-payload-size", NO_HTTP3),
             ("http3 http3-only", NO_HTTP3),
@@ -257,13 +270,13 @@ pub static TOOLS: [LoadTool; 12] = [
         spelling: Spelling::Go,
         options: &[
             ("cert key duration header insecure output rate timeout unix-socket", SAME),
-            ("body", "use --body-file FILE (--body is text here)"),
-            ("chunked", "not available, because bodies are sent with Content-Length"),
+            ("body", "use --body-file FILE (in dyno, --body is the text itself)"),
+            ("chunked", "not available, because dyno sends request bodies with Content-Length"),
             ("connections max-connections", CONNECTIONS),
             ("workers max-workers", WORKERS),
             ("connect-to", RESOLVE),
             ("dns-ttl resolvers", NO_DNS),
-            ("format", "use --import-format (--format sets the result's format here)"),
+            ("format", "use --import-format (in dyno, --format is for the result)"),
             ("h2c", H2C),
             ("http2", HTTP2),
             ("keepalive", KEEPALIVE),
@@ -300,12 +313,12 @@ pub static TOOLS: [LoadTool; 12] = [
             ("http-debug v verbose log-output log-format console-output", NO_DEBUG),
             ("insecure-skip-tls-verify", INSECURE),
             ("no-connection-reuse no-vu-connection-reuse", NO_KEEPALIVE),
-            ("discard-response-bodies", "not needed, because bodies are read and not kept"),
+            ("discard-response-bodies", "not needed, because dyno reads bodies and discards them"),
             ("dns", NO_DNS),
             ("blacklist-ip block-hostnames", "not needed, because a load goes to one server"),
             ("local-ips", SOURCE),
             ("min-iteration-duration", "use -r, which sets when requests start"),
-            ("throw w", "not needed, because every failure is counted, by its outcome"),
+            ("throw w", "not needed, because dyno counts every failure by its kind"),
             (
                 "no-setup no-teardown paused p execution-segment execution-segment-sequence e env \
                  include-system-env-vars compatibility-mode t type a address c config linger l \
@@ -315,8 +328,8 @@ pub static TOOLS: [LoadTool; 12] = [
             ("tag system-tags", NO_LABELS),
             (
                 "no-thresholds",
-                "not needed, because `dyno compare` has gates (--expect-status is for \
-                 responses)",
+                "not needed, because a load has no thresholds (`dyno compare` can check limits of \
+                 the difference between two results)",
             ),
             (
                 "summary-trend-stats summary-time-unit summary-mode no-summary \
@@ -325,7 +338,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ),
             ("summary-export", "use --format json -o FILE"),
             ("o out traces-output", LOG),
-            ("no-usage-report", "not needed, because dyno reports to no one"),
+            ("no-usage-report", "not needed, because dyno sends no usage reports"),
             ("q quiet", QUIET),
             ("no-color", NO_COLOR),
         ],
@@ -348,12 +361,18 @@ pub static TOOLS: [LoadTool; 12] = [
             ("C", COOKIE),
             ("A", BASIC),
             ("P X", NO_PROXY),
-            ("k", "not needed, because connections are kept (-k trusts any certificate here)"),
-            ("r", "not needed, because errors do not end a load (-r is requests per second here)"),
+            ("k", "not needed, because connections are kept (in dyno, -k accepts any certificate)"),
+            (
+                "r",
+                "not needed, because errors do not end a load (in dyno, -r is requests per second)",
+            ),
             ("d", SUMMARY),
             ("S", "not needed, because warnings do not end a load (caveats are always shown)"),
-            ("l", "not needed, because lengths are compared only with --expect-body"),
-            ("w x y z", "use `dyno report` of a load that --save FOLDER keeps"),
+            (
+                "l",
+                "not needed, because dyno compares the lengths of bodies only with --expect-body",
+            ),
+            ("w x y z", "save the load with --save FOLDER, then use `dyno report`"),
             ("g", "use --hgrm FILE"),
             ("e", "use --format csv -o FILE"),
             ("q", QUIET),
@@ -375,7 +394,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("S socketPath", UNIX),
             ("w workers", "use -t for threads"),
             ("W warmup", WARMUP),
-            ("on-port", "use `dyno run`, which starts servers and asks when they are ready"),
+            ("on-port", "use `dyno run`, which starts servers and waits until they are ready"),
             ("m", METHOD),
             ("t", TIMEOUT),
             ("T title", NO_LABELS),
@@ -398,7 +417,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("E expectBody", EXPECT),
             ("x excludeErrorStats renderStatusCodes l latency", SUMMARY),
             ("ca", CACERT),
-            ("n no-progress", "use --no-tui (-n is a number of requests here)"),
+            ("n no-progress", "use --no-tui (in dyno, -n is a number of requests)"),
             ("debug", NO_DEBUG),
             ("v version", VERSION),
         ],
@@ -418,8 +437,8 @@ pub static TOOLS: [LoadTool; 12] = [
             ("f", BODY_FILE),
             (
                 "s stream",
-                "not available, because bodies are sent with Content-Length (--stream is for \
-                 intervals here)",
+                "not available, because dyno sends request bodies with Content-Length (in dyno, \
+                 --stream writes one line per interval of a load)",
             ),
             ("a disableKeepAlives", NO_KEEPALIVE),
             ("fasthttp", HTTP1),
@@ -427,7 +446,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("http2", HTTP2),
             ("p print", FORMAT),
             ("q no-print", QUIET),
-            ("o", "use --format (-o is the file of the result here)"),
+            ("o", "use --format (in dyno, -o names the result file)"),
             ("format", SAME),
             ("version", VERSION),
         ],
@@ -441,12 +460,13 @@ pub static TOOLS: [LoadTool; 12] = [
             ("t", DURATION),
             (
                 "r",
-                "not needed, because times are recorded to 0.1 % (-r is requests per second here)",
+                "not needed, because dyno records times with a precision of 0.1 % (in dyno, -r is \
+                 requests per second)",
             ),
             (
                 "p",
-                "not needed, because the result always has the percentiles (-p is requests in \
-                 flight here)",
+                "not needed, because the result always has the percentiles (in dyno, -p is the \
+                 number of pipelined requests)",
             ),
             ("a json data-dir", "use --format json -o FILE, or --save FOLDER"),
             ("labels runid base-url", NO_LABELS),
@@ -464,7 +484,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("h2", HTTP2),
             ("http1.0", NO_HTTP10),
             ("https-insecure", INSECURE),
-            ("curl", "use `curl` (--curl takes a curl command as the request here)"),
+            ("curl", "use `curl` (in dyno, --curl takes a curl command as the request)"),
             ("curl-stdout-headers quiet loglevel logprefix logcaller log-errors log-file", QUIET),
             ("gomaxprocs", THREADS),
             ("stdclient httpbufferkb httpccch halfclose maxpayloadsizekb", BUFFERS),
@@ -496,7 +516,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("request", METHOD),
             (
                 "d data data-raw data-binary data-ascii data-urlencode",
-                "use -b TEXT, or --curl with the whole command",
+                "use -b TEXT, or give the whole curl command to --curl",
             ),
             ("b cookie c cookie-jar", COOKIE),
             ("A user-agent", USER_AGENT),

@@ -29,11 +29,11 @@ use self::view::Palette;
 /// Size of a buffer for one screen, so that it reaches the terminal in one write.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Whether a [`Live`] controls the terminal. It is restored only once.
+/// Whether a [`Live`] controls the terminal. The terminal is restored only once.
 static IS_LIVE: AtomicBool = AtomicBool::new(false);
 
-/// The terminal while a load runs: the alternate screen on standard error, in raw mode. It is
-/// restored on drop, and before the message of a panic.
+/// The terminal while a load runs: the alternate screen on standard error, in raw mode. The
+/// terminal is restored on drop, and before the message of a panic.
 #[derive(Debug)]
 pub struct Live {
     /// Never dropped, because its drop panics if it can neither show the cursor nor print to
@@ -47,7 +47,7 @@ pub struct Live {
 
 impl Live {
     /// Starts the live view. Fails if standard error is not a terminal, the terminal refuses, or
-    /// this process is in its background.
+    /// this process is in the background of the terminal.
     pub fn start(palette: Palette) -> io::Result<Live> {
         if !io::stderr().is_terminal() {
             return Err(io::Error::new(
@@ -56,8 +56,8 @@ impl Live {
             ));
         }
         let keyboard = Keyboard::open()?;
-        if !keyboard.is_ours() {
-            return Err(io::Error::other("this process runs in the terminal's background"));
+        if !keyboard.is_usable() {
+            return Err(io::Error::other("dyno runs in the background of the terminal"));
         }
         restore_terminal_before_panics();
         enable_raw_mode()?;
@@ -65,6 +65,7 @@ impl Live {
         Live::enter(keyboard, palette).inspect_err(|_| restore_terminal())
     }
 
+    /// Switches to the alternate screen.
     fn enter(keyboard: Keyboard, palette: Palette) -> io::Result<Live> {
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, open_screen()?);
         execute!(out, EnterAlternateScreen)?;
@@ -73,12 +74,13 @@ impl Live {
     }
 
     /// Draws at the present size of the terminal. Does nothing after the terminal was restored, in
-    /// its background, and while it accepts no output, because a load must not wait for its screen.
+    /// the background, or while the terminal accepts no output. A load must not wait for its
+    /// screen.
     pub fn show(&mut self, model: &LiveModel) -> io::Result<()> {
         if !IS_LIVE.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if !self.keyboard.is_ours() {
+        if !self.keyboard.is_usable() {
             self.was_in_background = true;
             return Ok(());
         }
@@ -91,7 +93,8 @@ impl Live {
     }
 
     fn draw(&mut self, model: &LiveModel) -> io::Result<()> {
-        // The rest of the last screen is written first, because the next one is relative to it.
+        // The rest of the last screen is written first, because the next screen is drawn as the
+        // differences from the last screen.
         self.terminal.backend_mut().flush()?;
         if std::mem::take(&mut self.was_in_background) {
             // A shell has changed the modes. crossterm would not set a mode that it assumes to be
@@ -112,13 +115,13 @@ impl Live {
     }
 }
 
-/// Opens the terminal of standard error anew, so that writes do not block: a hanging connection may
-/// accept no output for minutes.
+/// Opens the terminal of standard error again, in a mode in which writes do not block. A hanging
+/// connection may accept no output for minutes.
 fn open_screen() -> io::Result<File> {
     const NO_WAIT: i32 =
         rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY).bits() as i32;
     let opened = File::options().write(true).custom_flags(NO_WAIT).open("/proc/self/fd/2");
-    // After a change of the user, the terminal may not be opened.
+    // After a change of the user ID, opening the terminal can be forbidden.
     opened.or_else(|_| io::stderr().as_fd().try_clone_to_owned().map(File::from))
 }
 
@@ -132,7 +135,7 @@ impl Drop for Live {
 /// unwinding. Errors are ignored, because they cannot be displayed.
 pub fn restore_terminal() {
     if IS_LIVE.swap(false, Ordering::SeqCst)
-        && Keyboard::open().is_ok_and(|keyboard| keyboard.is_ours())
+        && Keyboard::open().is_ok_and(|keyboard| keyboard.is_usable())
     {
         let _ = open_screen().and_then(|mut screen| execute!(screen, LeaveAlternateScreen, Show));
         let _ = disable_raw_mode();

@@ -5,10 +5,11 @@
 /// become coarser.
 const MAX_POINTS: usize = 600;
 
-/// Minimum ratio between the ends of a histogram. A narrower one would show gaps between recordable
-/// values.
+/// Minimum ratio between the ends of a histogram. A narrower histogram would show gaps between
+/// recordable values.
 const MIN_RATIO: f64 = 2.0;
 
+/// The numbers that the live view shows.
 #[derive(Clone, Debug, Default)]
 pub struct LiveModel {
     /// URL of the load: `http://127.0.0.1:8080/plaintext`.
@@ -20,25 +21,25 @@ pub struct LiveModel {
     pub elapsed_s: f64,
     /// Planned time, warm-up included. `None`: the load has no planned end.
     pub planned_s: Option<f64>,
-    /// Points of the warm-up and the measured window, oldest first, without gaps from 0. There are
-    /// none of the drain. [`LiveModel::push`] adds them, and limits their number.
+    /// Points of the warm-up and the measured window, oldest first, without gaps from 0. The drain
+    /// has no points. [`LiveModel::push`] adds points, and limits their number.
     pub points: Vec<LivePoint>,
     /// Response times of correct responses in the measured window so far, ascending: (nanoseconds,
     /// count).
     pub histogram: Vec<(u64, u64)>,
-    /// Due requests of the measured window so far without a correct response. They rank above the
-    /// histogram.
+    /// Requests of the measured window so far without a correct response. In percentiles, these
+    /// requests rank above the histogram.
     pub unanswered: u64,
-    /// Longest known wait of unanswered requests, in microseconds.
+    /// Longest known wait of requests without a correct response, in microseconds.
     pub longest_wait_us: Option<f64>,
-    /// Counts of exchanges that were not ok, without zeros. They are of the warm-up while it lasts,
-    /// then of the measured window.
+    /// Counts of exchanges that were not ok, without zeros. During the warm-up the counts are of
+    /// the warm-up, later of the measured window.
     pub outcomes: Vec<(&'static str, u64)>,
     pub connections_open: u64,
-    pub connections_asked: u64,
+    pub connections_requested: u64,
     /// Busy share (0 to 1) of each generator thread in the last interval.
     pub threads: Vec<f64>,
-    /// Intended requests per second. `None`: a closed loop, or no constant rate.
+    /// Intended requests per second. `None`: the load has no constant rate.
     pub offered_rps: Option<f64>,
 }
 
@@ -62,7 +63,8 @@ impl LivePhase {
     }
 }
 
-/// A finished interval, or several merged ones. It begins at the end of the previous point.
+/// A finished interval, or several merged intervals. A point begins at the end of the previous
+/// point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LivePoint {
     /// Time since the load began.
@@ -75,8 +77,8 @@ pub struct LivePoint {
     pub p90_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
-    /// Whether each of the four percentiles is only a lower bound, because it lies among unanswered
-    /// requests.
+    /// Whether p50, p90, p99 and the maximum are only lower bounds, because they lie among requests
+    /// without a correct response.
     pub are_lower_bounds: [bool; 4],
     pub failed: u64,
     pub send_lag_p99_us: Option<f64>,
@@ -89,16 +91,18 @@ pub struct LivePoint {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LiveResponseTime {
     At(f64),
-    /// Longer than this wait, because the percentile lies among unanswered requests.
+    /// Longer than this wait, because the percentile lies among requests without a correct
+    /// response.
     LongerThan(f64),
 }
 
 impl LivePoint {
-    /// Merges this point, which began at `start_s`, with the next one. A percentile of a union lies
-    /// between the percentiles of its parts, so the larger one is never too low.
+    /// Merges this point, which began at `start_s`, with the next point. A percentile of both
+    /// points together lies between the percentiles of the two, so the larger percentile is never
+    /// too low.
     fn merge(&self, start_s: f64, next: &LivePoint) -> LivePoint {
-        let widths = (self.end_s - start_s, next.end_s - self.end_s);
-        let share = widths.0 / (widths.0 + widths.1);
+        let (own_length_s, next_length_s) = (self.end_s - start_s, next.end_s - self.end_s);
+        let share = own_length_s / (own_length_s + next_length_s);
         // Two points without length have the same weight.
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 };
         LivePoint {
@@ -127,7 +131,8 @@ pub fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 }
 
 impl LiveModel {
-    /// Adds the latest interval. It must not belong to the drain, which would lower the rate.
+    /// Adds the latest interval. An interval of the drain must not be added, because it would lower
+    /// the rate.
     pub fn push(&mut self, point: LivePoint) {
         self.points.push(point);
         if self.points.len() > MAX_POINTS {
@@ -142,49 +147,55 @@ impl LiveModel {
 
     /// Returns the correct responses per second over the measured window so far.
     pub fn measured_rps(&self) -> Option<f64> {
-        let measured = self.spans().filter(|(_, p)| !p.warmup);
-        let (seconds, responses) = measured
-            .map(|(start, p)| (p.end_s - start, p.rps * (p.end_s - start)))
-            .fold((0.0, 0.0), |sum, x| (sum.0 + x.0, sum.1 + x.1));
+        let (mut seconds, mut responses) = (0.0_f64, 0.0_f64);
+        for (start_s, point) in self.spans().filter(|(_, point)| !point.warmup) {
+            let length_s = point.end_s - start_s;
+            seconds += length_s;
+            responses += point.rps * length_s;
+        }
         Some(responses / seconds).filter(|rps| rps.is_finite())
     }
 
-    /// Returns the response time that a share (0 to 1) of all due requests did not exceed.
+    /// Returns the response time that a share (0 to 1) of the measured requests did not exceed.
     pub fn response(&self, share: f64) -> Option<LiveResponseTime> {
-        let longest = || self.longest_wait_us.map(LiveResponseTime::LongerThan);
-        self.response_us(share)
-            .map(LiveResponseTime::At)
-            .or_else(|| longest().filter(|_| self.unanswered > 0))
+        match self.response_us(share) {
+            Some(us) => Some(LiveResponseTime::At(us)),
+            None if self.unanswered > 0 => self.longest_wait_us.map(LiveResponseTime::LongerThan),
+            None => None,
+        }
     }
 
-    /// Returns the share of due requests in the measured window without a correct response.
+    /// Returns the share of measured requests without a correct response.
     pub fn unanswered_share(&self) -> f64 {
-        let answered: f64 = self.histogram.iter().map(|&(_, n)| n as f64).sum();
+        let correct: f64 = self.histogram.iter().map(|&(_, n)| n as f64).sum();
         let unanswered = self.unanswered as f64;
-        if unanswered > 0.0 { unanswered / (answered + unanswered) } else { 0.0 }
+        if unanswered > 0.0 { unanswered / (correct + unanswered) } else { 0.0 }
     }
 
     /// Returns [`LiveModel::response`] in microseconds. `None`: the response time lies among
-    /// unanswered requests.
+    /// requests without a correct response.
     pub fn response_us(&self, share: f64) -> Option<f64> {
-        let answered: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
-        let total = answered + u128::from(self.unanswered);
+        let correct: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
+        let total = correct + u128::from(self.unanswered);
         let rank = ((total as f64 * share).ceil() as u128).clamp(1, total.max(1));
         let mut counted = 0;
-        let bin = self.histogram.iter().find(|(_, n)| {
-            counted += u128::from(*n);
-            counted >= rank
-        });
-        bin.map(|&(ns, _)| ns as f64 / 1e3)
+        for &(ns, n) in &self.histogram {
+            counted += u128::from(n);
+            if counted >= rank {
+                return Some(ns as f64 / 1e3);
+            }
+        }
+        None
     }
 }
 
+/// Returns each point with its start in seconds, which is the end of the previous point.
 fn spans(points: &[LivePoint]) -> impl Iterator<Item = (f64, &LivePoint)> {
     let starts = std::iter::once(0.0).chain(points.iter().map(|p| p.end_s));
     starts.zip(points)
 }
 
-/// Merges points in pairs, but not a point of the warm-up with a measured one.
+/// Merges points in pairs, but not a point of the warm-up with a point of the measured window.
 fn merge_pairs(points: &[LivePoint]) -> Vec<LivePoint> {
     let mut merged = Vec::with_capacity(points.len() / 2 + 1);
     let mut remaining = spans(points).peekable();
@@ -218,8 +229,9 @@ impl Bins {
         Some(result)
     }
 
-    /// Returns the bin of a time, or the nearest one if the time lies outside.
+    /// Returns the bin of a time, or the nearest bin if the time lies outside of the histogram.
     pub fn bin(&self, ns: f64) -> usize {
+        // The position on the logarithmic axis, 0 to 1 within the histogram.
         let share = (ns.max(1.0) / self.low_ns).ln() / (self.high_ns / self.low_ns).ln();
         ((share * self.counts.len() as f64).max(0.0) as usize).min(self.counts.len() - 1)
     }

@@ -72,6 +72,6 @@ fn launch_of_several_arms_is_harness_failure() {
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     let failure = start.failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::Harness);
-    assert!(failure.message.contains("several arms that run at once"), "{failure:?}");
+    assert!(failure.message.contains("the plan starts several subjects as one"), "{failure:?}");
     assert!(start.parts.is_empty() && run.trials.is_empty());
 }

@@ -148,7 +148,7 @@ fn search_ends_if_responses_are_longer_than_loads() {
     let output = sandbox.dyno(&[&["load", &*url], &options[..], &["--format", "json"]].concat());
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(result["ended"].as_str().unwrap().contains("Make them longer (-d)"), "{result:#}");
+    assert!(result["ended"].as_str().unwrap().contains("Make the loads longer (-d)"), "{result:#}");
     assert_eq!(result["missed_rps"], Value::Null);
 }
 
@@ -273,13 +273,13 @@ fn websocket_upgrade_is_reported() {
     let url = format!("http://127.0.0.1:{}/", server.port);
     let arguments = ["-H", "Upgrade: websocket", "-H", "Connection: Upgrade", "-n", "4", "-c", "2"];
     let (result, noted) = load(&sandbox, &[&[url.as_str()], &arguments[..]].concat());
-    assert!(noted.contains("dyno does not speak WebSocket"), "{noted}");
+    assert!(noted.contains("does not switch to WebSocket"), "{noted}");
     let errors = result["protocol_errors"].as_object().unwrap();
     assert!(errors.keys().all(|kind| kind.contains("as requested")), "{errors:?}");
     assert_eq!(result["outcomes"]["protocol_error"], 4);
     let (result, _) = load(&sandbox, &[&url, "-n", "2", "-c", "1"]);
     let errors = result["protocol_errors"].as_object().unwrap();
-    assert!(errors.keys().all(|kind| kind.contains("nothing asked for it")), "{errors:?}");
+    assert!(errors.keys().all(|kind| kind.contains("did not ask for it")), "{errors:?}");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn load_reads_only_files_named_by_user() {
             vec!["load", "--curl", "curl -d @../secret http://127.0.0.1:1/"],
             "leads out of the folder",
         ),
-        (vec!["load", "--import", "curls.sh"], "may not choose a Unix socket"),
+        (vec!["load", "--import", "curls.sh"], "must not choose a Unix socket"),
     ] {
         fs::write(home.join("curls.sh"), "curl --unix-socket /run/x.sock http://a/\n").unwrap();
         let output =
@@ -149,7 +149,7 @@ fn suite_reads_only_files_in_its_folder() {
     assert_eq!(inside_folder.status.code(), Some(0), "{}", text(&inside_folder));
     for (workload, message) in [
         ("body_file = \"../secret\"", "leads out of the folder of this file"),
-        ("body_file = \"/etc/passwd\"", "hint: write it relative to the folder of this file"),
+        ("body_file = \"/etc/passwd\"", "hint: write the path relative to the folder of this file"),
         ("body = \"{csv:../secret:1}\"", "put the file into the folder of the suite, or below it"),
     ] {
         let output = plan(workload);
@@ -158,7 +158,7 @@ fn suite_reads_only_files_in_its_folder() {
     }
     let framing = plan("headers = { Content-Length = \"5\" }");
     assert_eq!(framing.status.code(), Some(2));
-    assert!(text(&framing).contains("dyno writes it itself"), "{}", text(&framing));
+    assert!(text(&framing).contains("dyno writes this header itself"), "{}", text(&framing));
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn plan_reports_detectable_differences() {
             .to_string()
     };
     assert_eq!(suite(5, "fixed"), "", "a fixed order compares nothing");
-    assert!(suite(1, "random").starts_with("no differences: one repeat shows no scatter"));
+    assert!(suite(1, "random").starts_with("no differences, because one repeat shows no variance"));
     let unknown = suite(3, "random");
-    assert!(unknown.contains("times the scatter of pairs of repeats"), "{unknown}");
+    assert!(unknown.contains("standard deviation between pairs of repeats"), "{unknown}");
     let output = sandbox.dyno(&["run", "suite.toml"]);
     let report = sandbox.report();
     let id = report["run"]["id"].as_str().unwrap();
@@ -263,6 +263,29 @@ fn closed_progress_output_does_not_stop_load() {
     sandbox.assert_nothing_is_left();
 }
 
+/// A full pipe blocks like a stopped terminal (Ctrl-S).
+#[test]
+fn full_progress_output_does_not_stop_run() {
+    let sandbox = Sandbox::new();
+    sandbox.write_suite(&["null"], "");
+    let (reader, mut writer) = io::pipe().unwrap();
+    let mut command = sandbox.command(Path::new(DYNO));
+    command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(writer.try_clone().unwrap());
+    let mut dyno = command.spawn().unwrap();
+    // The command holds a writing end.
+    drop(command);
+    // Warnings before the run may wait for their reader.
+    assert!(soon(|| sandbox.run_folder()).is_some(), "the run begins");
+    // The pipe stays full until its reading end is closed.
+    let filler = thread::spawn(move || while writer.write_all(&[b'x'; 4096]).is_ok() {});
+    let is_written = || sandbox.run_folder()?.join("report.json").exists().then_some(());
+    assert!(soon(is_written).is_some(), "the run waits for its output");
+    drop(reader);
+    assert!(dyno.wait().unwrap().code().is_some_and(|code| code <= 1));
+    filler.join().unwrap();
+    assert_eq!(sandbox.report()["run"]["trials_done"], 2, "the run was completed");
+}
+
 #[test]
 fn partial_run_with_skipped_subject_is_not_valid() {
     let sandbox = Sandbox::new();
@@ -299,15 +322,21 @@ fn options_without_effect_are_refused() {
         (&["load", URL, "--stream", "x", "--hlog", "x"], "x: would be written by two outputs"),
         (
             &["load", URL, "--body-file", "urls", "-o", "./urls"],
-            "an input would be overwritten (urls)",
+            "this output would overwrite an input (urls)",
         ),
-        (&["load", "--import", "urls", "--hlog", "urls"], "an input would be overwritten (urls)"),
+        (
+            &["load", "--import", "urls", "--hlog", "urls"],
+            "this output would overwrite an input (urls)",
+        ),
         (
             &["load", "--find", "p99<1s", URL, "--body-file", "urls", "-o", "urls"],
-            "an input would be",
+            "this output would overwrite an input",
         ),
-        (&["report", run, "--format", "json", "-o", header], "an input would be overwritten"),
-        (&["compare", run, run, "-o", header], "an input would be overwritten"),
+        (
+            &["report", run, "--format", "json", "-o", header],
+            "this output would overwrite an input",
+        ),
+        (&["compare", run, run, "-o", header], "this output would overwrite an input"),
         (&["load", URL, "--hgrm", "-"], "--hgrm and --hlog: must be files"),
         (&["run", "--anyway", "suite.toml"], "--anyway"),
         (&["load", URL, "--trace", "urls", "--arrival", "poisson"], "--arrival"),
@@ -348,7 +377,7 @@ fn load_options_without_effect_are_refused() {
             "one connection",
         ),
         (&["load", URL, "--check-one-in", "3"], "none is expected"),
-        (&["load", URL, "--import-templates"], "--import and --curl"),
+        (&["load", URL, "--import-templates"], "needs --import or --curl"),
         (&["load", URL, "--first-byte-timeout", "20s"], "shorter than --timeout"),
         (&["load", URL, "-X", "HEAD", "--expect-body", "x"], "HEAD has no body"),
         (&["load", "--import", "urls", "-p", "16"], "--protocol h1"),
@@ -361,8 +390,11 @@ fn load_options_without_effect_are_refused() {
             &["load", URL, "--resolve", "127.0.0.1:2:127.0.0.1"],
             "write --resolve 127.0.0.1:1:127.0.0.1",
         ),
-        (&["load", URL, "-H", "Transfer-Encoding: chunked", "-b", "x"], "dyno writes it itself"),
-        (&["load", URL, "-H", "content-length: 5"], "dyno writes it itself"),
+        (
+            &["load", URL, "-H", "Transfer-Encoding: chunked", "-b", "x"],
+            "dyno writes this header itself",
+        ),
+        (&["load", URL, "-H", "content-length: 5"], "dyno writes this header itself"),
         (
             &["load", URL, "--stream", "-", "--format", "json"],
             "standard output already has the result",
@@ -574,7 +606,7 @@ fn unwritable_output_is_reported_before_load() {
         let output = sandbox.dyno(&["load", "http://127.0.0.1:1/", option, &at("socket")]);
         assert_eq!(output.status.code(), Some(2), "{option}: {}", text(&output));
         assert!(
-            text(&output).contains("socket: cannot be written: it is a socket"),
+            text(&output).contains("socket: cannot be written: the path is a socket"),
             "{}",
             text(&output)
         );

@@ -148,9 +148,9 @@ fn hanging_postgresql_is_reported() {
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
     assert!(
-        failure
-            .message
-            .contains("back end postgres: it runs, but its command for `ready`, run again,"),
+        failure.message.contains(
+            "back end postgres: its process runs, but its command for `ready`, run again,"
+        ),
         "{failure:?}"
     );
     assert!(run.starts[0].part(Party::Backend(0)).unwrap().stop.is_some_and(|stop| stop.killed));

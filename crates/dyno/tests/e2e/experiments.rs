@@ -58,7 +58,7 @@ fn toggle_has_effect_with_reason_and_twin_has_none() {
     assert_eq!(report["canary"]["starts"].as_array().unwrap().len(), 15);
     let page = fs::read_to_string(sandbox.run_folder().unwrap().join("report.html")).unwrap();
     let reason =
-        if throughput["verdict"] == "lower" { "Because of work" } else { "They differ in work" };
+        if throughput["verdict"] == "lower" { "The cause is work" } else { "differ only in work" };
     assert!(page.contains("Effects") && page.contains(reason));
 }
 
@@ -264,7 +264,7 @@ fn server_is_compared_with_its_revision() {
     assert_eq!(git(&["status", "--porcelain"]), " M subjects/web/subject.toml\n");
     let run = sandbox.run_folder().unwrap().display().to_string();
     let resumed = sandbox.dyno(&["run", "--resume", &run]);
-    assert!(text(&resumed).contains("whose work trees are removed"), "{}", text(&resumed));
+    assert!(text(&resumed).contains("their work trees are removed"), "{}", text(&resumed));
 }
 
 /// One crash in five starts is not a difference between revisions, but makes the comparison
@@ -288,13 +288,9 @@ fn revision_with_crash_is_reported() {
     assert!(printed.contains("crashed: its process ended"), "{printed}");
     assert!(!printed.contains("incorrect responses"), "{printed}");
     // On a machine that other programs use, no repeat may be valid.
-    let is_compared = !printed.contains("so nothing is compared");
+    let is_compared = !printed.contains("so the revisions cannot be compared");
     assert_eq!(output.status.code(), Some(if is_compared { 3 } else { 1 }), "{printed}");
-    assert_eq!(
-        printed.contains("In some of the starts a revision failed"),
-        is_compared,
-        "{printed}"
-    );
+    assert_eq!(printed.contains("In some starts, a revision failed"), is_compared, "{printed}");
     sandbox.assert_nothing_is_left();
 }
 
@@ -355,7 +351,7 @@ fn revisions_that_cannot_be_compared_are_refused() {
         (&["--rev", "before"], "folder and definition are the same in before and worktree"),
         (&["--rev", "main", "--only", "null"], "null: cannot be compared by revision"),
         (&["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
-        (&["--only", "web", "other"], "--only: is for measurements with --rev"),
+        (&["--only", "web", "other"], "--only: needs --rev"),
         (&[], "<B>"),
     ] {
         let output = sandbox.dyno(&[&["compare", "repository/suite.toml"], words].concat());
@@ -423,9 +419,9 @@ fn capacity_search_returns_bracket() {
 fn search_with_unsupported_options_is_refused() {
     let sandbox = Sandbox::new();
     for (arguments, expected) in [
-        (&["--find", "p42<1ms"][..], "not a metric of an objective"),
+        (&["--find", "p42<1ms"][..], "not a metric that an objective can limit"),
         (&["--find", "p99<1ms", "-n", "100"], "-n: cannot be used with --find"),
-        (&["--find", "p99<1ms", "-r", "1k..5k"], "which begins at this rate"),
+        (&["--find", "p99<1ms", "-r", "1k..5k"], "the rate at which the search begins"),
         (&["--width", "3"], "--find"),
         (&["--arrival", "poisson"], "--rate or --find"),
     ] {
@@ -454,7 +450,7 @@ fn run_with_stop_ends_once_decided() {
     assert!((5..40).contains(&after), "{after}");
     assert_eq!(report["experiment"]["effects"][0]["rows"][0]["verdict"], "lower");
     let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(message.contains("when its question was answered"), "{message}");
+    assert!(message.contains("the result of every comparison was clear"), "{message}");
     let run = sandbox.run_folder().unwrap().display().to_string();
     // The run was not interrupted: there is nothing to resume, and the exit status is the status of
     // its steps.
@@ -478,7 +474,7 @@ fn rate_shares_use_capacity_of_slowest_subject() {
     fs::write(sandbox.path().join("shares.toml"), suite).unwrap();
     let planned = sandbox.dyno(&["plan", "shares.toml"]);
     assert!(
-        text(&planned).contains("The run itself offers 10.0 %, 20.0 % of that"),
+        text(&planned).contains("Then the main run offers 10.0 %, 20.0 % of that"),
         "{}",
         text(&planned)
     );
@@ -487,7 +483,7 @@ fn rate_shares_use_capacity_of_slowest_subject() {
         let runs = format!("shares-{attempt}");
         let output = sandbox.dyno(&["run", "shares.toml", "--runs", &runs]);
         sandbox.assert_nothing_is_left();
-        let is_spoiled = text(&output).contains(", of which the rates are shares, is unknown");
+        let is_spoiled = text(&output).contains(", which is unknown");
         assert!(!is_spoiled || output.status.code() == Some(3), "{}", text(&output));
         (!is_spoiled).then_some((runs, output))
     };
@@ -545,13 +541,13 @@ fn rate_shares_end_at_subject_without_capacity() {
     sandbox.assert_nothing_is_left();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("unknown: no closed-loop step of it is valid"), "{said}");
+    assert!(said.contains("unknown: the subject has no valid closed-loop step"), "{said}");
     // The machine may have disturbed the other subject.
     assert!(
-        said.contains("the capacity of dies, of which") || said.contains("Also unknown: dies"),
+        said.contains("the capacity of dies, which") || said.contains("Also unknown: dies"),
         "{said}"
     );
-    assert!(said.contains("leave it out with --only"), "{said}");
+    assert!(said.contains(" with --only"), "{said}");
     let runs = fs::read_dir(sandbox.path().join("runs")).unwrap().count();
     assert_eq!(runs, 1, "no rate was offered: {said}");
 }
@@ -562,8 +558,8 @@ fn rate_search_runs_at_each_start() {
     sandbox.add_unruly("slow", &[], "");
     sandbox.write_search("slow", 2);
     let planned = sandbox.dyno(&["plan", "find.toml"]);
-    let find = "the highest rate that meets errors<1%, within 60.0 %, after each closed loop of \
-                each start";
+    let find = "the highest rate that meets errors<1%, with a precision of 60.0 %. Each start of a \
+                subject has one search after each closed-loop step";
     assert!(text(&planned).contains(find), "{}", text(&planned));
     let output = sandbox.dyno(&["run", "find.toml"]);
     sandbox.assert_nothing_is_left();

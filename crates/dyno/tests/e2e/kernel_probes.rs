@@ -77,7 +77,7 @@ fn h2o_system_calls_and_bytes_are_counted() {
 #[test]
 fn thread_waits_identify_limiter() {
     if let Some(reason) = refusal() {
-        return not_run(&format!("what threads wait for: {reason}"));
+        return not_run(&format!("reasons why threads wait: {reason}"));
     }
     for (mode, connections, limiter) in
         [("sleepy-workers", 64, "workers"), ("lock", 32, "lock"), ("good", 1, "concurrency")]
@@ -90,7 +90,7 @@ fn thread_waits_identify_limiter() {
             (0..TRIES).map(|_| run_trial(&sandbox, mode, connections, "")["limiter"].clone());
         let Some(found) = found.find(|found| !is_disturbed(found)) else {
             return not_run(&format!(
-                "what threads of {mode} wait for: other programs took the CPUs"
+                "reasons why threads of {mode} wait: other programs used the CPUs"
             ));
         };
         let observed = found["resource"].as_str().unwrap();
@@ -281,7 +281,8 @@ fn system_calls_in_container_have_unknown_results() {
     assert!(calls["reads"]["bytes_per_response"].is_null(), "{calls:#}");
     let caveats = trial["caveats"].to_string();
     assert!(
-        caveats.contains("Not observed here: states, because dyno is in its own PID namespace"),
+        caveats
+            .contains("dyno could not record states, because dyno runs in its own PID namespace"),
         "{caveats}"
     );
 }
@@ -290,7 +291,7 @@ fn system_calls_in_container_have_unknown_results() {
 fn runtime_values_are_read_only_on_request() {
     let is_here = std::process::Command::new("node").arg("--version").output().is_ok();
     if !is_here {
-        return not_run("what Node.js says of itself: no node");
+        return not_run("statistics of Node.js: no node");
     }
     // One folder after the other, because only one dyno runs at a time.
     let trial_of_node = |rest: &str| {

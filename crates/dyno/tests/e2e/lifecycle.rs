@@ -121,7 +121,7 @@ fn lifecycle_is_checked_once_if_it_passes() {
         (asked, expected),
         (
             "started without the address of its back ends",
-            "the server ends with an error within 5 s, the server prints STORE is missing"
+            "the server ends with an error within 5 s, the server's output matches STORE is missing"
         )
     );
     assert!(
@@ -130,13 +130,13 @@ fn lifecycle_is_checked_once_if_it_passes() {
         "{got}"
     );
     let (asked, expected, got) = words("stops");
-    assert_eq!(asked, "GET /item, in flight when the server gets the signal to end");
+    assert_eq!(asked, "GET /item, in flight when the server gets the stop signal");
     assert_eq!(expected, "status 200 to 399; then the server ends by itself within 3 s");
-    assert!(got.starts_with("200, ") && got.contains("and then an exit after "), "{got}");
+    assert!(got.starts_with("200, ") && got.contains("the server exited "), "{got}");
     assert!(
         words("asks the store each time, and for JSON once at most")
             .2
-            .contains("the server sent store ^GET /plaintext  2 times")
+            .contains("2 matches of ^GET /plaintext  in the server's requests to store")
     );
 }
 
@@ -147,7 +147,7 @@ fn lifecycle_is_checked_in_network_namespace() {
     }
     let sandbox = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    // A port that is in use here is free in the other network.
+    // A port that is in use here is free in the other network namespace.
     let _holds = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let suite_keys = "repeats = 1\nisolation = \"netns\"";
     let run = run_started(sandbox.path(), "none", "", &format!("port = {port}"), suite_keys);
@@ -165,20 +165,20 @@ fn each_fault_fails_its_lifecycle_check() {
         (
             "silent",
             vec!["a line for each"],
-            "the server printed \"GET /item HTTP/1.1\" 200 0 times and nothing else",
+            "0 matches of \"GET /item HTTP/1.1\" 200 in the server's output, which was empty",
         ),
         (
             "forgets",
             vec!["asks the store each time, and for JSON once at most"],
-            "GET /json 2 times, and its first requests were:\nGET /plaintext HTTP/1.1",
+            "in the server's requests to store. The first requests were:\nGET /plaintext HTTP/1.1",
         ),
         (
             "careless",
             vec!["no start without an address", "no start without a store"],
             "the server still ran after 5.",
         ),
-        ("rude", vec!["stops"], "the request in flight had no correct response"),
-        ("stubborn", vec!["stops"], "the server still ran 3 s after the signal, and was killed"),
+        ("rude", vec!["stops"], "the request in flight got no correct response"),
+        ("stubborn", vec!["stops"], "the server still ran 3 s after the signal, so dyno killed it"),
     ] {
         let sandbox = tempfile::tempdir().unwrap();
         let run = run(sandbox.path(), fault, "", if fault == "silent" { 2 } else { 1 });

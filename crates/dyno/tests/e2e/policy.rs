@@ -278,7 +278,7 @@ fn imports_send_recorded_requests_and_list_changes() {
     );
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     for line in [
-        "import: 1 headers left out",
+        "import: 1 headers omitted",
         ": te",
         "import: 1 bodies made from postData.params",
         "(assumed to be encoded)",

@@ -51,14 +51,14 @@ fn failed_check_excludes_only_its_protocol() {
     };
     assert_eq!(failure.failure.kind, FailureKind::IncorrectResponses);
     let message = &failure.failure.message;
-    let begin = "over h2c, which was not loaded: check \"parting\": asked GET /plaintext; expected \
-                 status 200 to 399, body \"Goodbye\"; got: GET /plaintext: the body differs from \
-                 the expected one:\n200\n";
+    let begin = "no load was run over h2c, because the check \"parting\" failed: asked GET \
+                 /plaintext; expected status 200 to 399, body \"Goodbye\"; got: GET /plaintext: \
+                 the body differs from the expected body:\n200\n";
     assert!(message.starts_with(begin), "{message}");
     let row = |name: &str| report.overview.iter().find(|row| row.workload == name).unwrap();
     assert_eq!((row("one").absent.as_deref(), row("two").peak_at), (None, None));
     let reason = row("two").absent.as_deref().unwrap();
-    assert!(reason.contains("responded incorrectly: over h2c"), "{reason}");
+    assert!(reason.contains("responded incorrectly: no load was run over h2c"), "{reason}");
     assert!(
         report.trials.iter().all(|t| t.caveats.iter().all(|c| c.code.name() != "checks_failed"))
     );

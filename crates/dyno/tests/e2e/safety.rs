@@ -399,7 +399,24 @@ fn resume_after_changes_is_refused_or_reported() {
     assert_eq!(stored["plan"]["subjects"][0]["version"], "one", "existing records are unchanged");
     assert_eq!(stored["facts"]["kernel"], "1.0");
     let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(message.contains("are not one experiment"), "{message}");
+    assert!(message.contains("were measured under different conditions"), "{message}");
+}
+
+#[test]
+fn lost_artefact_fails_start_and_is_built_on_resume() {
+    let sandbox = Sandbox::new();
+    let build = "[build]\ncommand = \"echo 1 > {out}/data\"\ninputs = []";
+    // Only the first start removes the artefact.
+    let mark = sandbox.path().join("mark");
+    let first = format!("[ -e {0} ] || rm {{out}}/data; touch {0}; ", mark.display());
+    add(&sandbox, "x", build, &first, "");
+    sandbox.write_suite(&["x"], "");
+    let message = text(&sandbox.dyno(&["run", "suite.toml", "--repeats", "2"]));
+    assert!(message.contains("out/data was changed or removed after x was built"), "{message}");
+    let output = resume(&sandbox, &[]);
+    // Steps may be invalid, because a small machine's generator can be the limit.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output));
+    assert_eq!(sandbox.report()["run"]["trials_done"], 4, "the lost start was repeated");
 }
 
 #[test]
@@ -415,6 +432,6 @@ fn resume_of_other_format_is_refused() {
     for more in [&[][..], &["--anyway"]] {
         let output = resume(&sandbox, more);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains("it was written in format"), "{}", text(&output));
+        assert!(text(&output).contains("the run has format"), "{}", text(&output));
     }
 }

@@ -100,7 +100,7 @@ fn every_report_form_says_server_was_not_monitored() {
         // The terminal form breaks lines.
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            page.contains("Its start-up, CPU time, memory and checks are unknown"),
+            page.contains("its start-up, CPU time, memory and checks are unknown"),
             "{form}: {page}"
         );
     }
@@ -200,7 +200,7 @@ fn saved_load_with_incorrect_response_has_reason() {
     let archive = only_in(&sandbox, "kept");
     let printed = text(&output);
     assert!(
-        printed.contains("The reason of the failure is saved.")
+        printed.contains("The load did not begin. The reason is saved.")
             && printed.contains("dyno report kept/load-"),
         "{printed}"
     );
@@ -208,7 +208,7 @@ fn saved_load_with_incorrect_response_has_reason() {
     assert_eq!((status, report["trials"].as_array().unwrap().len()), (Some(3), 0));
     let failure = &report["subjects"][0]["failures"][0];
     let message = failure["message"].as_str().unwrap();
-    assert!(message.contains("a trial request before the load"), "{failure}");
+    assert!(message.contains("a test request before the load"), "{failure}");
     assert!(printed.contains(message), "{failure}");
 }
 
@@ -246,7 +246,11 @@ fn interrupted_calibration_saves_loads_only() {
     let output = dyno.wait_with_output().unwrap();
     assert!(first.is_some(), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("no ceilings were saved"), "{}", text(&output));
+    assert!(
+        text(&output).contains("limits of the load generator were not saved"),
+        "{}",
+        text(&output)
+    );
     assert!(!sandbox.path().join("cache/calibration.json").exists());
     let (status, report) = json_report(&sandbox, &only_in(&sandbox, "kept"));
     let trials = report["trials"].as_array().unwrap().len();
@@ -349,7 +353,7 @@ fn resume_of_saved_load_is_refused() {
     let archive = only_in(&sandbox, "kept");
     let output = sandbox.dyno(&["run", "--resume", archive.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("is not a run of a suite"), "{}", text(&output));
+    assert!(text(&output).contains("is not the run of a suite"), "{}", text(&output));
 }
 
 #[test]
@@ -370,7 +374,7 @@ fn trial_of_another_archive_is_refused() {
             let output = sandbox.dyno(&[arguments, &[archives[to].to_str().unwrap()]].concat());
             assert_eq!(output.status.code(), Some(2), "{}", text(&output));
             assert!(text(&output).contains("trials/0000.json"), "{}", text(&output));
-            assert!(text(&output).contains("is not within start 0"), "{}", text(&output));
+            assert!(text(&output).contains("but start 0 of its server "), "{}", text(&output));
         }
         fs::write(&file, own).unwrap();
     }

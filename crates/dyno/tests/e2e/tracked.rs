@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::{fs, thread};
 
 use dyno_launch::network::Network;
+use dyno_observer::tracking::{IpVersion, is_loopback_tracked};
 use netlink_sys::{Socket, SocketAddr};
 use serde_json::Value;
 
@@ -25,12 +26,12 @@ fn setting(name: &str) -> Option<u64> {
     fs::read_to_string(format!("/proc/sys/net/netfilter/{name}")).ok()?.trim().parse().ok()
 }
 
-/// Runs a function in a network that tracks its loopback and has room for this number of further
-/// connections. `None`: such a network cannot be created here.
+/// Runs a function in a network namespace that tracks its loopback and has room for this number of
+/// further connections. `None`: such a namespace cannot be created here.
 fn with_room<T: Send>(free: u64, work: impl FnOnce() -> T + Send) -> Option<T> {
     let network = match Network::pair() {
         Ok(network) => network,
-        Err(reason) => return unavailable(&format!("a network of its own: {reason}")),
+        Err(reason) => return unavailable(&format!("a separate network namespace: {reason}")),
     };
     let within = || {
         let rules = Command::new("nft").arg(RULES).output();
@@ -199,12 +200,45 @@ fn load_that_fills_tracking_table_is_invalid() {
     let Some(output) = with_room(500, load) else { return };
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(1), "{printed}");
-    let is_expected = printed.contains("They fill the table");
+    let is_expected = printed.contains("These connections fill the table");
     assert!(is_expected, "1,500 connections are known before: {printed}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let dropped = dropped_packets(&result["caveats"]).unwrap_or_else(|| panic!("{printed}"));
     assert_eq!(dropped["severity"], "invalid");
     assert!(dropped["message"].as_str().unwrap().contains("`dyno doctor`"), "{dropped}");
+}
+
+/// The kernel drops the SYN of the first request, so that nothing is known about the server. Only
+/// loads with full checks begin with a test request.
+#[test]
+fn load_and_search_with_full_table_blame_machine() {
+    let sandbox = Sandbox::new();
+    let load = |options: &[&str]| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let asked = ["load", &url, "-c", "1", "-d", "1s", "--connect-timeout", "1s"];
+        text(&sandbox.dyno(&[&asked[..], options].concat()))
+    };
+    let checks = ["--expect-contains", "x"];
+    let search = ["--find", "p99<10ms"];
+    let all = || {
+        let tested = load(&checks);
+        let tested_search = load(&[checks, search].concat());
+        (load(&[]), [tested, tested_search])
+    };
+    let Some((untested, tested)) = with_room(0, all) else { return };
+    for printed in tested.iter().chain([&untested]) {
+        assert!(printed.contains("The table is full"), "{printed}");
+        assert!(printed.contains("notrack"), "{printed}");
+        assert!(!printed.contains("fit in the table"), "{printed}");
+        assert!(!printed.contains("fix the server"), "{printed}");
+    }
+    for printed in tested {
+        assert!(printed.contains("The machine dropped packets during the request: "), "{printed}");
+        assert!(printed.contains("hint: Exempt loopback from connection tracking"), "{printed}");
+    }
+    let caveat = "The machine dropped packets while this step ran: ";
+    assert!(untested.contains(caveat), "{untested}");
 }
 
 #[test]
@@ -229,10 +263,12 @@ fn doctor_reports_tracking_and_leaves_no_hooks() {
         let _stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (text(&output), setting("nf_conntrack_count"))
     };
-    let Ok(network) = Network::pair() else { return not_run("doctor in a network of its own") };
+    let Ok(network) = Network::pair() else {
+        return not_run("doctor in a separate network namespace");
+    };
     let (printed, entries) =
         thread::scope(|scope| scope.spawn(|| network.as_server(clean).unwrap()).join().unwrap());
-    assert!(printed.contains("netfilter does not track them"), "{printed}");
+    assert!(printed.contains("netfilter does not track these connections"), "{printed}");
     assert_eq!(entries.unwrap_or(0), 0, "nothing is tracked after the check");
     let Some(printed) = with_room(1000, || text(&sandbox.dyno(&["doctor"]))) else { return };
     assert!(printed.contains("tracked (netfilter), which costs time per packet"), "{printed}");
@@ -244,21 +280,28 @@ fn doctor_reports_tracking_and_leaves_no_hooks() {
 /// Runs the suggested commands, because a remedy that fails would mislead the user.
 #[test]
 fn remedies_exempt_loopback() {
-    for (name, command) in dyno_runner::tracking::REMEDIES.into_iter().take(2) {
+    let for_ipv4 = dyno_runner::tracking::REMEDIES.into_iter().take(2);
+    let for_ipv6 = [dyno_runner::tracking::REMEDIES[0], dyno_runner::tracking::IPV6_REMEDY];
+    let remedies = for_ipv4.map(|remedy| (remedy, IpVersion::V4));
+    for ((name, command), version) in remedies.chain(for_ipv6.map(|remedy| (remedy, IpVersion::V6)))
+    {
         let run = || {
             let output = Command::new("sh").args(["-c", command]).output().unwrap();
-            (output.status.success(), text(&output), dyno_observer::tracking::is_loopback_tracked())
+            (output.status.success(), text(&output), is_loopback_tracked(version))
         };
         let Some((ok, printed, is_tracked)) = with_room(1 << 17, run) else { return };
         if !ok {
             not_run(&format!("the remedy by {name}: {printed}"));
             continue;
         }
+        if version == IpVersion::V6 && is_tracked.is_none() {
+            not_run(&format!("the remedy by {name}: a network without IPv6"));
+            continue;
+        }
         assert_eq!(is_tracked, Some(false), "{name}: {printed}");
     }
-    let tracked = with_room(1 << 17, dyno_observer::tracking::is_loopback_tracked);
-    assert!(
-        tracked.is_none_or(|tracked| tracked == Some(true)),
-        "loopback is tracked without a remedy"
-    );
+    for version in [IpVersion::V4, IpVersion::V6] {
+        let tracked = with_room(1 << 17, || is_loopback_tracked(version)).flatten();
+        assert_ne!(tracked, Some(false), "loopback is tracked without a remedy: {version:?}");
+    }
 }

@@ -66,7 +66,7 @@ pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
 pub fn can_make_networks() -> bool {
     let refused = Network::pair().map(drop);
     if let Err(reason) = &refused {
-        not_run(&format!("starts in networks of their own: {reason}"));
+        not_run(&format!("starts in separate network namespaces: {reason}"));
     }
     refused.is_ok()
 }

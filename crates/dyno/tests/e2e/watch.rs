@@ -141,7 +141,7 @@ fn watch_without_samples_leaves_no_page() {
     reaped.join().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(
-        !page.exists() && text(&output).contains("the server was not sampled"),
+        !page.exists() && text(&output).contains("the observation ended before the first sample"),
         "{}",
         text(&output)
     );
@@ -195,7 +195,7 @@ fn watch_reads_sockets_in_other_network() {
     let mut server = Command::new("unshare");
     server.args(["--net", "sh", "-c", &within]).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut server) = server.spawn() else {
-        return not_run("a network of its own: there is no unshare");
+        return not_run("a separate network namespace: there is no unshare");
     };
     let pid = server.id().to_string();
     let listens = soon(|| {
@@ -207,7 +207,9 @@ fn watch_reads_sockets_in_other_network() {
         sockets.lines().any(|line| line.contains(" 0A ")).then_some(true)
     });
     if listens != Some(true) {
-        return not_run("a network of its own: this user cannot create one, or there is no ip");
+        return not_run(
+            "a separate network namespace: this user cannot create one, or there is no ip",
+        );
     }
     let output =
         sandbox.dyno(&["watch", "--pid", &pid, "-d", "300ms", "--format", "json", "--outside"]);
@@ -217,6 +219,11 @@ fn watch_reads_sockets_in_other_network() {
     assert!(output.status.success(), "{}", text(&output));
     let last = samples(&output.stdout).pop().unwrap();
     assert_eq!(last["sockets"]["listeners"][0]["port"].to_string(), port, "{last:#}");
-    assert_eq!(by_port.status.code(), Some(2), "it is in another network: {}", text(&by_port));
-    assert!(text(&by_port).contains("another network"), "{}", text(&by_port));
+    assert_eq!(
+        by_port.status.code(),
+        Some(2),
+        "the server is in another network namespace: {}",
+        text(&by_port)
+    );
+    assert!(text(&by_port).contains("another network namespace"), "{}", text(&by_port));
 }

@@ -91,7 +91,7 @@ pub fn simulate(world: World, config: WorkerConfig) -> SimulationResult {
     simulate_until(world, config, || Stop::No)
 }
 
-/// Like [`simulate`], but polls `stop` every turn.
+/// Runs a worker as [`simulate`] does, and polls `stop` every turn.
 #[must_use]
 pub fn simulate_until(
     world: World,
@@ -124,36 +124,48 @@ pub struct SimDriver {
     now: u64,
     rng: Rng,
     server: SimulatedServer,
-    events: BinaryHeap<Reverse<(u64, u64, EventKey)>>,
-    payloads: BTreeMap<u64, Event>,
-    next_event: u64,
+    /// Instants and keys of scheduled events, the next event first.
+    events: BinaryHeap<Reverse<(u64, EventKey)>>,
+    /// Scheduled events by key.
+    payloads: BTreeMap<EventKey, Event>,
+    /// Key of the event that was scheduled last.
+    last_key: EventKey,
     conns: BTreeMap<ConnId, Conn>,
+    /// Number of connections begun so far.
     generations: u64,
+    /// Connections with bytes to flush.
     queued: Vec<ConnId>,
+    /// Completions that have not been reported, with their bytes.
     completed: VecDeque<(Completion, Delivery)>,
+    /// Bytes of the completion that was reported last.
     current: Vec<u8>,
     thefts: VecDeque<Theft>,
     /// CPU time lost to thefts so far, nanoseconds.
     stolen_ns: u64,
     /// Bytes sent on all connections.
-    sent_bytes: u64,
+    taken_bytes: u64,
     /// Copy of the virtual time for the caller of [`crate::run`].
     clock: Option<std::rc::Rc<std::cell::Cell<u64>>>,
 }
 
-/// Creation order of an event, which orders events of the same instant.
+/// Number of an event in the order of creation. Events of the same instant happen in this order.
 type EventKey = u64;
 
 #[derive(Debug)]
 struct Conn {
+    /// Number of this connection. Events of earlier connections in the same slot have other numbers
+    /// and are ignored.
     generation: u64,
+    /// Bytes that wait for a flush.
     out: Vec<u8>,
     /// Bytes sent.
     taken: u64,
     peer: SimulatedConnection,
-    /// Last arrival at the generator: split deliveries keep their order.
+    /// Instant of the last arrival at the generator. The next arrival is later, so that the parts
+    /// of a split delivery remain in order.
     last_arrival: u64,
-    /// Last arrival at the server: deliveries of several flushes at one instant keep their order.
+    /// Instant of the last arrival at the server. The next arrival is later, so that the deliveries
+    /// of several flushes at one instant remain in order.
     last_arrival_at_server: u64,
     tcp: TcpCounters,
 }
@@ -194,7 +206,7 @@ impl SimDriver {
             server,
             events: BinaryHeap::new(),
             payloads: BTreeMap::new(),
-            next_event: 0,
+            last_key: 0,
             conns: BTreeMap::new(),
             generations: 0,
             queued: Vec::new(),
@@ -202,7 +214,7 @@ impl SimDriver {
             current: Vec::new(),
             thefts: thefts.into(),
             stolen_ns: 0,
-            sent_bytes: 0,
+            taken_bytes: 0,
             clock: None,
             world,
         }
@@ -214,9 +226,9 @@ impl SimDriver {
     }
 
     fn schedule(&mut self, at_ns: u64, event: Event) {
-        self.next_event += 1;
-        self.payloads.insert(self.next_event, event);
-        self.events.push(Reverse((at_ns, self.next_event, self.next_event)));
+        self.last_key += 1;
+        self.payloads.insert(self.last_key, event);
+        self.events.push(Reverse((at_ns, self.last_key)));
     }
 
     fn set_now(&mut self, now: u64) {
@@ -226,7 +238,8 @@ impl SimDriver {
         }
     }
 
-    /// Takes a due theft of this kind, and returns its length; 0: none is due.
+    /// Removes the next theft if its time has come and it interrupts this activity. Returns its
+    /// length; 0: there is none.
     fn take_theft(&mut self, when: TheftTime) -> u64 {
         match self.thefts.front() {
             Some(theft) if theft.when == when && theft.at_ns <= self.now => {
@@ -238,7 +251,7 @@ impl SimDriver {
         }
     }
 
-    /// Splits a delivery in two, with the probability of the network.
+    /// Splits a delivery in two, with the probability [`Net::cut`].
     fn split(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
         if bytes.len() < 2 || !self.rng.chance(self.world.net.cut) {
             return vec![bytes];
@@ -247,14 +260,14 @@ impl SimDriver {
         vec![a.to_vec(), b.to_vec()]
     }
 
-    /// Runs the events that are due. They cause completions and further events.
+    /// Runs the events up to the current time. They cause completions and further events.
     fn run_due_events(&mut self) {
-        while let Some(&Reverse((at, _, key))) = self.events.peek() {
+        while let Some(&Reverse((at, key))) = self.events.peek() {
             if at > self.now {
                 break;
             }
             self.events.pop();
-            match self.payloads.remove(&key).expect("each event has its payload") {
+            match self.payloads.remove(&key).expect("each key should have its event") {
                 Event::Opened { conn, generation, outcome }
                     if self.is_current(conn, generation) =>
                 {
@@ -269,16 +282,22 @@ impl SimDriver {
                 Event::AtServer { conn, generation, bytes }
                     if self.is_current(conn, generation) =>
                 {
-                    let peer =
-                        &mut self.conns.get_mut(&conn).expect("the connection is current").peer;
+                    let peer = &mut self
+                        .conns
+                        .get_mut(&conn)
+                        .expect("the connection should be current")
+                        .peer;
                     let actions = self.server.receive(peer, &bytes, at);
                     actions.into_iter().for_each(|action| self.perform(conn, generation, action));
                 }
                 Event::WorkDone { conn, generation, stream }
                     if self.is_current(conn, generation) =>
                 {
-                    let peer =
-                        &mut self.conns.get_mut(&conn).expect("the connection is current").peer;
+                    let peer = &mut self
+                        .conns
+                        .get_mut(&conn)
+                        .expect("the connection should be current")
+                        .peer;
                     if let Some(action) = self.server.finish(peer, stream, at) {
                         self.perform(conn, generation, action);
                     }
@@ -325,9 +344,10 @@ impl SimDriver {
         self.schedule(arrival_ns, Event::AtGenerator { conn, generation, arrival });
     }
 
-    /// Returns the arrival of a delivery, after all earlier ones of its connection.
+    /// Returns the instant at which a delivery arrives: `at`, or right after the last arrival of
+    /// its connection.
     fn arrival_after(&mut self, conn: ConnId, at: u64) -> u64 {
-        let connection = self.conns.get_mut(&conn).expect("the connection is current");
+        let connection = self.conns.get_mut(&conn).expect("the connection should be current");
         connection.last_arrival = at.max(connection.last_arrival + 1);
         connection.last_arrival
     }
@@ -336,7 +356,8 @@ impl SimDriver {
     fn arrive(&mut self, conn: ConnId, arrival: Arrival) {
         let (kind, delivery) = match arrival {
             Arrival::Bytes(delivery) => {
-                let tcp = &mut self.conns.get_mut(&conn).expect("the connection is current").tcp;
+                let tcp =
+                    &mut self.conns.get_mut(&conn).expect("the connection should be current").tcp;
                 tcp.data_segments_in += 1;
                 tcp.segments_in += 1;
                 (CompletionKind::Received, delivery)
@@ -377,7 +398,7 @@ impl Driver for SimDriver {
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        let connection = self.conns.get_mut(&conn).expect("the connection is open");
+        let connection = self.conns.get_mut(&conn).expect("the connection should be open");
         if connection.out.is_empty() {
             self.queued.push(conn);
         }
@@ -396,8 +417,8 @@ impl Driver for SimDriver {
         })
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.sent_bytes
+    fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
     }
 
     fn unsent_bytes(&self, _: ConnId) -> u64 {
@@ -408,13 +429,13 @@ impl Driver for SimDriver {
         for conn in std::mem::take(&mut self.queued) {
             let Some(connection) = self.conns.get_mut(&conn) else { continue };
             if self.world.server.reads.is_some_and(|limit| connection.taken >= limit) {
-                // The server does not read these bytes, nor any queued later.
+                // The server reads neither these bytes nor any later ones.
                 continue;
             }
             let generation = connection.generation;
             let bytes = std::mem::take(&mut connection.out);
             connection.taken += bytes.len() as u64;
-            self.sent_bytes += bytes.len() as u64;
+            self.taken_bytes += bytes.len() as u64;
             connection.tcp.segments_out += 1;
             on_handed_over(conn, Instant(self.now));
             let arrives =
@@ -422,7 +443,7 @@ impl Driver for SimDriver {
             let parts = self.split(bytes);
             self.conns
                 .get_mut(&conn)
-                .expect("the connection was found above")
+                .expect("the connection should still exist")
                 .last_arrival_at_server = arrives + parts.len() as u64;
             for (at, part) in (arrives..).zip(parts) {
                 self.schedule(at, Event::AtServer { conn, generation, bytes: part });
@@ -437,7 +458,7 @@ impl Driver for SimDriver {
         let entered = Instant(self.now);
         self.flush(on_handed_over);
         while self.completed.is_empty() {
-            let next = self.events.peek().map_or(u64::MAX, |Reverse((at, _, _))| *at);
+            let next = self.events.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
             assert!(
                 next.min(until.0) < u64::MAX,
                 "the simulation is stuck: no events and no deadline"
@@ -451,7 +472,7 @@ impl Driver for SimDriver {
         let stolen = self.take_theft(TheftTime::Asleep);
         self.set_now(self.now + stolen);
         self.run_due_events();
-        // Polling makes no difference: the simulated generator wakes on time.
+        // The simulated generator wakes on time even from a sleep, so it never polls.
         Turn { entered, woke: Instant(self.now), spun_ns: 0 }
     }
 
@@ -459,7 +480,8 @@ impl Driver for SimDriver {
         let (completion, delivery) = self.completed.pop_front()?;
         self.current = delivery.bytes;
         if let Some(request) = delivery.completes {
-            // Recorded here: the worker reads it before virtual time advances.
+            // The response is recorded here, because the worker reads it before virtual time
+            // advances.
             self.server.truth.accepted.push(AcceptedResponse { request, at_ns: completion.at.0 });
         }
         Some(completion)

@@ -50,7 +50,7 @@ pub enum Fault {
     CloseInBody,
     /// Bytes that are not HTTP.
     Garbage,
-    /// No response: on the rest of an HTTP/1.1 connection, or on this HTTP/2 stream.
+    /// No response to this request and, over HTTP/1.1, to later requests of its connection.
     Silence,
     /// HTTP/1.1: a correct response with `Connection: close`, then a close.
     PoliteClose,
@@ -62,15 +62,16 @@ pub enum Fault {
     StreamReset,
     /// HTTP/2: the stream is refused, so it may be retried.
     Refuse,
-    /// HTTP/2: GOAWAY with this stream as the last. The connection is closed once all streams are
-    /// answered.
+    /// HTTP/2: GOAWAY with this stream as the last. The connection is closed after the responses of
+    /// all streams.
     GoAway,
     /// HTTP/2: a field name with upper-case letters.
     Malformed,
 }
 
 impl Fault {
-    /// Faults of HTTP/1.1 responses.
+    /// Faults of HTTP/1.1 responses, except the two that tests add explicitly: `QuietClose` and
+    /// `Twice`.
     pub const HTTP1: [Fault; 7] = [
         Fault::Status,
         Fault::Body,
@@ -125,8 +126,8 @@ pub struct ServerModel {
     /// Faults, each with its probability per request.
     pub faults: Vec<(Fault, f64)>,
     pub body: Vec<u8>,
-    /// Bytes that the server reads from a connection before it stops reading: later flushes never
-    /// leave. `None`: unlimited.
+    /// Bytes that the server reads from a connection before it stops reading. Bytes of later
+    /// flushes stay in the generator. `None`: unlimited.
     pub reads: Option<u64>,
     /// Limit of open streams per HTTP/2 connection; `None`: unlimited.
     pub max_streams: Option<u32>,
@@ -134,10 +135,11 @@ pub struct ServerModel {
     pub request_window: u32,
     /// Probability that an HTTP/2 connection receives GOAWAY before its first stream.
     pub turn_away: f64,
+    /// Behaviour on `Expect: 100-continue`.
     pub expecting: ExpectBehavior,
 }
 
-/// Behaviour of an HTTP/1.1 server on `Expect: 100-continue`, once the head has come.
+/// Behaviour of an HTTP/1.1 server on `Expect: 100-continue`, after the head has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectBehavior {
     /// Sends nothing before the final response.
@@ -171,7 +173,7 @@ impl ServerModel {
 /// Ground truth of the simulated server, for comparison with the generator's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// Bodies that arrived before the 100 (Continue) that they should have waited for.
+    /// Parts of bodies that arrived before the 100 (Continue) that they should have waited for.
     pub early_bodies: u64,
     /// Requests that arrived completely.
     pub requests: u64,
@@ -181,8 +183,8 @@ pub struct Truth {
     /// Correct responses that the generator received, in order, to requests with a
     /// [`RequestIdentity`].
     pub accepted: Vec<AcceptedResponse>,
-    /// Requests whose streams the generator has reset. A response may still have arrived if the
-    /// generator lost its CPU between the decision and the reset.
+    /// Requests whose streams the generator has reset. The response of such a request can still
+    /// arrive if the generator loses its CPU between the decision and the reset.
     pub given_up: Vec<RequestIdentity>,
 }
 
@@ -190,14 +192,14 @@ pub struct Truth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedResponse {
     pub request: RequestIdentity,
-    /// When its last byte was received, on the clock of the world.
+    /// Instant at which the last byte was received, on the clock of the world.
     pub at_ns: u64,
 }
 
-/// Identity of a request, which its path carries: `/INTENDED/NUMBER`.
+/// Identity of a request, from its path: `/INTENDED/NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestIdentity {
-    /// Its intended start, nanoseconds since the load began.
+    /// Intended start of the request, nanoseconds since the load began.
     pub intended_ns: u64,
     pub number: u64,
 }
@@ -238,6 +240,8 @@ pub(super) struct SimulatedConnection {
     protocol: ServerProtocol<Streams>,
     /// Identity of the request that is being read.
     request: Option<RequestIdentity>,
+    /// When the work on all received requests of this connection is done. Only for
+    /// [`Queue::PerConnection`].
     free_at_ns: u64,
     /// Whether the server sends no further responses on this connection.
     is_finished: bool,
@@ -251,7 +255,7 @@ struct Streams {
     wire: h2::Server,
     /// Bodies of requests that are being received, by stream.
     bodies: BTreeMap<u32, Vec<u8>>,
-    /// Identities of requests by stream, including answered ones.
+    /// Identities of requests by stream, including requests whose response was sent.
     requests: BTreeMap<u32, RequestIdentity>,
     /// Requests that the server works on, by stream, with the fault of the response.
     working: BTreeMap<u32, Option<Fault>>,
@@ -264,6 +268,7 @@ struct Streams {
 pub(super) struct SimulatedServer {
     model: ServerModel,
     rng: Rng,
+    /// When the work on all received requests is done. Only for [`Queue::Single`].
     free_at_ns: u64,
     responses: EncodedResponses,
     pub(super) truth: Truth,
@@ -333,9 +338,10 @@ impl SimulatedServer {
         }
     }
 
+    /// Draws the fault of the next response and counts it; `None`: the response is correct.
     fn draw_fault(&mut self) -> Option<Fault> {
-        let fault =
-            self.model.faults.iter().find(|(_, odds)| self.rng.chance(*odds)).map(|(f, _)| *f)?;
+        let drawn = self.model.faults.iter().find(|(_, odds)| self.rng.chance(*odds));
+        let (fault, _) = *drawn?;
         *self.truth.faults.entry(fault).or_default() += 1;
         Some(fault)
     }
@@ -352,7 +358,8 @@ impl SimulatedServer {
         let mut actions = Vec::new();
         loop {
             let ServerProtocol::H1(reader) = &mut peer.protocol else { return actions };
-            let (used, event) = reader.next(bytes).expect("the generator writes valid requests");
+            let (used, event) =
+                reader.next(bytes).expect("the generator should write valid requests");
             bytes = &bytes[used..];
             match event {
                 request::RequestEvent::NeedMore => return actions,
@@ -472,15 +479,16 @@ impl SimulatedServer {
             Some(Fault::Silence) => return None,
             Some(fault) => panic!("{fault:?} is a fault of HTTP/2 only"),
         };
-        let completes = request
-            .filter(|_| matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose)));
+        // Only these bytes are exactly one correct response.
+        let is_correct = matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose));
+        let completes = request.filter(|_| is_correct);
         Some(ServerAction::Send { at_ns, bytes, next_state, completes })
     }
 }
 
 // HTTP/2: the response of each stream leaves when its work is done.
 impl SimulatedServer {
-    /// Handles bytes of an HTTP/2 connection. `out`: bytes to send first.
+    /// Handles bytes of an HTTP/2 connection. `out`: bytes that are already waiting to be sent.
     fn receive_frames(
         &mut self,
         peer: &mut SimulatedConnection,
@@ -494,8 +502,10 @@ impl SimulatedServer {
             return actions;
         }
         loop {
-            let (used, event) =
-                streams.wire.next(bytes, &mut out).expect("the generator writes valid frames");
+            let (used, event) = streams
+                .wire
+                .next(bytes, &mut out)
+                .expect("the generator should write valid frames");
             bytes = &bytes[used..];
             match event {
                 h2::ServerEvent::NeedMore => break,
@@ -528,7 +538,7 @@ impl SimulatedServer {
         let next_state = streams.next_state();
         peer.is_finished = next_state != NextConnectionState::KeepOpen;
         if !out.is_empty() || peer.is_finished {
-            // Sent before the responses that are still being worked on.
+            // These bytes leave now, before the responses to all requests in progress.
             actions.insert(
                 0,
                 ServerAction::Send { at_ns: now_ns, bytes: out, next_state, completes: None },
@@ -601,14 +611,15 @@ impl SimulatedServer {
                 next_state = NextConnectionState::Close;
             }
             Some(Fault::Garbage) => bytes.extend_from_slice(GARBAGE),
-            Some(fault) => panic!("{fault:?} does not end in an HTTP/2 response"),
+            Some(fault) => panic!("{fault:?} should not reach the end of the work on a stream"),
         }
         if next_state == NextConnectionState::KeepOpen {
             next_state = streams.next_state();
         }
         peer.is_finished =
             next_state != NextConnectionState::KeepOpen || fault == Some(Fault::Garbage);
-        let completes = request.filter(|_| matches!(fault, None | Some(Fault::GoAway)));
+        let is_correct = matches!(fault, None | Some(Fault::GoAway));
+        let completes = request.filter(|_| is_correct);
         Some(ServerAction::Send { at_ns: now_ns, bytes, next_state, completes })
     }
 }
@@ -647,7 +658,8 @@ impl Streams {
     }
 }
 
-/// Returns when work of `work_ns` that may begin at `from_ns` is done, given the pauses.
+/// Returns when work of `work_ns` is done that begins at `from_ns` or after a pause. The server
+/// does not work during `pauses`, which are in order of time.
 fn after_pauses(pauses: &[Pause], from_ns: u64, work_ns: u64) -> u64 {
     let mut start = from_ns;
     let mut remaining = work_ns;

@@ -1,19 +1,21 @@
-//! Messages for TLS failures. The debug forms of rustls are not written for users.
+//! Messages for TLS failures, because the debug forms of rustls are not written for users.
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InconsistentKeys};
 
-/// Messages for a close and a reset by the server during the handshake.
+/// Message for a close by the server during the handshake.
 pub(crate) const CLOSED: &str =
-    "closed by the server during the handshake (if that port does not speak TLS, use http://)";
+    "closed by the server during the handshake (if this port does not use TLS, use http://)";
+
+/// Message for a reset by the server during the handshake.
 pub(crate) const RESET: &str =
-    "reset by the server during the handshake (if that port does not speak TLS, use http://)";
+    "reset by the server during the handshake (if this port does not use TLS, use http://)";
 
 /// Message for a server whose first bytes were not TLS.
-pub(crate) const NOT_TLS: &str = "the server's first bytes are not TLS: that port does not speak \
-                                 TLS (use http://, or another port)";
+pub(crate) const NOT_TLS: &str = "the server's first bytes are not TLS, so this port does not use \
+                                  TLS (use http://, or another port)";
 
-/// First words of the message for bytes that are not a record of TLS.
+/// First words of the message for bytes that are not a TLS record.
 pub(crate) const MALFORMED: &str = "malformed TLS from the server";
 
 /// Returns a short message for an error, by which errors are grouped: the name of the alert (RFC
@@ -32,16 +34,16 @@ pub fn error_text(error: &Error) -> String {
             format!("no common TLS settings: {}", split_words(&variant_name(error)))
         }
         Error::PeerMisbehaved(error) => {
-            format!("the server broke TLS: {}", split_words(&variant_name(error)))
+            format!("the server violated the TLS protocol: {}", split_words(&variant_name(error)))
         }
         Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
-            "the server broke TLS: an unexpected message".into()
+            "the server violated the TLS protocol: an unexpected message".into()
         }
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
             "the key does not belong to the certificate".into()
         }
         Error::InconsistentKeys(_) => {
-            "whether key and certificate belong together cannot be checked".into()
+            "dyno cannot check whether the key belongs to the certificate".into()
         }
         Error::NoCertificatesPresented => "the server sent no certificate".into(),
         Error::NoApplicationProtocol => {
@@ -60,7 +62,9 @@ pub fn error_text(error: &Error) -> String {
 fn alert_text(alert: AlertDescription) -> String {
     use AlertDescription as Alert;
     let hint = match alert {
-        Alert::CertificateRequired => " (the server wants a client certificate: --cert and --key)",
+        Alert::CertificateRequired => {
+            " (the server requires a client certificate: use --cert and --key)"
+        }
         Alert::BadCertificate
         | Alert::UnsupportedCertificate
         | Alert::CertificateExpired
@@ -68,7 +72,7 @@ fn alert_text(alert: AlertDescription) -> String {
         | Alert::CertificateUnknown
         | Alert::UnknownCA
         | Alert::AccessDenied => {
-            " (the server does not accept the client's certificate, or wants one: --cert and --key)"
+            " (the server rejected the client certificate, or requires one: use --cert and --key)"
         }
         Alert::UnrecognisedName => " (the server has no certificate for the name in the URL)",
         Alert::ProtocolVersion => " (the server speaks neither TLS 1.2 nor TLS 1.3)",
@@ -76,7 +80,7 @@ fn alert_text(alert: AlertDescription) -> String {
             " (the server speaks none of the offered protocols, which --protocol sets)"
         }
         Alert::HandshakeFailure => {
-            " (the server found no common cipher, or wants a client certificate)"
+            " (the server found no common cipher, or requires a client certificate)"
         }
         _ => "",
     };
@@ -86,8 +90,8 @@ fn alert_text(alert: AlertDescription) -> String {
 fn certificate_text(reason: &CertificateError) -> String {
     match reason {
         CertificateError::UnknownIssuer => {
-            "unknown issuer (trust its authority with --cacert, or let the server send its whole \
-             chain)"
+            "unknown issuer (name the issuer's certificate with --cacert, or configure the server \
+             to send its intermediate certificates)"
                 .into()
         }
         CertificateError::Expired => "it has expired".into(),
@@ -98,20 +102,18 @@ fn certificate_text(reason: &CertificateError) -> String {
         CertificateError::NotValidYetContext { time, not_before } => {
             format!("it becomes valid in {} (check the clocks)", days(*not_before, *time))
         }
-        CertificateError::NotValidForName => {
-            "it is for another name than the one in the URL".into()
-        }
+        CertificateError::NotValidForName => "it is not for the name in the URL".into(),
         CertificateError::NotValidForNameContext { expected, presented } => {
             let expected = expected.to_str();
             let names: Vec<&str> = presented.iter().map(|name| bare_name(name)).collect();
-            let names = if names.is_empty() { "no name at all".into() } else { names.join(", ") };
+            let names = if names.is_empty() { "no name".into() } else { names.join(", ") };
             format!(
-                "it is for {names}, not for {expected} (use its name in the URL, with --resolve \
-                 NAME:PORT:ADDRESS if need be)"
+                "it is for {names}, not for {expected} (use a name of the certificate in the URL; \
+                 --resolve NAME:PORT:ADDRESS sets the address of a name)"
             )
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "it may not be used by servers (extendedKeyUsage)".into()
+            "it is not allowed for servers (extendedKeyUsage)".into()
         }
         CertificateError::Other(_) if is_other_variant(reason, "CaUsedAsEndEntity") => {
             "it is the certificate of an authority, not of a server (basicConstraints CA:TRUE)"

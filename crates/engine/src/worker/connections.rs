@@ -18,16 +18,16 @@ use crate::{Instant, limits};
 /// Kind of a close by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PeerClose {
-    /// Orderly: the close may mark the end of a body.
+    /// An orderly close, which can mark the end of a body.
     Clean,
-    /// Perhaps truncated: bytes may be missing before it.
+    /// The end of a TLS connection without close notify. Bytes before it may be missing.
     Truncated,
 }
 
 impl Worker {
     /// Handles a completion of the driver.
     pub fn complete<D: Driver>(&mut self, completion: Completion, driver: &mut D) {
-        // All effects of a completion happened at its instant.
+        // `now` is the instant of the completion. Its bytes, or its event, had arrived by then.
         let Completion { conn, at: now, .. } = completion;
         match completion.kind {
             CompletionKind::Connected => self.on_connected(conn, now, driver),
@@ -37,10 +37,10 @@ impl Worker {
             }
             CompletionKind::Received => self.on_received(conn, now, driver),
             CompletionKind::Eof if self.is_securing(conn) => {
-                self.fail_handshake(conn, reason::CLOSED, now, driver);
+                self.fail_tls(conn, reason::CLOSED, now, driver);
             }
-            // Without a close notify, the end may have been truncated by an attacker or a failure
-            // (RFC 8446 §6.1).
+            // Without close notify, an attacker or a failure can have cut the data off (RFC 8446
+            // §6.1).
             CompletionKind::Eof if self.slots[conn as usize].tls.is_some() => {
                 self.on_eof(conn, PeerClose::Truncated, now, driver);
             }
@@ -48,7 +48,7 @@ impl Worker {
             CompletionKind::Reset => {
                 self.connections.closed_by_server += 1;
                 if self.is_securing(conn) {
-                    self.fail_handshake(conn, reason::RESET, now, driver);
+                    self.fail_tls(conn, reason::RESET, now, driver);
                 } else {
                     self.fail(conn, Outcome::Reset, Outcome::Reset, now, driver);
                 }
@@ -58,7 +58,6 @@ impl Worker {
 
     /// Starts an attempt to connect.
     pub(super) fn connect<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        // The connect time counts from here.
         self.slots[conn as usize].state = ConnectionState::Connecting { since: now };
         self.next_timeout_check =
             self.next_timeout_check.min(now.plus(self.config.policy.connect_timeout_ns));
@@ -77,11 +76,11 @@ impl Worker {
         let Some(tls) = &self.config.tls else {
             return self.begin_protocol(conn, None, now, driver);
         };
-        // The TLS handshake time counts from the completed connect.
+        // The TLS handshake time begins at the completed connect.
         slot.state = ConnectionState::Securing { since: now, connecting_since };
         match TlsSession::new(tls) {
             Ok(session) => slot.tls = Some(Box::new(session)),
-            Err(reason) => return self.fail_handshake(conn, &reason, now, driver),
+            Err(reason) => return self.fail_tls(conn, &reason, now, driver),
         }
         // An empty read makes the session produce its first records.
         self.read_tls(conn, &mut [], now, driver);
@@ -99,8 +98,11 @@ impl Worker {
         if protocol == Protocol::H2c || alpn == Some("h2") {
             return self.begin_http2(conn, now, driver);
         }
-        // ALPN chose HTTP/1.1 although HTTP/2 was requested. That is always reported.
+        // The connection uses HTTP/1.1. The report counts this if the load requested HTTP/2, or if
+        // it left the choice to the server.
         self.frames.fallen_back += u64::from(protocol == Protocol::H2);
+        self.frames.http1_chosen +=
+            u64::from(protocol == Protocol::Auto && self.config.tls.is_some());
         self.slots[conn as usize].may_speak_h2 = protocol == Protocol::H2cUpgrade;
         if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol {
             h1.reset(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
@@ -108,7 +110,7 @@ impl Worker {
         self.on_established(conn, now, driver);
     }
 
-    /// Handles a connection that can now carry requests: sends those that waited for it.
+    /// Handles a connection that can now take requests: sends the requests that waited for it.
     pub(super) fn on_established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.mark_slot_tried();
         self.connections_up += 1;
@@ -121,6 +123,18 @@ impl Worker {
 
     /// Handles the end of a TLS handshake: records it, and begins the protocol that it chose.
     pub(super) fn on_secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        let alpn = self.record_handshake(conn, now);
+        self.begin_protocol(conn, alpn.as_deref(), now, driver);
+    }
+
+    /// Whether the TLS handshake of a connection is complete.
+    pub(super) fn is_tls_secured(&self, conn: ConnId) -> bool {
+        self.slots[conn as usize].tls.as_ref().is_some_and(|session| session.is_secured())
+    }
+
+    /// Records the end of a TLS handshake. Returns the protocol that ALPN chose; `None`: ALPN chose
+    /// none.
+    pub(super) fn record_handshake(&mut self, conn: ConnId, now: Instant) -> Option<String> {
         let slot = &self.slots[conn as usize];
         if let ConnectionState::Securing { since, .. } = slot.state {
             self.recorder.distributions.tls_handshake.record(now.ns_since(since));
@@ -140,7 +154,7 @@ impl Worker {
                 self.tls.alpn = parameters.alpn;
             }
         }
-        self.begin_protocol(conn, alpn.as_deref(), now, driver);
+        alpn
     }
 
     fn is_securing(&self, conn: ConnId) -> bool {
@@ -148,7 +162,7 @@ impl Worker {
     }
 
     /// Ends a connection whose TLS handshake or session failed.
-    pub(super) fn fail_handshake<D: Driver>(
+    pub(super) fn fail_tls<D: Driver>(
         &mut self,
         conn: ConnId,
         reason: &str,
@@ -158,19 +172,20 @@ impl Worker {
         count_kind(&mut self.tls.errors, reason, limits::PROTOCOL_ERROR_KINDS);
         let slot = &self.slots[conn as usize];
         if reason.starts_with(reason::MALFORMED) && slot.is_quiet() && slot.in_flight() == 0 {
-            // Bytes that are not a record of TLS answer no request either.
+            // No response was expected, so the bytes that are not TLS belong to no request.
             self.count_unsolicited(conn);
         }
         self.fail(conn, Outcome::TlsError, Outcome::TlsError, now, driver);
     }
 
-    /// A connection of a slot that had not been tried was established, or failed.
+    /// Records that an attempt to connect has ended, successfully or not. In stage `Opening` each
+    /// slot has one attempt. Later the count is 0 and stays 0.
     fn mark_slot_tried(&mut self) {
         self.untried_slots = self.untried_slots.saturating_sub(1);
     }
 
-    /// Ends a failed connection. The oldest exchange in flight on it ends as `first`, the others as
-    /// `others`.
+    /// Ends a failed connection. The oldest exchange in flight on it ends as `first`, all others as
+    /// `others`. `now`: the instant at which the failure was read, or dyno decided to close.
     pub(super) fn fail<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -194,17 +209,16 @@ impl Worker {
         if failed_to_connect {
             lost_exchanges.extend(slot.assigned.drain(..));
         }
-        if failed_to_connect || !lost_exchanges.is_empty() {
+        let is_counted = failed_to_connect || !lost_exchanges.is_empty();
+        if is_counted {
             *self.connection_failures.entry(first.name().into()).or_default() += 1;
         }
         // A failure lengthens the back-off even if no exchange was in flight: the assigned requests
         // still need a connection in this slot.
         let slot = &mut self.slots[conn as usize];
-        slot.failures +=
-            u32::from(failed_to_connect || !lost_exchanges.is_empty() || !slot.assigned.is_empty());
+        slot.failures += u32::from(is_counted || !slot.assigned.is_empty());
         self.drop_connection(conn, driver);
         for (i, exchange) in lost_exchanges.iter().enumerate() {
-            // `now` is when the completion with the failure was read, or when we decided to close.
             self.on_exchange_end(conn, exchange, if i == 0 { first } else { others }, now, None);
         }
         if was_unused {
@@ -231,7 +245,6 @@ impl Worker {
         slot.failures += 1;
         self.drop_connection(conn, driver);
         for exchange in &lost_exchanges {
-            // Our own decision at this instant.
             self.on_exchange_end(conn, exchange, outcome, now, None);
         }
         self.retry(conn, now, driver);
@@ -245,16 +258,16 @@ impl Worker {
                 self.add_tcp_counters(conn, driver);
             }
         }
+        self.record_streams_withheld(conn);
         driver.close(conn);
-        // Output of this connection must not go to another one, and its failed TLS session must not
-        // count against the next one.
+        // The output must not go to another connection, and a failed TLS session must not end the
+        // next connection of this slot.
         self.output.clear();
         self.broken_tls.retain(|failed| *failed != conn);
         self.slots[conn as usize].disconnect();
     }
 
-    /// Refills a connection after responses, or replaces it if it has carried its share of
-    /// requests.
+    /// Refills a connection after responses, or replaces it if it takes no more requests.
     pub(super) fn continue_or_replace<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -268,8 +281,8 @@ impl Worker {
         let max_requests = self.config.policy.requests_per_connection;
         let has_served_all = max_requests.is_some_and(|max| served >= max);
         let is_idle = slot.state == ConnectionState::Up && slot.in_flight() == 0;
-        let is_closed = is_idle && (has_served_all || slot.is_draining());
-        if is_closed {
+        let must_close = is_idle && (has_served_all || slot.is_draining());
+        if must_close {
             self.send_go_away(conn, h2::ErrorCode::NoError, driver);
             self.connections.closed_by_us += 1;
             self.drop_connection(conn, driver);
@@ -285,31 +298,36 @@ impl Worker {
         }
         self.refill(conn, now, driver);
         let is_down = self.slots[conn as usize].state == ConnectionState::Down;
-        if is_closed && has_served_all && is_down && self.has_arrivals_to_come(now) {
-            // Reconnect now, so that the next request does not wait because of our own close.
+        if must_close && has_served_all && is_down && self.has_arrivals_to_come(now) {
+            // The slot reconnects now, so that the next request does not wait because of dyno's own
+            // close.
             self.connect(conn, now, driver);
         }
         self.queue_output(conn, driver);
     }
 
-    /// Retries a slot: immediately after its first failure, after longer waits for consecutive
-    /// ones. Without back-off it waits only for the next turn, so that a driver whose attempts fail
-    /// immediately cannot keep this turn from ending.
+    /// Reconnects a slot after a failure:
+    ///
+    /// - After one failure, immediately.
+    /// - After consecutive failures with back-off, after a wait that doubles each time.
+    /// - After consecutive failures without back-off, in the next turn. If the attempts of a driver
+    ///   fail immediately, this turn would otherwise never end.
     pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let backs_off = self.config.policy.backs_off;
         let slot = &mut self.slots[conn as usize];
         if slot.failures < 2 {
             return self.refill(conn, now, driver);
         }
+        // More doublings could overflow. With 20, the wait already has its maximum.
         let doublings = (slot.failures - 2).min(20);
-        let wait = if backs_off {
+        let wait_ns = if backs_off {
             (limits::BACKOFF_MIN_NS << doublings).min(limits::BACKOFF_MAX_NS)
         } else {
             0
         };
         if !slot.is_backing_off {
             slot.is_backing_off = true;
-            self.retries.push(Reverse((now.plus(wait), conn)));
+            self.retries.push(Reverse((now.plus(wait_ns), conn)));
         }
         if self.pages.is_some() {
             // The other connections of the visitor continue.

@@ -1,5 +1,5 @@
-//! Requests with `Expect: 100-continue`. Their bodies wait for 100 (Continue) from the server, at
-//! most as long as in curl (RFC 9110 §10.1.1).
+//! Requests with `Expect: 100-continue` (RFC 9110 §10.1.1). Their bodies wait for 100 (Continue)
+//! from the server, at most [`limits::CONTINUE_NS`].
 
 use dyno_archive::load::Continues;
 use dyno_archive::times::Recording;
@@ -40,14 +40,13 @@ impl Worker {
     fn count_continued(&mut self, sent: Instant, now: Instant) {
         if let Some(books) = &mut self.continues {
             books.counts.continued += 1;
-            // The 100 had arrived at the instant of the completion.
             books.wait.record(now.ns_since(sent));
         }
     }
 
     /// Drops a waiting body when a final response begins on an HTTP/1.1 connection. The body is not
-    /// sent, so the connection must be closed (RFC 9110 §10.1.1). The same applies if 100 came just
-    /// before the response: the body had no time to leave.
+    /// sent, so the connection must be closed (RFC 9110 §10.1.1). If 100 came in the same read as
+    /// the response, the body is dropped as well, because it has not been sent yet.
     #[inline]
     pub(super) fn drop_held_body(&mut self, conn: ConnId, status: u16) {
         let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol else { return };
@@ -61,6 +60,7 @@ impl Worker {
             if held.is_requested
                 && let Some(books) = &mut self.continues
             {
+                // `on_interim` has counted the 100, but the body did not follow it.
                 books.counts.continued -= 1;
             }
         }
@@ -74,7 +74,7 @@ impl Worker {
         }
     }
 
-    /// Counts a body that was sent after the longest wait.
+    /// Counts a body that was sent without 100 (Continue), after the longest wait.
     fn count_expired_wait(&mut self) {
         if let Some(books) = &mut self.continues {
             books.counts.waited_in_vain += 1;
@@ -85,8 +85,8 @@ impl Worker {
     #[cold]
     pub(super) fn on_interim(&mut self, conn: ConnId, status: u16, now: Instant) {
         let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol else { return };
-        // Only the latest request can have a waiting body, and no request follows it before its
-        // body.
+        // A request whose body waits is the latest, because no request is sent before its body. The
+        // interim response belongs to that request only if it is also the oldest.
         let (Some(held), [exchange]) = (&mut h1.held_body, h1.in_flight.make_contiguous()) else {
             return;
         };
@@ -121,8 +121,8 @@ impl Worker {
         }
     }
 
-    /// Sends the waiting body of an HTTP/1.1 connection if its wait is over. Returns when it is due
-    /// otherwise.
+    /// Sends the waiting body of an HTTP/1.1 connection if its wait is over. Returns the end of the
+    /// wait if it is not over.
     pub(super) fn send_overdue_body<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -135,9 +135,9 @@ impl Worker {
         let (Some(held), Some(exchange)) = (&h1.held_body, h1.in_flight.back()) else {
             return Instant::NEVER;
         };
-        let due = exchange.continue_due();
-        if due > now || held.is_requested {
-            return due;
+        let wait_ends = exchange.continue_deadline();
+        if wait_ends > now || held.is_requested {
+            return wait_ends;
         }
         if let Some(held) = h1.held_body.take() {
             self.count_expired_wait();
@@ -161,8 +161,8 @@ impl Worker {
         }
     }
 
-    /// Queues the waiting bodies of an HTTP/2 connection whose wait is over. Returns when the next
-    /// one is due.
+    /// Queues the waiting bodies of an HTTP/2 connection whose wait is over. Returns the end of the
+    /// next wait.
     pub(super) fn send_overdue_streams(&mut self, conn: ConnId, now: Instant) -> Instant {
         let mut next = Instant::NEVER;
         if self.continues.is_none() {
@@ -171,9 +171,11 @@ impl Worker {
         let ProtocolState::H2(h2) = &self.slots[conn as usize].protocol else { return next };
         let mut overdue = Vec::new();
         for (key, stream) in h2.client.iter().filter(|(_, stream)| stream.holds_body) {
-            match stream.exchange.continue_due() {
-                due if due <= now => overdue.push(key),
-                due => next = next.min(due),
+            let wait_ends = stream.exchange.continue_deadline();
+            if wait_ends <= now {
+                overdue.push(key);
+            } else {
+                next = next.min(wait_ends);
             }
         }
         for key in overdue {
@@ -187,14 +189,14 @@ impl Worker {
     /// Queues the waiting body of a stream. Returns when its head left; `None`: no body waits.
     fn release_stream(&mut self, conn: ConnId, key: StreamKey, now: Instant) -> Option<Instant> {
         let ProtocolState::H2(h2) = &mut self.slots[conn as usize].protocol else { return None };
-        let stream = h2.client.data(key)?;
+        let stream = h2.client.value(key)?;
         if !std::mem::replace(&mut stream.holds_body, false) {
             return None;
         }
         let sent = stream.exchange.sent;
         let mut io = Io { out: &mut self.output, counts: &mut self.frames.counts };
         if !h2.client.release_body(key, &mut io)
-            && let Some(stream) = h2.client.data(key)
+            && let Some(stream) = h2.client.value(key)
         {
             // Flow-control windows block the remaining bytes from now on.
             stream.blocked_since = now;

@@ -1,4 +1,4 @@
-//! Counts that exist only for HTTP/2, such as frames and receives.
+//! Counts that exist only for HTTP/2, such as frames and reset streams.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +9,33 @@ use dyno_wire::h2::{ErrorCode, frame::Kind};
 
 /// Counts over all HTTP/2 connections of a worker.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct Http2Counts {
     pub(super) counts: FrameCounts,
     /// Connections that use HTTP/2.
     pub(super) connections: u64,
     /// Connections on which ALPN chose another protocol although HTTP/2 was requested.
     pub(super) fallen_back: u64,
-    /// Requests for an upgrade that the server answered without upgrading.
+    /// TLS connections of a load with automatic protocol on which the server chose HTTP/1.1.
+    pub(super) http1_chosen: u64,
+    /// Requests for an upgrade to which the server responded without upgrading.
     pub(super) declined: u64,
-    /// Number of receives on these connections.
+    /// Number of receive operations that returned data of HTTP/2 connections.
     pub(super) receives: u64,
-    /// Complete responses on these connections.
+    /// Complete responses on HTTP/2 connections.
     pub(super) responses: u64,
     /// TLS records with application data.
     pub(super) tls_records: u64,
     /// Requests retried because the server had not processed them.
     pub(super) retried: u64,
-    /// Minimum number of streams that a server allowed on a connection; `None`: no limit was
-    /// announced.
+    /// Smallest limit of open streams that the server announced; `None`: it announced no limit.
     pub(super) granted: Option<u32>,
 }
 
-impl Frames {
-    /// Returns the counts since `earlier`, an older copy. Counts of connections cover the whole
-    /// time.
-    pub(super) fn growth_since(&self, earlier: &Frames) -> Frames {
-        Frames {
+impl Http2Counts {
+    /// Returns the counts since `earlier`, an older copy. Counts of connections still cover the
+    /// whole time.
+    pub(super) fn growth_since(&self, earlier: &Http2Counts) -> Http2Counts {
+        Http2Counts {
             counts: self.counts.growth_since(&earlier.counts),
             receives: self.receives - earlier.receives,
             responses: self.responses - earlier.responses,
@@ -44,10 +45,10 @@ impl Frames {
         }
     }
 
-    /// Returns the record of a trial. `used`: the counts of its measured window.
+    /// Returns the record of a load. `window`: the counts of its measured window.
     pub(super) fn report(
         &self,
-        used: &Frames,
+        window: &Http2Counts,
         protocol: Protocol,
         requested_streams: u32,
     ) -> Option<Http2Use> {
@@ -61,13 +62,13 @@ impl Frames {
             streams_asked: requested_streams,
             streams_granted: self.granted,
             max_open_streams: self.counts.max_open_streams,
-            received: direction(&used.counts.received),
-            sent: direction(&used.counts.sent),
-            pings: used.counts.pings,
-            receives: used.receives,
-            responses: used.responses,
-            tls_records: used.tls_records,
-            retried: used.retried,
+            received: direction(&window.counts.received),
+            sent: direction(&window.counts.sent),
+            pings: window.counts.pings,
+            receives: window.receives,
+            responses: window.responses,
+            tls_records: window.tls_records,
+            retried: window.retried,
         })
     }
 }

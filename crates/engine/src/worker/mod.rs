@@ -1,12 +1,19 @@
-//! A worker: its connections, its share of the schedule and its counters. Each generator thread
-//! runs one.
+//! A worker: its connections, its part of the schedule and its counters. Each generator thread
+//! runs one worker.
 //!
-//! The module is split by task. `time`: phases, deadlines and due work. `connections`: connecting,
-//! TLS, failures and reconnects. `requests`: slots with free capacity, and requests on them.
-//! `responses`: received bytes and the exchanges that they end. `streams`: requests and responses
-//! over HTTP/2. `continues`: bodies that wait for 100 (Continue). `frames`: counts specific to
-//! HTTP/2. `pages`: documents with their resources. `uploads`: requests that leave in several
-//! pieces. `unsolicited`: bytes that answer no request.
+//! A *slot* is the place of one connection at a time. An *exchange* is a request and its response.
+//! The module is split by task:
+//!
+//! - `time`: phases, deadlines and timed work.
+//! - `connections`: connecting, TLS, failures and reconnects.
+//! - `requests`: slots with free capacity, and requests on them.
+//! - `responses`: received bytes and the exchanges that they end.
+//! - `streams`: requests and responses over HTTP/2.
+//! - `continues`: bodies that wait for 100 (Continue).
+//! - `frames`: counts specific to HTTP/2.
+//! - `pages`: documents with their resources.
+//! - `uploads`: requests that leave in several pieces.
+//! - `unsolicited`: bytes that belong to no request.
 
 mod connections;
 mod continues;
@@ -43,7 +50,7 @@ use crate::tls::Tls;
 use crate::traffic::{Draws, RequestScratch, Traffic};
 use crate::{Instant, Schedule, limits};
 use continues::ContinueBooks;
-use frames::Frames;
+use frames::Http2Counts;
 use pages::Pages;
 pub use streams::upgrade_settings;
 
@@ -64,8 +71,9 @@ pub struct WorkerConfig {
     /// Total number of requests to start; `None`: as many as the window allows.
     pub total: Option<u64>,
     pub traffic: Arc<Traffic>,
-    /// Connections per visitor. The traffic is one page: its first request is the document, the
-    /// others are its resources. `None`: no pages, requests are independent.
+    /// Connections per visitor, who loads page after page as a browser does. The traffic is one
+    /// page: the first request is the document, the other requests are its resources. `None`: no
+    /// pages, and requests are independent.
     pub page_connections: Option<u32>,
     pub draws: Draws,
     /// One in this many responses is checked in full; 1: all, 0: none.
@@ -77,7 +85,8 @@ pub struct WorkerConfig {
     pub window: Window,
 }
 
-/// Time-outs, and when connections are opened and replaced. All times are in nanoseconds.
+/// Time-outs, and when connections are opened and replaced. All times are in nanoseconds. The
+/// hand-over of a request is the instant at which the driver gives it to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// Time-out from the hand-over of a request to the end of its response. The same limit applies
@@ -103,27 +112,31 @@ impl Policy {
         self.shortest_response_timeout_ns().min(self.connect_timeout_ns)
     }
 
-    /// Returns when an exchange on a connection times out, and its outcome then.
+    /// Returns the instant at which an exchange on a connection times out, and the outcome of this
+    /// time-out.
     fn exchange_timeout(&self, exchange: &Exchange) -> (Instant, Outcome) {
         if exchange.sent == Instant::NEVER {
             // The request is queued after bytes that the server does not read. This wait has the
             // same limit.
             return (exchange.queued.plus(self.timeout_ns), Outcome::Timeout);
         }
-        let response = (exchange.sent.plus(self.timeout_ns), Outcome::Timeout);
-        let first_byte =
-            self.first_byte_timeout_ns.filter(|_| exchange.first_byte == Instant::NEVER);
-        let first_byte = first_byte.map(|ns| (exchange.sent.plus(ns), Outcome::TimeoutFirstByte));
-        first_byte.map_or(response, |f| if f.0 < response.0 { f } else { response })
+        let response_deadline = exchange.sent.plus(self.timeout_ns);
+        if exchange.first_byte == Instant::NEVER
+            && let Some(ns) = self.first_byte_timeout_ns
+            && exchange.sent.plus(ns) < response_deadline
+        {
+            return (exchange.sent.plus(ns), Outcome::TimeoutFirstByte);
+        }
+        (response_deadline, Outcome::Timeout)
     }
 
-    /// Returns the shorter of the time-outs that count from a hand-over or from queueing.
+    /// Returns the shorter of the response time-out and the first-byte time-out.
     fn shortest_response_timeout_ns(&self) -> u64 {
         self.timeout_ns.min(self.first_byte_timeout_ns.unwrap_or(u64::MAX))
     }
 }
 
-/// Whether to poll instead of sleeping, where a late wake-up would distort times.
+/// Whether to poll instead of sleeping when a late wake-up would distort times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpinPolicy {
     Never,
@@ -140,8 +153,10 @@ pub struct WorkerReport {
     pub tcp: Option<TcpCounters>,
     /// `None` without TLS.
     pub tls: Option<TlsUse>,
-    /// `None` unless HTTP/2 was requested or used.
+    /// `None`: HTTP/2 was neither requested nor used.
     pub http2: Option<Http2Use>,
+    /// TLS connections of a load with automatic protocol on which the server chose HTTP/1.1.
+    pub http1_chosen: u64,
     /// CPU use within the measured window.
     pub cpu: ThreadUse,
     pub edges: Edges,
@@ -154,11 +169,11 @@ pub struct WorkerReport {
     pub connection_failures: BTreeMap<String, u64>,
     /// Progress of the responses that timed out.
     pub timeouts: Timeouts,
-    /// `None` unless requests expect 100 (Continue).
+    /// `None`: no request expects 100 (Continue).
     pub continues: Option<Continues>,
     /// Start and end of the measured window, nanoseconds since the load began.
     pub window_ns: (u64, u64),
-    /// Stretches without a complete response, in order of time.
+    /// Periods without a complete response, in order of time.
     pub silences: Vec<Silence>,
 }
 
@@ -189,17 +204,17 @@ impl CookieWatch {
         self.has_set_cookie = fields().any(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
     }
 
-    /// Returns the reason why a response with this status may be due to cookies, for users; `None`:
-    /// the response is not due to cookies.
+    /// Returns a message for users if missing cookies can be the cause of this status; `None`: they
+    /// are not.
     fn reason(self, status: u16) -> Option<&'static str> {
         match status {
             401 if self.has_set_cookie => Some(
-                "status 401, and dyno does not send back the cookies that responses set (send one \
-                 with -H 'Cookie: NAME=VALUE')",
+                "status 401: the server sets cookies, and dyno does not send them back (send a \
+                 cookie with -H 'Cookie: NAME=VALUE')",
             ),
             403 if self.has_set_cookie => Some(
-                "status 403, and dyno does not send back the cookies that responses set (send one \
-                 with -H 'Cookie: NAME=VALUE')",
+                "status 403: the server sets cookies, and dyno does not send them back (send a \
+                 cookie with -H 'Cookie: NAME=VALUE')",
             ),
             _ => None,
         }
@@ -217,28 +232,39 @@ enum Stage {
     Finished,
 }
 
-/// Run-queue wait of this thread during the slices of other loads. There the thread wakes
-/// occasionally while another load uses its CPU, and such waits are not due to its own load.
+/// A time slice of this worker's load. Loads can take turns: each sends requests only in its own
+/// slices.
+#[derive(Clone, Copy, Debug)]
+struct OwnSlice {
+    start: Instant,
+    end: Instant,
+}
+
+/// Time for which this thread waited for its CPU during the slices of other loads. In these slices
+/// this thread wakes occasionally, and waits for the CPU that another load uses. The report
+/// excludes these waits, because this thread's load does not cause them.
 ///
-/// The kernel updates the counter only when the thread has run again. Therefore the wait for the
-/// first wake-up in an own slice is left out, and the wait for the wake-up that ends the slice is
-/// included.
+/// The kernel adds a wait to its counter only when the thread runs again. The boundaries of a slice
+/// are therefore inexact:
+///
+/// - The wait for the first wake-up in an own slice counts as a wait in a slice of another load.
+/// - The wait for the wake-up that ends an own slice counts as a wait in the own slice.
 #[derive(Clone, Copy, Debug, Default)]
 struct OffSliceWait {
-    /// Total wait at the start of the current foreign slice; `None`: the slice is an own one, or
-    /// the kernel does not report waits.
+    /// Total wait at the start of the current slice of another load; `None`: the slice belongs to
+    /// this load, or the kernel does not report waits.
     since_ns: Option<u64>,
-    /// Wait in the foreign slices of the measured window that are over.
+    /// Wait in the ended slices of other loads in the measured window.
     waited_ns: u64,
 }
 
 impl OffSliceWait {
-    /// Starts a foreign slice. `total_wait_ns`: total wait of this thread so far.
+    /// Starts a slice of another load. `total_wait_ns`: total wait of this thread so far.
     fn begin(&mut self, total_wait_ns: Option<u64>) {
         self.since_ns = total_wait_ns;
     }
 
-    /// Ends a foreign slice, or the window.
+    /// Ends a slice of another load, or the window.
     fn end(&mut self, total_wait_ns: Option<u64>) {
         let waited_ns = total_wait_ns.zip(self.since_ns.take()).map(|(now, then)| now - then);
         self.waited_ns += waited_ns.unwrap_or(0);
@@ -258,7 +284,7 @@ pub struct Worker {
     waiting: VecDeque<Instant>,
     /// Slots to retry, by the instant of the retry.
     retries: BinaryHeap<Reverse<(Instant, ConnId)>>,
-    /// Earliest instant at which a time-out can be due.
+    /// Earliest instant at which a time-out can expire.
     next_timeout_check: Instant,
     /// When the load began; `NEVER` before.
     began: Instant,
@@ -266,11 +292,11 @@ pub struct Worker {
     drain_ends: Instant,
     /// Number of requests started, compared with `config.total`.
     started: u64,
-    /// Slots that have not been tried in stage `Opening`.
+    /// Number of slots whose first attempt to connect has not ended. Used in stage `Opening`.
     untried_slots: usize,
-    /// Start and end of the time in which slots of a closed loop may take requests: unlimited, or
-    /// the current or next own slice.
-    slice: (Instant, Instant),
+    /// Time in which slots of a closed loop take requests: the current or next own slice. Without
+    /// slices, it has no end.
+    slice: OwnSlice,
     /// Whether the slots have been filled for the current slice.
     is_slice_offered: bool,
     recorder: Recorder,
@@ -279,15 +305,15 @@ pub struct Worker {
     connections_up: u64,
     tcp: Option<TcpCounters>,
     tls: TlsUse,
-    /// `None` unless the load has pages.
+    /// `None`: the load has no pages.
     pages: Option<Pages>,
     /// HTTP/2 counts since this worker began.
-    frames: Frames,
-    /// Copy of `frames` from the start of the measured window.
-    frames_base: Frames,
+    frames: Http2Counts,
+    /// Copy of `frames` at the start of the measured window.
+    frames_base: Http2Counts,
     /// HTTP/2 counts of the measured window, once it is over.
-    frames_used: Frames,
-    /// Our settings for HTTP/2 servers.
+    frames_used: Http2Counts,
+    /// This client's settings for HTTP/2 servers.
     settings: ClientSettings,
     /// CPU use of this thread at the start of the measured window.
     cpu_base: ThreadUse,
@@ -301,7 +327,7 @@ pub struct Worker {
     current_sent_bytes: u64,
     /// CPU time of this thread at the start of the current interval.
     counted_cpu_ns: u64,
-    /// When the driver last returned control to the worker.
+    /// End of the driver's last wait.
     woke: Instant,
     /// When a request was last handed over or queued.
     last_hand_over: Instant,
@@ -310,14 +336,14 @@ pub struct Worker {
     connection_failures: BTreeMap<String, u64>,
     timeouts: Timeouts,
     cookies: CookieWatch,
-    /// `None` unless requests expect 100 (Continue).
+    /// `None`: no request expects 100 (Continue).
     continues: Option<Box<ContinueBooks>>,
     /// Connections whose TLS session failed to encrypt.
     broken_tls: Vec<ConnId>,
     /// The last HTTP/1.1 response head on any connection, and its parsed form.
     head_cache: HeadCache,
-    /// Bytes that an HTTP/2 connection has written, before they go to the driver. Empty whenever
-    /// another connection is handled.
+    /// Bytes that the current HTTP/2 connection has written, and that have not gone to the driver.
+    /// Empty whenever another connection is handled.
     output: Vec<u8>,
     // Reused memory, so that no exchange allocates.
     /// For HTTP/2 requests.
@@ -337,7 +363,7 @@ impl Worker {
         assert!(config.connections > 0 && config.pipeline > 0 && config.streams > 0);
         assert!(config.window.interval_ns > 0);
         let has_streams = config.traffic.requests().iter().all(|request| request.stream.is_some());
-        assert!(config.protocol.is_h1() || has_streams, "requests are compiled for HTTP/2");
+        assert!(config.protocol.is_h1() || has_streams, "requests should have an HTTP/2 form");
         // A pipeline is impossible if every request closes its connection.
         let pipeline = if config.traffic.all_close() { 1 } else { config.pipeline };
         let config = WorkerConfig { pipeline, ..config };
@@ -354,7 +380,7 @@ impl Worker {
             drain_ends: Instant::NEVER,
             started: 0,
             untried_slots: if config.policy.ramp_ns.is_some() { 0 } else { connections as usize },
-            slice: (Instant(0), Instant::NEVER),
+            slice: OwnSlice { start: Instant(0), end: Instant::NEVER },
             is_slice_offered: false,
             recorder: Recorder::new(Instant(0), config.window, requests),
             connections: Connections { asked: u64::from(connections), ..Connections::default() },
@@ -364,9 +390,9 @@ impl Worker {
             pages: config
                 .page_connections
                 .map(|per_visitor| Pages::new(connections, per_visitor, requests)),
-            frames: Frames::default(),
-            frames_base: Frames::default(),
-            frames_used: Frames::default(),
+            frames: Http2Counts::default(),
+            frames_base: Http2Counts::default(),
+            frames_used: Http2Counts::default(),
             settings: streams::client_settings(&config.http2),
             cpu_base: ThreadUse::default(),
             off_slice_wait: OffSliceWait::default(),
@@ -393,15 +419,15 @@ impl Worker {
         }
     }
 
-    /// Begins to open all connections before the load, unless they are to be opened one by one
-    /// during it.
+    /// Begins to open all connections before the load. Does nothing if the policy opens them one by
+    /// one during the load.
     pub fn open<D: Driver>(&mut self, driver: &mut D) {
         self.counted_cpu_ns = driver.thread_run_ns();
-        self.counted_sent_bytes = driver.sent_bytes();
+        self.counted_sent_bytes = driver.taken_bytes();
         if self.config.policy.ramp_ns.is_some() {
             return;
         }
-        // All first attempts count from this instant.
+        // The connect times of all first attempts begin at this instant.
         let now = driver.now();
         for conn in 0..self.config.connections {
             self.connect(conn, now, driver);
@@ -422,13 +448,13 @@ impl Worker {
         self.select_slice(at);
         self.recorder.begin(at, self.config.window);
         if let Some(ramp_ns) = self.config.policy.ramp_ns {
-            // Evenly spaced, the first one immediately. Until then a slot is treated like one that
-            // waits for a retry.
+            // The attempts are evenly spaced, and the first one is immediate. Until its attempt, a
+            // slot is treated like a slot that waits for a retry.
             for conn in 0..self.config.connections {
-                let share =
+                let delay_ns =
                     u128::from(ramp_ns) * u128::from(conn) / u128::from(self.config.connections);
                 self.slots[conn as usize].is_backing_off = true;
-                self.retries.push(Reverse((at.plus(share as u64), conn)));
+                self.retries.push(Reverse((at.plus(delay_ns as u64), conn)));
             }
         }
     }
@@ -442,12 +468,13 @@ impl Worker {
         }
     }
 
-    /// Like [`end_window`](Self::end_window), but exchanges in flight may end only within
-    /// [`limits::CUT_DRAIN_NS`] from now, also if the window is already over.
+    /// Ends the window as [`end_window`](Self::end_window) does, but exchanges in flight may end
+    /// only within [`limits::CUT_DRAIN_NS`] from now, even if the window is already over.
     pub fn end_window_soon(&mut self, at: Instant) {
         let drain_ns = &mut self.config.window.drain_ns;
         *drain_ns = (*drain_ns).min(limits::CUT_DRAIN_NS);
-        // Counts from the first wake-up that knows of it: later ones do not postpone the end.
+        // The drain begins at the first wake-up after the stop. Later wake-ups do not postpone its
+        // end.
         self.drain_ends = self.drain_ends.min(self.woke.plus(*drain_ns));
         self.end_window(at);
     }
@@ -466,8 +493,8 @@ impl Worker {
         }
     }
 
-    /// Returns until when to check for bytes that answer no request, after the last response;
-    /// `None`: no connection to check, or the load never began.
+    /// Returns the end of the check for unsolicited bytes after the last response; `None`: no
+    /// connection to check, or the load never began.
     pub(crate) fn late_bytes_until(&self) -> Option<Instant> {
         (self.began != Instant::NEVER && self.slots.iter().any(Slot::is_quiet))
             .then(|| self.woke.plus(limits::LATE_BYTES_NS))
@@ -500,6 +527,7 @@ impl Worker {
             tcp: self.tcp,
             tls: self.config.tls.is_some().then_some(self.tls),
             http2: self.frames.report(&self.frames_used, self.config.protocol, self.config.streams),
+            http1_chosen: self.frames.http1_chosen,
             cpu: self.cpu,
             edges: self.recorder.edges,
             protocol_errors: self.protocol_errors,

@@ -1,9 +1,9 @@
 //! Page loads as in a browser: a document and, once it is complete, its resources.
 //!
 //! A *visitor* loads page after page over its own connections: one HTTP/2 connection, or several
-//! HTTP/1.1 connections. The resources of a page are intended when its document is complete. A
-//! resource that waits for a free connection or stream waits in its visitor, and its response time
-//! includes the wait.
+//! HTTP/1.1 connections. The intended start of the resources of a page is the instant at which its
+//! document is complete. If no connection or stream is free then, the resource waits, and its
+//! response time includes the wait.
 
 use super::Worker;
 use crate::Instant;
@@ -22,9 +22,18 @@ pub(super) struct Pages {
     /// Number of resources per page.
     resources: u16,
     visitors: Vec<Visitor>,
-    /// Ended exchanges that have not been processed: the connection, the index of the request, and
-    /// whether the response was correct.
-    ended: Vec<(ConnId, u16, bool)>,
+    /// Ended exchanges that have not been processed.
+    ended: Vec<EndedExchange>,
+}
+
+/// An exchange of a page that has ended.
+#[derive(Clone, Copy, Debug)]
+struct EndedExchange {
+    conn: ConnId,
+    /// Index of the request in the traffic.
+    request: u16,
+    /// Whether the response was correct.
+    is_ok: bool,
 }
 
 /// A visitor and the page that it loads.
@@ -34,16 +43,20 @@ struct Visitor {
     page_start: Option<Instant>,
     /// Intended start of the resources of the page.
     resources_start: Instant,
-    /// Index of the next resource to assign to a connection; 0 until the document is complete.
+    /// Index of the next resource to assign to a connection; `DOCUMENT` until the document is
+    /// complete.
     next_resource: u16,
-    /// Exchanges of the page that have started and not ended.
+    /// Exchanges of the page that have started, but not ended.
     open_exchanges: u16,
     has_failed: bool,
 }
 
 impl Pages {
     pub(super) fn new(connections: u32, per_visitor: u32, requests: usize) -> Pages {
-        assert!(connections.is_multiple_of(per_visitor), "all visitors have as many connections");
+        assert!(
+            connections.is_multiple_of(per_visitor),
+            "all visitors should have the same number of connections"
+        );
         Pages {
             per_visitor,
             resources: (requests - 1) as u16,
@@ -54,7 +67,8 @@ impl Pages {
 
     /// Queues an ended exchange for the next refill.
     pub(super) fn record_end(&mut self, conn: ConnId, exchange: &Exchange, outcome: Outcome) {
-        self.ended.push((conn, exchange.request, outcome == Outcome::Ok));
+        let is_ok = outcome == Outcome::Ok;
+        self.ended.push(EndedExchange { conn, request: exchange.request, is_ok });
     }
 
     /// Returns the intended starts of incomplete pages.
@@ -82,18 +96,17 @@ impl Worker {
     pub(super) fn refill_page<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.send_assigned(conn, now, driver);
         self.queue_output(conn, driver);
-        while let Some((conn, request, is_ok)) =
-            self.pages.as_mut().and_then(|pages| pages.ended.pop())
-        {
-            self.advance_page(conn, request, is_ok, now);
-            self.fill_visitor(conn, now, driver);
+        while let Some(ended) = self.pages.as_mut().and_then(|pages| pages.ended.pop()) {
+            self.advance_page(ended, now);
+            self.fill_visitor(ended.conn, now, driver);
         }
         self.fill_visitor(conn, now, driver);
     }
 
     /// Advances a page after one of its exchanges ended: starts the resources after the document,
     /// and ends the page after the last resource.
-    fn advance_page(&mut self, conn: ConnId, request: u16, is_ok: bool, now: Instant) {
+    fn advance_page(&mut self, ended: EndedExchange, now: Instant) {
+        let EndedExchange { conn, request, is_ok } = ended;
         let can_continue = self.is_loading_at(now);
         let Some(pages) = &mut self.pages else { return };
         let visitor = &mut pages.visitors[(conn / pages.per_visitor) as usize];
@@ -107,7 +120,7 @@ impl Worker {
                 return self.recorder.record_unfinished_page(page_start);
             }
             visitor.next_resource = DOCUMENT + 1;
-            // The document is complete: its resources are intended from now on.
+            // The document is complete, so its resources are intended from now on.
             visitor.resources_start = now;
             visitor.open_exchanges = pages.resources;
             self.started += u64::from(pages.resources);
@@ -117,7 +130,6 @@ impl Worker {
             }
         } else if visitor.open_exchanges == 0 {
             visitor.page_start = None;
-            // The last resource had arrived at the instant of the completion.
             self.recorder.record_page(page_start, now, !visitor.has_failed);
         }
     }

@@ -8,8 +8,8 @@ use crate::slot::{ConnectionState, Exchange, HeldBody, ProtocolState, Upgrade};
 use crate::{Instant, limits};
 
 impl Worker {
-    /// Records the hand-over of queued requests to the kernel at `at`, which the driver read just
-    /// before.
+    /// Records the hand-over of queued requests to the kernel at `at`. The driver read the clock
+    /// right before the hand-over.
     #[inline]
     pub fn on_handed_over(&mut self, conn: ConnId, at: Instant) {
         let slot = &mut self.slots[conn as usize];
@@ -56,9 +56,9 @@ impl Worker {
         self.list_if_idle(conn);
     }
 
-    /// Whether a pipeline of a closed loop is more than half full. It is refilled only when half of
-    /// it is free: refilling each place immediately would put each request into a segment of its
-    /// own (docs/internals/timing.md).
+    /// Whether a pipeline of a closed loop is more than half full. Such a pipeline is not refilled.
+    /// Refilling each place immediately would put each request into a separate segment
+    /// (docs/internals/timing.md).
     fn is_pipeline_over_half_full(&self, conn: ConnId) -> bool {
         let ProtocolState::H1(h1) = &self.slots[conn as usize].protocol else { return false };
         self.config.schedule.is_closed() && h1.in_flight.len() > self.config.pipeline as usize / 2
@@ -66,7 +66,8 @@ impl Worker {
 
     /// Whether a free slot of a closed loop takes another request.
     pub(super) fn takes_next_request(&self, now: Instant) -> bool {
-        let is_in_slice = self.slice.0 <= now && now < self.slice.1.min(self.recorder.window_end());
+        let end = self.slice.end.min(self.recorder.window_end());
+        let is_in_slice = self.slice.start <= now && now < end;
         is_in_slice && self.config.schedule.is_closed() && self.is_loading()
     }
 
@@ -104,19 +105,17 @@ impl Worker {
             return assigned == 0 && self.can_take_request(conn);
         }
         let capacity = if !self.config.protocol.is_h1() && slot.may_speak_h2 {
-            // At most what a connection is likely to allow: further exchanges would wait on it
+            // As many as the next connection is likely to allow. More exchanges would wait here
             // while other slots have room.
             self.config.streams.min(self.frames.granted.unwrap_or(u32::MAX)).max(1)
         } else {
             self.config.pipeline
         };
-        // A request that asked for an upgrade is in flight while the settings are awaited.
-        assigned + slot.in_flight() < capacity as usize
-            && self
-                .config
-                .policy
-                .requests_per_connection
-                .is_none_or(|limit| slot.served + (assigned as u64) < limit)
+        // After an upgrade, one exchange is in flight although the connection is not `Up`: the
+        // request that asked for the upgrade, until the settings of the server arrive.
+        let has_capacity = assigned + slot.in_flight() < capacity as usize;
+        let max_requests = self.config.policy.requests_per_connection.unwrap_or(u64::MAX);
+        has_capacity && slot.served + (assigned as u64) < max_requests
     }
 
     /// Whether the connection, which is open, can take a request now.
@@ -135,11 +134,11 @@ impl Worker {
                 h2.client.open_streams() < self.config.streams as usize && h2.client.room() > 0
             }
         };
-        has_room
-            && self.config.policy.requests_per_connection.is_none_or(|limit| slot.served < limit)
+        let max_requests = self.config.policy.requests_per_connection.unwrap_or(u64::MAX);
+        has_room && slot.served < max_requests
     }
 
-    /// Assigns an exchange of the next request to a slot that has room.
+    /// Draws the next request, and assigns an exchange of this request to a slot that has room.
     pub(super) fn assign_next<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -151,7 +150,7 @@ impl Worker {
         self.assign_request(conn, request, intended, now, driver);
     }
 
-    /// Assigns an exchange of this request to a slot that has room.
+    /// Assigns an exchange of `request`, an index in the traffic, to a slot that has room.
     #[inline]
     pub(super) fn assign_request<D: Driver>(
         &mut self,
@@ -205,9 +204,11 @@ impl Worker {
         now: Instant,
         driver: &mut D,
     ) {
-        // Set before the next wait is chosen: the request leaves at the start of that turn.
+        // `Worker::wait` chooses polling by this instant. The driver hands the request over only
+        // after that choice, so the instant of queueing is used here.
         self.last_hand_over = now;
-        // The wait for the hand-over begins here. All other deadlines of the request are later.
+        // The time-out until the hand-over begins here. All other time-outs of the request begin
+        // later.
         exchange.queued = now;
         let mut timeout_ns = self.config.policy.shortest_response_timeout_ns();
         if self.config.traffic.expects_continue(exchange.request) {
@@ -231,15 +232,14 @@ impl Worker {
                 &request.template
             }
         };
-        // Requests that carry their intended start carry the one from which their response time
-        // counts.
+        // The value of `RequestPart::Intended` in this request.
         self.config.draws.intended_ns = exchange.intended.ns_since(self.began);
         let mut bytes =
             template.bytes_for(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
-        // A request that asks for an upgrade is sent complete: it continues as a stream whose body
-        // has been sent.
+        // A request that asks for an upgrade is sent with its body. After the upgrade it is a
+        // stream whose request is complete (RFC 7540 §3.2).
         let holds_body =
             h1.upgrade == Upgrade::No && self.config.traffic.expects_continue(exchange.request);
         if holds_body {

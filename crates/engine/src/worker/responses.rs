@@ -1,5 +1,8 @@
 //! Reads responses and ends their exchanges. Works on HTTP/1.1 and TLS itself, and passes HTTP/2
 //! frames to `streams`.
+//!
+//! While a read is handled, `now` is the instant of its completion. All bytes that were read had
+//! arrived by then. `received_at` is the kernel's timestamp of the last byte, if known.
 
 use dyno_archive::outcome::Outcome;
 use dyno_wire::h1;
@@ -21,14 +24,14 @@ pub(super) enum ConnectionAfterRead {
     Open,
     /// The server announced the close of the connection with its last response.
     ServerEnds,
-    /// Bytes arrived that answer no request.
+    /// Bytes arrived that belong to no request.
     Unsolicited,
 }
 
 impl ConnectionAfterRead {
     /// Classifies bytes that arrive without a request in flight. `is_alone`: no response was read
-    /// together with them. A server that closes an idle connection may send a notice (RFC 9110
-    /// §15.5.9).
+    /// together with them. Before a server closes an idle connection, it can send a 408 response as
+    /// a notice (RFC 9110 §15.5.9).
     fn from_unsolicited(bytes: &[u8], is_alone: bool) -> ConnectionAfterRead {
         if is_alone && is_idle_notice(bytes) {
             ConnectionAfterRead::ServerEnds
@@ -55,28 +58,23 @@ pub(super) enum WireError {
     H1(#[from] h1::Http1Error),
     #[error(transparent)]
     H2(#[from] h2::Http2Error),
-    #[error("the server sends a TLS record: that port speaks TLS (use https://)")]
+    #[error("the server sent a TLS record, so this port uses TLS (use https://)")]
     TlsRecord,
-    #[error("the server switched protocols (101), as requested, and dyno speaks only HTTP")]
+    #[error("the server switched protocols (101), as requested, but dyno speaks only HTTP")]
     SwitchedAsRequested,
 }
 
 impl WireError {
-    fn from_http1(
-        error: h1::Http1Error,
-        has_requested_upgrade: impl FnOnce() -> bool,
-    ) -> WireError {
+    fn from_http1(error: h1::Http1Error, wants_upgrade: impl FnOnce() -> bool) -> WireError {
         match error {
-            h1::Http1Error::UnexpectedUpgrade if has_requested_upgrade() => {
-                WireError::SwitchedAsRequested
-            }
+            h1::Http1Error::UnexpectedUpgrade if wants_upgrade() => WireError::SwitchedAsRequested,
             error => error.into(),
         }
     }
 }
 
-/// Whether bytes begin like a TLS record: its type, and 3 as the major version (RFC 8446 §5.1). No
-/// HTTP/1.1 message and no SETTINGS frame begins like that.
+/// Whether bytes begin like a TLS record: with its type, and 3 as the major version (RFC 8446
+/// §5.1). No HTTP/1.1 message and no SETTINGS frame has such a beginning.
 fn is_tls_record(bytes: &[u8]) -> bool {
     matches!(bytes, [20..=23, 3, ..])
 }
@@ -104,8 +102,8 @@ impl Worker {
             };
             return self.after_read(conn, read, now, driver);
         }
-        // Copied, because the session decrypts in place and its own records go out through the
-        // driver.
+        // The bytes are copied, because the session decrypts in place while the driver sends the
+        // session's records.
         let mut bytes = std::mem::take(&mut self.received);
         bytes.clear();
         bytes.extend_from_slice(driver.received_bytes());
@@ -113,7 +111,7 @@ impl Worker {
         self.received = bytes;
     }
 
-    /// Decrypts and reads received bytes, and sends the records of the TLS session itself.
+    /// Decrypts and reads received bytes, and sends the records that the TLS session itself needs.
     pub(super) fn read_tls<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -125,7 +123,8 @@ impl Worker {
         let Some(mut session) = self.slots[conn as usize].tls.take() else { return };
         let mut read = Ok(ConnectionAfterRead::Open);
         let was_secured = session.is_secured();
-        // Data right after the handshake, which cannot be parsed before the protocol is known.
+        // Data in the same read as the end of the handshake. It is parsed only after the handshake
+        // has chosen the protocol.
         let mut early = Vec::new();
         let progress = session.read(bytes, &mut |plain| {
             if !was_secured {
@@ -152,7 +151,10 @@ impl Worker {
                 }
             }
             Ok(TlsProgress::Closed) => {
-                // Responses before the close notice may have freed slots.
+                if !was_secured && self.is_tls_secured(conn) {
+                    self.record_handshake(conn, now);
+                }
+                // Responses before the close notice may have let new requests into `output`.
                 self.queue_output(conn, driver);
                 self.on_eof(conn, PeerClose::Clean, now, driver);
             }
@@ -164,7 +166,7 @@ impl Worker {
                 // The alert must leave before the connection is closed.
                 driver.flush(&mut |conn, at| self.on_handed_over(conn, at));
                 self.connections.closed_by_us += 1;
-                self.fail_handshake(conn, &reason, now, driver);
+                self.fail_tls(conn, &reason, now, driver);
             }
         }
     }
@@ -198,7 +200,7 @@ impl Worker {
             }
             Ok(ConnectionAfterRead::Unsolicited) => {
                 self.count_unsolicited(conn);
-                self.count_protocol_error(&"bytes that answer no request");
+                self.count_protocol_error(&"bytes that belong to no request");
                 self.connections.closed_by_us += 1;
                 self.fail(conn, Outcome::ProtocolError, Outcome::Cancelled, now, driver);
             }
@@ -276,7 +278,6 @@ impl Worker {
                 return Ok(ConnectionAfterRead::Unsolicited);
             }
             if exchange.first_byte == Instant::NEVER {
-                // Its first byte had arrived at the instant of the completion.
                 exchange.first_byte = now;
             }
             let request = self.config.traffic.request(exchange.request);
@@ -302,8 +303,8 @@ impl Worker {
                         self.frames.declined += 1;
                         slot.may_speak_h2 = false;
                     }
-                    let (status, in_full) = (head.status, exchange.is_checked_in_full);
-                    let fields = || head.fields();
+                    let (status, fields) = (head.status, || head.fields());
+                    let in_full = exchange.is_checked_in_full;
                     h1.response.on_head(status, fields, &request.expect, in_full);
                     self.cookies.search(fields);
                     self.drop_held_body(conn, status);
@@ -376,7 +377,6 @@ impl Worker {
         if let Some(fault) = verdict.fault {
             count_kind(&mut self.unexpected, &fault, limits::UNEXPECTED_KINDS);
         }
-        // Its last byte had arrived at the instant of the completion.
         self.on_exchange_end(conn, exchange, verdict.outcome, now, received_at);
     }
 
@@ -402,11 +402,11 @@ impl Worker {
         self.continue_or_replace(conn, now, driver);
     }
 
-    /// Handles the end of the stream of the peer.
+    /// Handles a close by the peer.
     pub(super) fn on_eof<D: Driver>(
         &mut self,
         conn: ConnId,
-        ending: PeerClose,
+        close: PeerClose,
         now: Instant,
         driver: &mut D,
     ) {
@@ -415,8 +415,8 @@ impl Worker {
         if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol {
             match h1.reader.eof() {
                 Ok(Closed::BetweenMessages) => {}
-                // The close, which ends this body, had arrived at the instant of the completion.
-                Ok(Closed::EndsMessage) if ending == PeerClose::Truncated => {}
+                // The body may be incomplete, so its exchange fails below.
+                Ok(Closed::EndsMessage) if close == PeerClose::Truncated => {}
                 Ok(Closed::EndsMessage) => {
                     self.end_message(conn, now, driver.received_at());
                     self.requeue_unsent(conn);
@@ -429,8 +429,8 @@ impl Worker {
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
     }
 
-    /// Moves requests that had not left when their connection ended to the next one. This cannot
-    /// repeat forever: each connection has brought at least one response.
+    /// Assigns requests that had not left when their connection ended to the next connection. Does
+    /// nothing if the connection brought no response, because this could repeat forever.
     fn requeue_unsent(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H1(h1) = &mut slot.protocol else { return };
@@ -438,23 +438,25 @@ impl Worker {
             return;
         }
         for _ in 0..std::mem::take(&mut h1.unsent) {
-            // From the latest to the oldest, each to the front, which preserves the order.
+            // Each exchange goes to the front, the oldest last, so that their order is preserved.
             let Some(exchange) = h1.in_flight.pop_back() else { return };
             slot.assigned.push_front(exchange.to_unsent());
         }
     }
 
-    /// Requeues idempotent requests that were pipelined after the last response of a connection
-    /// (RFC 9112 §9.3.2). Requests that had not left are requeued before. Only for orderly ends:
-    /// the server announced the close with that response, or the close itself ended its body. The
-    /// requests keep their intended starts. This cannot repeat forever: each connection has brought
-    /// at least one response.
+    /// Assigns idempotent requests that left after the request of a connection's last response to
+    /// the next connection (RFC 9112 §9.3.2). `requeue_unsent` must have taken the requests that
+    /// had not left.
+    ///
+    /// Only for orderly ends: the last response announced the close, or the close ended the body of
+    /// the last response. Therefore each connection has brought a response, and this cannot repeat
+    /// forever. The requests keep their intended starts.
     fn requeue_lost(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H1(h1) = &mut slot.protocol else { return };
         for _ in 0..h1.in_flight.len() {
-            // From the latest to the oldest, each to the front of its list, which preserves the
-            // order.
+            // Each exchange goes to the front of its list, the oldest last, so that their order is
+            // preserved.
             let Some(exchange) = h1.in_flight.pop_back() else { return };
             if self.config.traffic.is_idempotent(exchange.request) {
                 self.connections.asked_again += 1;

@@ -1,5 +1,8 @@
 //! Sends and reads exchanges as HTTP/2 streams: the counterpart of `requests` and `responses`,
 //! which handle HTTP/1.1.
+//!
+//! While a read is handled, `now` is the instant of its completion. All bytes that were read had
+//! arrived by then.
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
@@ -19,7 +22,7 @@ use crate::{Instant, limits};
 
 impl Slot {
     /// Whether no more requests may be sent on this connection: the server takes no more streams,
-    /// or we have announced the close.
+    /// or dyno has announced the close.
     pub(super) fn is_draining(&self) -> bool {
         match &self.protocol {
             ProtocolState::H1(h1) => h1.has_sent_close,
@@ -58,21 +61,20 @@ impl Worker {
         let ProtocolState::H1(h1) = &mut slot.protocol else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let request = self.config.traffic.request(exchange.request);
-        let upgraded_request = (request.kind, wants_fields(request, &exchange));
-        // The request was sent completely.
-        let (blocked_since, holds_body) = (Instant::NEVER, false);
+        let upgraded_request = (request.kind, checks_need_fields(request, &exchange));
         let stream = StreamExchange {
             exchange,
             response: ResponseState::default(),
-            blocked_since,
-            holds_body,
+            // The request was sent with its body, over HTTP/1.1.
+            blocked_since: Instant::NEVER,
+            holds_body: false,
         };
         let mut io = Io { out: &mut self.output, counts: &mut self.frames.counts };
         let shared = self.config.traffic.shared_bytes();
         let (client, _) =
             Client::from_upgrade(self.settings, shared, upgraded_request, stream, &mut io);
         slot.protocol = http2_state(client, self.config.streams, now);
-        // The connection counts as being opened until the settings of the server come.
+        // The connection is treated as opening until the settings of the server arrive.
         slot.state = ConnectionState::Greeting { connecting_since: now };
         self.connections_up -= 1;
         self.next_timeout_check =
@@ -98,7 +100,7 @@ impl Worker {
         let ProtocolState::H2(h2) = &mut self.slots[conn as usize].protocol else { return };
         let request = self.config.traffic.request(exchange.request);
         let Some(template) = &request.stream else { return };
-        // As over HTTP/1.1: the instant from which the response time counts.
+        // The value of `RequestPart::Intended` in this request.
         self.config.draws.intended_ns = exchange.intended.ns_since(self.began);
         let rendered = template.render(
             h2.client.form(),
@@ -113,7 +115,7 @@ impl Worker {
             field_bytes: rendered.field_bytes,
             body: rendered.body,
             kind: request.kind,
-            wants_fields: wants_fields(request, &exchange) || self.cookies.is_searching(),
+            wants_fields: checks_need_fields(request, &exchange) || self.cookies.is_searching(),
             holds_body,
         };
         let stream = StreamExchange {
@@ -131,13 +133,13 @@ impl Worker {
         h2.unsent.push(key);
         if holds_body {
             self.count_held_body();
-        } else if !is_whole && let Some(stream) = h2.client.data(key) {
+        } else if !is_whole && let Some(stream) = h2.client.value(key) {
             // Flow-control windows block the remaining bytes from now on.
             stream.blocked_since = now;
         }
     }
 
-    /// Establishes the connection once the settings of the server have come.
+    /// Establishes the connection after the settings of the server have arrived.
     pub(super) fn establish_if_ready<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -173,44 +175,46 @@ impl Worker {
             match h2.client.next(&mut bytes, &mut io)? {
                 ClientEvent::NeedMore => break,
                 ClientEvent::Handled => {}
-                ClientEvent::Body { stream, data, end } => {
+                ClientEvent::Body { stream: key, data, end } => {
                     self.recorder.current().body_received += data.len() as u64;
-                    if let Some(s) = h2.client.data(stream) {
-                        s.response
-                            .on_body(data, &self.config.traffic.request(s.exchange.request).expect);
+                    if let Some(stream) = h2.client.value(key) {
+                        let request = self.config.traffic.request(stream.exchange.request);
+                        stream.response.on_body(data, &request.expect);
                     }
                     if end {
-                        self.end_stream(conn, stream, now, received_at);
+                        self.end_stream(conn, key, now, received_at);
                     }
                 }
-                ClientEvent::Head { stream, status, end } => {
-                    self.on_stream_head(conn, stream, status, now)?;
+                ClientEvent::Head { stream: key, status, end } => {
+                    self.on_stream_head(conn, key, status, now)?;
                     if end {
-                        self.end_stream(conn, stream, now, received_at);
+                        self.end_stream(conn, key, now, received_at);
                     }
                 }
-                ClientEvent::Informational { stream, status } => {
+                ClientEvent::Informational { stream: key, status } => {
                     self.recorder.current().outcomes.count_status(status);
-                    if let Some(s) = h2.client.data(stream) {
-                        // Its first byte had arrived at the instant of the completion.
-                        s.exchange.first_byte = s.exchange.first_byte.min(now);
+                    if let Some(stream) = h2.client.value(key) {
+                        // An interim response is the first byte of the response, unless one came
+                        // before.
+                        stream.exchange.first_byte = stream.exchange.first_byte.min(now);
                     }
-                    self.on_stream_interim(conn, stream, status, now);
+                    self.on_stream_interim(conn, key, status, now);
                 }
-                ClientEvent::End { stream } => self.end_stream(conn, stream, now, received_at),
+                ClientEvent::End { stream: key } => {
+                    self.end_stream(conn, key, now, received_at);
+                }
                 ClientEvent::Settings => {
                     self.update_stream_limit(conn, now);
                     self.resume_streams(conn, now);
                 }
                 ClientEvent::Window => self.resume_streams(conn, now),
-                ClientEvent::Reset { stream, code } => {
-                    self.on_stream_reset(conn, stream, code, now)?;
+                ClientEvent::Reset { stream: key, code } => {
+                    self.on_stream_reset(conn, key, code, now)?;
                 }
-                ClientEvent::Malformed { stream, violation: error } => {
-                    let stream = h2.client.cancel(stream, error.code(), &mut io);
-                    self.count_protocol_error(&error);
+                ClientEvent::Malformed { stream: key, violation } => {
+                    let stream = h2.client.cancel(key, violation.code(), &mut io);
+                    self.count_protocol_error(&violation);
                     self.end_stall(stream.blocked_since, now);
-                    // The fault had arrived at the instant of the completion.
                     self.on_exchange_end(conn, &stream.exchange, Outcome::ProtocolError, now, None);
                 }
                 ClientEvent::GoAway { .. } => self.on_go_away(conn, now),
@@ -230,14 +234,13 @@ impl Worker {
     ) -> Result<(), WireError> {
         let ProtocolState::H2(h2) = &mut self.slots[conn as usize].protocol else { return Ok(()) };
         let H2Connection { client, .. } = &mut **h2;
-        let (stream, fields) = client.data_and_fields(key);
+        let (stream, fields) = client.value_and_fields(key);
         let exchange = &mut stream.exchange;
         if exchange.sent == Instant::NEVER {
-            // A response to an unsent request answers no request.
+            // A response to an unsent request is unsolicited.
             return Err(Http2Error::IdleStream.into());
         }
         if exchange.first_byte == Instant::NEVER {
-            // Its first byte had arrived at the instant of the completion.
             exchange.first_byte = now;
         }
         let expect = &self.config.traffic.request(exchange.request).expect;
@@ -246,7 +249,8 @@ impl Worker {
             self.cookies.search(|| fields.iter());
         }
         if std::mem::replace(&mut stream.holds_body, false) {
-            // The body is not sent: the stream is reset once its response is complete.
+            // The final response came instead of 100 (Continue), so the body will not be sent.
+            // `end_stream` resets the stream once its response is complete.
             self.count_final_response(status);
         }
         Ok(())
@@ -265,13 +269,14 @@ impl Worker {
         slot.failures = 0;
         slot.has_responded = true;
         let ProtocolState::H2(h2) = &mut slot.protocol else { return };
-        let Some(StreamExchange { exchange, response, blocked_since, .. }) = h2.client.data(key)
+        let Some(StreamExchange { exchange, response, blocked_since, .. }) = h2.client.value(key)
         else {
             return;
         };
         let (exchange, blocked_since) = (*exchange, *blocked_since);
         let verdict = response.check(&self.config.traffic.request(exchange.request).expect);
-        // Bytes blocked by flow-control windows, and bytes that the kernel has not sent.
+        // Bytes of the request that flow-control windows block, and bytes that the kernel has not
+        // sent.
         let unsent = h2.client.unsent_bytes(key) as u64
             + exchange.end_offset.saturating_sub(self.current_sent_bytes);
         h2.client.finish(key, &mut Io { out: &mut self.output, counts: &mut self.frames.counts });
@@ -289,7 +294,6 @@ impl Worker {
         let mut io = Io { out: &mut self.output, counts: &mut self.frames.counts };
         let recorder = &mut self.recorder;
         h2.client.resume(&mut io, &mut |stream| {
-            // The WINDOW_UPDATE had arrived at the instant of the completion: the stall ended then.
             recorder.distributions.window_stall.record(now.ns_since(stream.blocked_since));
             stream.blocked_since = Instant::NEVER;
         });
@@ -321,9 +325,9 @@ impl Worker {
     ) -> Result<(), WireError> {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H2(h2) = &mut slot.protocol else { return Ok(()) };
-        if h2.client.data(key).is_some_and(|stream| stream.exchange.sent == Instant::NEVER) {
-            // The server cannot know a request that has not left. Retrying such requests would let
-            // a server that resets every stream keep us busy forever.
+        if h2.client.value(key).is_some_and(|stream| stream.exchange.sent == Instant::NEVER) {
+            // The server cannot know a request that has not left. If dyno retried it, a server that
+            // resets every stream could keep dyno busy forever.
             return Err(Http2Error::IdleStream.into());
         }
         let stream = h2.client.take(key);
@@ -331,7 +335,6 @@ impl Worker {
         if code == ErrorCode::RefusedStream {
             self.retry_exchange(conn, stream.exchange, now);
         } else {
-            // The reset had arrived at the instant of the completion.
             self.on_exchange_end(conn, &stream.exchange, Outcome::StreamReset, now, None);
         }
         Ok(())
@@ -342,19 +345,18 @@ impl Worker {
     fn on_go_away(&mut self, conn: ConnId, now: Instant) {
         let ProtocolState::H2(h2) = &mut self.slots[conn as usize].protocol else { return };
         let unprocessed = h2.client.take_unprocessed();
-        // From the latest to the oldest, each to the front: they keep their order and come before
-        // exchanges assigned later.
+        // Each exchange goes to the front of `assigned`, the oldest last, so that their order is
+        // preserved.
         for stream in unprocessed.into_iter().rev() {
             self.end_stall(stream.blocked_since, now);
             self.retry_exchange(conn, stream.exchange, now);
         }
     }
 
-    /// Retries a request that the server has reported as not processed (RFC 9113 §8.7). It keeps
-    /// its intended start: its response time includes the detour.
+    /// Retries a request that the server has reported as not processed (RFC 9113 §8.7). The request
+    /// keeps its intended start, so its response time includes the detour.
     fn retry_exchange(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant) {
         if exchange.retries >= limits::RETRIES {
-            // The last refusal had arrived at the instant of the completion.
             return self.on_exchange_end(conn, &exchange, Outcome::StreamRefused, now, None);
         }
         exchange.retries += 1;
@@ -362,12 +364,11 @@ impl Worker {
         self.slots[conn as usize].assigned.push_front(exchange.to_unsent());
     }
 
-    /// Counts a failed try for exchanges assigned to a connection that was open and closed without
-    /// taking a request. After the last try they end as `outcome`.
+    /// Counts a failed try for each exchange that was assigned to a connection, when the connection
+    /// was closed before it took a request. Exchanges without further tries end as `outcome`.
     pub(super) fn count_failed_try(&mut self, conn: ConnId, outcome: Outcome, now: Instant) {
         for mut exchange in std::mem::take(&mut self.slots[conn as usize].assigned) {
             if exchange.retries >= limits::RETRIES {
-                // The failure of the connection is known at this instant.
                 self.on_exchange_end(conn, &exchange, outcome, now, None);
             } else {
                 exchange.retries += 1;
@@ -376,18 +377,18 @@ impl Worker {
         }
     }
 
-    /// Records how many streams the settings of the server allow. If none, a time-out runs from now
-    /// on.
+    /// Records how many streams the settings of the server allow. Some servers allow none until
+    /// they are ready. A time-out limits this wait.
     fn update_stream_limit(&mut self, conn: ConnId, now: Instant) {
         let ProtocolState::H2(h2) = &mut self.slots[conn as usize].protocol else { return };
         let limit = h2.client.peer().max_concurrent_streams;
-        if let Some(limit) = limit {
+        if let Some(limit) = limit.filter(|limit| *limit > 0) {
             self.frames.granted =
                 Some(self.frames.granted.map_or(limit, |granted: u32| granted.min(limit)));
         }
-        // The settings had arrived at the instant of the completion. Repeated settings do not
-        // extend the time-out. Nor does a limit above zero that is revoked in the same read: only
-        // room that remains after all bytes are read does.
+        // The time-out begins with the first settings that allow no stream. Repeated settings do
+        // not extend it. Only `check_stream_room` stops it, after all bytes were read: a limit
+        // above 0 that a later frame of the same read revokes does not.
         if limit == Some(0) {
             h2.no_streams_since = h2.no_streams_since.min(now);
         }
@@ -398,6 +399,14 @@ impl Worker {
 
 // Time-outs.
 impl Worker {
+    /// Records that a connection ends while the server allows it no streams.
+    pub(super) fn record_streams_withheld(&mut self, conn: ConnId) {
+        let ProtocolState::H2(h2) = &self.slots[conn as usize].protocol else { return };
+        if h2.client.peer().max_concurrent_streams == Some(0) {
+            self.frames.granted = Some(0);
+        }
+    }
+
     /// Checks, after all received bytes were read, whether a stream may be opened. If so, the
     /// time-out for servers that allow no stream stops.
     pub(super) fn check_stream_room(&mut self, conn: ConnId) {
@@ -407,7 +416,7 @@ impl Worker {
         }
     }
 
-    /// Ends the overdue streams of a connection, each with its own outcome.
+    /// Ends the streams of a connection whose time-out has expired, each with its own outcome.
     pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> TimeoutCheck {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H2(h2) = &mut slot.protocol else {
@@ -417,26 +426,26 @@ impl Worker {
         let mut overdue = Vec::new();
         let mut silent_outcome = None;
         for (key, stream) in h2.client.iter() {
-            let (due, outcome) = self.config.policy.exchange_timeout(&stream.exchange);
-            if due > now {
-                next = next.min(due);
+            let (expires, outcome) = self.config.policy.exchange_timeout(&stream.exchange);
+            if expires > now {
+                next = next.min(expires);
                 continue;
             }
             overdue.push((key, outcome));
             if h2.last_received < stream.exchange.sent {
-                // No bytes came since the request was sent, or it could not leave: the server is
-                // silent, not slow.
+                // No bytes came since the request was sent, or the request could not leave
+                // (`sent` is `NEVER`). The server is silent, not slow.
                 silent_outcome = Some(outcome);
             }
         }
         if h2.client.open_streams() == 0 && h2.client.room() == 0 {
             // A connection that allows no streams for too long is useless, even if the server sends
             // other frames.
-            let due = h2.no_streams_since.plus(self.config.policy.connect_timeout_ns);
-            if due <= now {
+            let expires = h2.no_streams_since.plus(self.config.policy.connect_timeout_ns);
+            if expires <= now {
                 return TimeoutCheck::NoStreams;
             }
-            next = next.min(due);
+            next = next.min(expires);
         }
         for (key, outcome) in overdue {
             let ProtocolState::H2(h2) = &mut self.slots[conn as usize].protocol else { break };
@@ -445,11 +454,7 @@ impl Worker {
             let stream = h2.client.cancel(key, ErrorCode::Cancel, &mut io);
             ResponseProgress::new(&stream.exchange, &stream.response, missing)
                 .count(&mut self.timeouts);
-            if stream.blocked_since != Instant::NEVER {
-                // The stall lasted until this instant.
-                self.recorder.distributions.window_stall.record(now.ns_since(stream.blocked_since));
-            }
-            // Our own decision at this instant.
+            self.end_stall(stream.blocked_since, now);
             self.on_exchange_end(conn, &stream.exchange, outcome, now, None);
         }
         silent_outcome.map_or(TimeoutCheck::Alive(next), TimeoutCheck::Silent)
@@ -459,10 +464,10 @@ impl Worker {
 /// Result of checking the streams of a connection for time-outs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeoutCheck {
-    /// The next time-out is due at this instant.
+    /// The next time-out expires at this instant.
     Alive(Instant),
-    /// A request timed out with this outcome, and no bytes came since it was sent, or it could not
-    /// leave: the server is silent.
+    /// A request timed out with this outcome, and the server is silent: no bytes came since the
+    /// request was sent, or the request could not leave.
     Silent(Outcome),
     /// The server has allowed no streams for too long.
     NoStreams,
@@ -483,13 +488,13 @@ fn http2_state(mut client: Client<StreamExchange>, streams: u32, now: Instant) -
     }))
 }
 
-/// Whether the fields of a response are needed for checks.
-fn wants_fields(request: &CompiledRequest, exchange: &Exchange) -> bool {
+/// Whether the checks of a response need its fields.
+fn checks_need_fields(request: &CompiledRequest, exchange: &Exchange) -> bool {
     request.expect.may_be_encoded
         || (exchange.is_checked_in_full && !request.expect.full_checks.is_empty())
 }
 
-/// Returns our settings for the options of a load.
+/// Returns the client's settings for the options of a load.
 pub(super) fn client_settings(options: &Http2) -> ClientSettings {
     let window = |bits: u8| ((1u64 << bits) - 1) as u32;
     ClientSettings {
@@ -499,8 +504,8 @@ pub(super) fn client_settings(options: &Http2) -> ClientSettings {
     }
 }
 
-/// Returns our settings as the request of an upgrade announces them: the payload of a SETTINGS
-/// frame, which goes into its HTTP2-Settings field in base64url (RFC 7540 §3.2.1).
+/// Returns the client's settings as the request of an upgrade announces them: the payload of a
+/// SETTINGS frame, for the HTTP2-Settings field in base64url (RFC 7540 §3.2.1).
 #[must_use]
 pub fn upgrade_settings(options: &Http2) -> Vec<u8> {
     let mut payload = Vec::new();

@@ -1,4 +1,4 @@
-//! Advances the phases of a load, computes deadlines, and starts due work.
+//! Advances the phases of a load, computes deadlines, and starts work whose time has come.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use dyno_archive::sample::ThreadUse;
 
 use super::pages::Pages;
 use super::streams::TimeoutCheck;
-use super::{OffSliceWait, SpinPolicy, Stage, Worker};
+use super::{OffSliceWait, OwnSlice, SpinPolicy, Stage, Worker};
 use crate::driver::{ConnId, Driver, Turn, Wait};
 use crate::slot::{ConnectionState, Exchange, ProtocolState, Slot};
 use crate::{Instant, limits};
@@ -16,30 +16,27 @@ impl Worker {
     /// Returns the wait for the coming turn: its latest end, and when to poll.
     #[must_use]
     pub fn wait(&self) -> Wait {
-        let until = self.deadline();
-        let spin_from = match self.config.spin {
-            SpinPolicy::Always => Instant(0),
-            SpinPolicy::Near if matches!(self.stage, Stage::Warmup | Stage::Measured) => {
-                // Polling is worth its cost where a request must leave on time, and where a
-                // response may come any moment: the whole wait polls for a while after the last
-                // hand-over.
-                let due = until.0.saturating_sub(limits::SPIN_AHEAD_NS);
-                let is_response_due = self.recorder.in_flight() > 0
-                    && self.woke < self.last_hand_over.plus(limits::SPIN_AFTER_NS);
-                if is_response_due { Instant(0) } else { Instant(due) }
-            }
-            SpinPolicy::Never | SpinPolicy::Near => Instant::NEVER,
-        };
-        let until = if spin_from == Instant(0) && self.config.spin == SpinPolicy::Near {
-            // Without a completion by then, the next wait sleeps.
-            until.min(self.last_hand_over.plus(limits::SPIN_AFTER_NS))
-        } else {
-            until
-        };
+        let deadline = self.deadline();
         let is_in_flight = self.recorder.in_flight() > 0;
+        let (spin_from, until) = match self.config.spin {
+            SpinPolicy::Always => (Instant(0), deadline),
+            // Polling is worth its cost in two cases:
+            // - After a hand-over, a response can arrive at any moment. The whole wait polls, up to
+            //   `spin_end`. The wait after it sleeps.
+            // - Near a deadline, a request must leave on time.
+            SpinPolicy::Near if matches!(self.stage, Stage::Warmup | Stage::Measured) => {
+                let spin_end = self.last_hand_over.plus(limits::SPIN_AFTER_NS);
+                if is_in_flight && self.woke < spin_end {
+                    (Instant(0), deadline.min(spin_end))
+                } else {
+                    (Instant(deadline.0.saturating_sub(limits::SPIN_AHEAD_NS)), deadline)
+                }
+            }
+            SpinPolicy::Never | SpinPolicy::Near => (Instant::NEVER, deadline),
+        };
         let max_sleep_ns =
             if is_in_flight { limits::MAX_SLEEP_IN_FLIGHT_NS } else { limits::MAX_SLEEP_NS };
-        // This limit is not a deadline of the load, so `spin_from` ignores it.
+        // The end of the longest sleep is not a deadline of the load, so it causes no polling.
         Wait { until: until.min(self.woke.plus(max_sleep_ns)), spin_from }
     }
 
@@ -51,7 +48,8 @@ impl Worker {
 
     /// Returns the next deadline.
     fn deadline(&self) -> Instant {
-        // No request of the coming turn can time out before its limit.
+        // A request that starts in the coming turn cannot time out before `woke` plus the shortest
+        // time-out.
         let mut deadline =
             self.next_timeout_check.min(self.woke.plus(self.config.policy.shortest_timeout_ns()));
         if self.continues.is_some() {
@@ -61,13 +59,14 @@ impl Worker {
             deadline = deadline.min(*at);
         }
         match self.stage {
+            // All connections were tried, so the next turn asks for the start of the load.
             Stage::Opening if self.untried_slots == 0 => Instant(0),
             Stage::Opening | Stage::Finished => deadline,
             Stage::Warmup if self.woke < self.began => deadline.min(self.began),
             Stage::Warmup | Stage::Measured => {
                 let arrival = self.config.schedule.peek().filter(|_| self.is_loading());
                 let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.plus(ns));
-                let slice = if self.is_slice_offered { self.slice.1 } else { self.slice.0 };
+                let slice = if self.is_slice_offered { self.slice.end } else { self.slice.start };
                 deadline
                     .min(self.recorder.interval_end())
                     .min(self.recorder.window_end())
@@ -78,19 +77,21 @@ impl Worker {
         }
     }
 
-    /// Advances the phases after a turn of the driver, and records loop lag and wake lag.
+    /// Advances the phases after a turn of the driver. Records loop lag (busy time before the
+    /// turn) and wake lag (delay after the planned end of the wait).
     pub fn on_wake<D: Driver>(&mut self, turn: Turn, wait: Wait, driver: &mut D) {
         let is_loading = matches!(self.stage, Stage::Warmup | Stage::Measured);
         let last_woke = self.woke;
-        let due = wait.until.max(turn.entered);
+        let planned_end = wait.until.max(turn.entered);
         if is_loading && last_woke >= self.began {
-            // Loop lag: the time from the last wake-up to the hand-over, which delayed every
-            // timestamp of the turn.
+            // The time from the last wake-up to the hand-over delayed every timestamp of the turn.
             self.recorder.distributions.loop_lag.record(turn.entered.ns_since(last_woke));
-            let late_ns = turn.woke.ns_since(due);
-            // Wake lag: only for a wait that ran to its deadline, or a turn without a wait that
-            // took longer than any system call.
-            if turn.woke >= due && (due > turn.entered || late_ns > limits::STANDSTILL_NS) {
+            // Wake lag is recorded in two cases:
+            // - The turn waited, and the wait ran to its planned end.
+            // - The turn did not wait, but took longer than any system call.
+            let late_ns = turn.woke.ns_since(planned_end);
+            let has_waited = planned_end > turn.entered;
+            if turn.woke >= planned_end && (has_waited || late_ns > limits::STANDSTILL_NS) {
                 self.recorder.distributions.wake_lag.record(late_ns);
             }
         }
@@ -102,8 +103,9 @@ impl Worker {
             self.recorder.worker_use(self.config.worker).spun_ns += turn.spun_ns;
         }
         if turn.woke >= self.recorder.window_end() {
-            // Arrivals due before the end belong to the window, even if the worker woke late.
-            self.start_due_arrivals(Instant(self.recorder.window_end().0 - 1), driver);
+            // Arrivals intended before the end belong to the window, even if the worker woke late.
+            let last_of_window = Instant(self.recorder.window_end().0 - 1);
+            self.start_arrivals(last_of_window, driver);
         }
         if self.recorder.has_interval_ended(turn.woke) {
             self.seal(turn.woke, driver);
@@ -111,7 +113,7 @@ impl Worker {
         if self.stage == Stage::Warmup && turn.woke >= self.recorder.window_start() {
             self.stage = Stage::Measured;
             self.open_window(driver);
-            self.record_window_lags(last_woke, turn, due);
+            self.record_window_lags(last_woke, turn, planned_end);
         }
         if self.stage == Stage::Measured && turn.woke >= self.recorder.window_end() {
             self.stage = Stage::Drain;
@@ -120,15 +122,15 @@ impl Worker {
         }
     }
 
-    /// Records the part of long lags that lies in the window. Lags count in the interval in which
-    /// they began. If a long one began in the warm-up, its part after the start of the window also
-    /// counts in the window. `due`: planned end of the wait.
-    fn record_window_lags(&mut self, last_woke: Instant, turn: Turn, due: Instant) {
+    /// Records lags that began in the warm-up and reached into the window. A lag is recorded in the
+    /// interval in which it began. If the lag is long, its part within the window is recorded in
+    /// the window as well. `planned_end`: planned end of the wait.
+    fn record_window_lags(&mut self, last_woke: Instant, turn: Turn, planned_end: Instant) {
         let window_start = self.recorder.window_start();
         let part_in_window =
             |from: Instant, to: Instant| to.ns_since(from.max(window_start).min(to));
         let (loop_ns, late_ns) =
-            (part_in_window(last_woke, turn.entered), part_in_window(due, turn.woke));
+            (part_in_window(last_woke, turn.entered), part_in_window(planned_end, turn.woke));
         let lags = &mut self.recorder.distributions;
         if loop_ns > limits::STANDSTILL_NS {
             lags.loop_lag.record(loop_ns);
@@ -152,26 +154,27 @@ impl Worker {
 
     /// Adds the bytes sent since the last call to the current interval.
     fn count_sent_bytes<D: Driver>(&mut self, driver: &D) {
-        let sent = driver.sent_bytes();
+        let sent = driver.taken_bytes();
         self.recorder.current().bytes_sent += sent - self.counted_sent_bytes;
         self.counted_sent_bytes = sent;
     }
 
-    /// Starts work that is due at `now`, and ends exchanges that are overdue.
+    /// Starts all work that is scheduled up to `now`, and ends overdue exchanges.
     pub fn run_due<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         if now >= self.next_timeout_check {
             self.check_timeouts(now, driver);
         }
-        self.run_due_retries(now, driver);
+        self.run_retries(now, driver);
         self.end_broken_tls(now, driver);
-        // Runs even if the window is over: requests that became due in it wait for a slot.
-        if now >= self.slice.1 {
+        // Slices continue after the window, because requests that were intended in the window can
+        // still wait for a slot.
+        if now >= self.slice.end {
             self.select_slice(now);
             self.off_slice_wait.begin(driver.thread_use().run_delay_ns);
         }
         if !self.is_slice_offered
             && self.stage != Stage::Opening
-            && now >= self.began.max(self.slice.0)
+            && now >= self.began.max(self.slice.start)
         {
             self.is_slice_offered = true;
             if self.is_sliced() {
@@ -180,25 +183,26 @@ impl Worker {
             (0..self.config.connections).for_each(|conn| self.refill(conn, now, driver));
         }
         if self.is_loading() && now >= self.began {
-            self.start_due_arrivals(now, driver);
+            self.start_arrivals(now, driver);
         }
         self.check_finished(now, driver);
     }
 
     /// Whether the load runs only in its own time slices.
     fn is_sliced(&self) -> bool {
-        self.slice.1 != Instant::NEVER
+        self.slice.end != Instant::NEVER
     }
 
-    /// Selects the current or next own slice at `now`. Its slots are filled once it begins.
+    /// Selects the current or next own slice at `now`. The slots are filled when the slice begins.
     pub(super) fn select_slice(&mut self, now: Instant) {
-        if let Some((from, to)) = self.config.schedule.slice(now.ns_since(self.began)) {
-            self.slice = (self.began.plus(from), self.began.plus(to));
+        if let Some((start_ns, end_ns)) = self.config.schedule.slice(now.ns_since(self.began)) {
+            self.slice =
+                OwnSlice { start: self.began.plus(start_ns), end: self.began.plus(end_ns) };
             self.is_slice_offered = false;
         }
     }
 
-    fn run_due_retries<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+    fn run_retries<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while let Some(&Reverse((at, conn))) = self.retries.peek() {
             if at > now {
                 break;
@@ -208,8 +212,9 @@ impl Worker {
             let slot = &self.slots[conn as usize];
             let is_first_try = slot.failures == 0 && slot.state == ConnectionState::Down;
             if is_first_try && self.is_loading() {
-                // A ramp opens the connection first, and its first request starts when it is open.
-                // Later tries carry a request, which fails with them.
+                // A ramp opens the connection without a request. The first request starts when the
+                // connection is open. In later tries a request waits for the connection, and fails
+                // with it.
                 self.connect(conn, now, driver);
             } else {
                 self.refill(conn, now, driver);
@@ -217,11 +222,11 @@ impl Worker {
         }
     }
 
-    /// Ends connections whose TLS session failed to encrypt. Done here, where no other code is
-    /// using them.
+    /// Ends connections whose TLS session failed to encrypt. Called after the completions of a
+    /// turn, when no other code uses the connections.
     fn end_broken_tls<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while let Some(conn) = self.broken_tls.pop() {
-            self.fail_handshake(conn, "the session encrypts no more", now, driver);
+            self.fail_tls(conn, "the TLS session cannot encrypt further data", now, driver);
         }
     }
 
@@ -238,15 +243,17 @@ impl Worker {
         next.is_some_and(|ns| self.began.plus(ns) < end)
     }
 
-    fn start_due_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+    fn start_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while self.is_loading() {
-            // Now may be after the end of the window; the schedule ends with it.
-            let last_ns = Instant(self.recorder.window_end().0 - 1).ns_since(self.began);
-            let Some(due) = self.config.schedule.pop_due(now.ns_since(self.began).min(last_ns))
+            // `now` may be after the end of the window, but the schedule ends with the window.
+            let last_of_window = Instant(self.recorder.window_end().0 - 1);
+            let last_ns = last_of_window.ns_since(self.began);
+            let Some(arrival_ns) =
+                self.config.schedule.pop_due(now.ns_since(self.began).min(last_ns))
             else {
                 break;
             };
-            let intended = self.began.plus(due);
+            let intended = self.began.plus(arrival_ns);
             self.recorder.record_arrival(intended);
             self.started += 1;
             if let Some(conn) = self.take_idle() {
@@ -273,10 +280,10 @@ impl Worker {
             {
                 next = next.min(self.send_overdue_streams(conn, now));
                 match self.check_streams(conn, now) {
-                    TimeoutCheck::Alive(due) => {
-                        next = next.min(due);
-                        // The cancelled stream has made room, or was the last event that the
-                        // connection could have.
+                    TimeoutCheck::Alive(expires) => {
+                        next = next.min(expires);
+                        // The cancelled stream has made room, or was the last stream of the
+                        // connection.
                         self.continue_or_replace(conn, now, driver);
                     }
                     TimeoutCheck::Silent(outcome) => {
@@ -286,7 +293,6 @@ impl Worker {
                         let refused = Outcome::StreamRefused;
                         let assigned = std::mem::take(&mut self.slots[conn as usize].assigned);
                         for exchange in assigned {
-                            // Our own decision at this instant.
                             self.on_exchange_end(conn, &exchange, refused, now, None);
                         }
                         self.give_up(conn, refused, refused, now, driver);
@@ -297,9 +303,9 @@ impl Worker {
             if self.continues.is_some() {
                 next = next.min(self.send_overdue_body(conn, now, driver));
             }
-            let Some((due, outcome)) = self.next_timeout(conn) else { continue };
-            if due > now {
-                next = next.min(due);
+            let Some((expires, outcome)) = self.next_timeout(conn) else { continue };
+            if expires > now {
+                next = next.min(expires);
             } else {
                 let other_outcome =
                     if outcome == Outcome::ConnectTimeout { outcome } else { Outcome::Cancelled };
@@ -311,19 +317,19 @@ impl Worker {
                 self.fail(conn, outcome, other_outcome, now, driver);
             }
         }
-        // A request that starts now cannot be overdue before its full limit.
+        // A request that starts now cannot time out earlier than after this time.
         let mut shortest_ns = policy.shortest_timeout_ns();
         if self.continues.is_some() {
             shortest_ns = shortest_ns.min(limits::CONTINUE_NS);
         }
-        // The next check comes after a thousandth of the shortest limit at the earliest: otherwise
-        // a series of time-outs would check every slot for each. Time-outs may therefore be late,
-        // but are never early.
+        // The next check comes after a thousandth of the shortest time-out or later. Otherwise each
+        // of many close time-outs would cause a check of all slots. Time-outs can therefore be
+        // late, but never early.
         self.next_timeout_check = next.min(now.plus(shortest_ns)).max(now.plus(shortest_ns / 1000));
     }
 
-    /// Returns when the connection of a slot, or its oldest exchange, times out, and the outcome
-    /// then.
+    /// Returns the instant at which the connection of a slot or its oldest exchange times out, and
+    /// the outcome of this time-out.
     fn next_timeout(&self, conn: ConnId) -> Option<(Instant, Outcome)> {
         let policy = &self.config.policy;
         let slot = &self.slots[conn as usize];
@@ -345,7 +351,7 @@ impl Worker {
 
     fn check_finished<D: Driver>(&mut self, now: Instant, driver: &D) {
         let is_idle = self.recorder.in_flight() == 0;
-        // A schedule may end before the requested number of requests.
+        // A schedule can end before the requested number of requests.
         let has_ended = self.has_schedule() && self.config.schedule.peek().is_none();
         let has_started_all =
             self.config.total.is_some_and(|total| has_ended || self.started >= total);
@@ -379,6 +385,8 @@ impl Worker {
                 self.recorder.record_unanswered(&exchange, now);
             }
         }
+        (0..self.config.connections).for_each(|conn| self.record_streams_withheld(conn));
+        self.recorder.current().connections_open = self.connections_up;
         self.recorder.finish(now);
     }
 
@@ -407,7 +415,7 @@ impl Worker {
         self.frames_used = self.frames.growth_since(&self.frames_base);
         let used = driver.thread_use();
         self.off_slice_wait.end(used.run_delay_ns);
-        let foreign_wait_ns = self.off_slice_wait.waited_ns;
+        let off_slice_ns = self.off_slice_wait.waited_ns;
         let base = &self.cpu_base;
         let since =
             |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now - then);
@@ -415,8 +423,7 @@ impl Worker {
             run_ns: used.run_ns - base.run_ns,
             user_ns: used.user_ns - base.user_ns,
             sys_ns: used.sys_ns - base.sys_ns,
-            run_delay_ns: since(used.run_delay_ns, base.run_delay_ns)
-                .map(|ns| ns - foreign_wait_ns),
+            run_delay_ns: since(used.run_delay_ns, base.run_delay_ns).map(|ns| ns - off_slice_ns),
             switches_voluntary: since(used.switches_voluntary, base.switches_voluntary),
             switches_involuntary: since(used.switches_involuntary, base.switches_involuntary),
             faults_minor: since(used.faults_minor, base.faults_minor),

@@ -1,12 +1,12 @@
-//! Bytes that answer no request. They put earlier responses of the connection in doubt, so they are
-//! counted.
+//! Unsolicited bytes, which belong to no request. They put earlier responses of the connection in
+//! doubt, so they are counted.
 
 use super::Worker;
 use crate::driver::{Completion, CompletionKind, ConnId, Driver};
 
 impl Worker {
-    /// Counts bytes that answer no request, and the earlier responses of the connection. How many
-    /// of those answered the wrong request is unknown.
+    /// Counts bytes that belong to no request, and the earlier responses of the connection. It is
+    /// unknown how many of these responses belonged to the wrong request.
     #[cold]
     pub(super) fn count_unsolicited(&mut self, conn: ConnId) {
         let slot = &self.slots[conn as usize];
@@ -15,8 +15,8 @@ impl Worker {
         *self.connections.unsolicited_after.get_or_insert(0) += responses;
     }
 
-    /// Handles a completion after every request was answered. Any bytes on an HTTP/1.1 connection
-    /// are unsolicited then.
+    /// Handles a completion after the load. All responses have arrived, so any bytes on an HTTP/1.1
+    /// connection are unsolicited.
     pub(crate) fn complete_after_load<D: Driver>(
         &mut self,
         completion: Completion,
@@ -31,7 +31,7 @@ impl Worker {
             None => !is_idle_notice(driver.received_bytes()),
             Some(session) => {
                 let mut has_plain = false;
-                // Session tickets and close notices do not count.
+                // Session tickets and close notices are expected.
                 let _ = session.read(driver.received_bytes(), &mut |plain| {
                     has_plain |= !plain.is_empty() && !is_idle_notice(plain);
                     Ok::<(), ()>(())

@@ -20,8 +20,8 @@ impl Worker {
         }
     }
 
-    /// Records the ends of the large requests in `output`. Over TLS their records are longer, so
-    /// the recorded ends are too early by that difference.
+    /// Records the ends of the large requests in `output`. TLS records are longer than `output`, so
+    /// over TLS the recorded ends are too early by the difference.
     #[cold]
     pub(super) fn record_stream_ends<D: Driver>(&mut self, conn: ConnId, driver: &D) {
         let slot = &mut self.slots[conn as usize];
@@ -30,13 +30,14 @@ impl Worker {
         let ProtocolState::H2(h2) = &mut slot.protocol else { return };
         let H2Connection { large_requests, client, .. } = &mut **h2;
         for (key, end) in large_requests.drain(..) {
-            if let Some(stream) = client.data(key) {
+            if let Some(stream) = client.value(key) {
                 stream.exchange.end_offset = offset + end as u64;
             }
         }
     }
 
-    /// Updates how many bytes of a connection with large requests have left, at a completion.
+    /// Updates the number of bytes that have left on a connection with large requests, at a
+    /// completion.
     #[inline]
     pub(super) fn update_sent_bytes<D: Driver>(&mut self, conn: ConnId, driver: &D) {
         if self.slots[conn as usize].has_large_request {

@@ -87,8 +87,8 @@ impl<D: Driver> Driver for ObservedDriver<D> {
         self.inner.queued_bytes(conn)
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.inner.sent_bytes()
+    fn taken_bytes(&self) -> u64 {
+        self.inner.taken_bytes()
     }
 
     fn unsent_bytes(&self, conn: ConnId) -> u64 {
@@ -182,7 +182,7 @@ pub fn run_observed<D: Driver>(
     run(ObservedDriver::new(driver, None), config, stop)
 }
 
-/// The same, with a server that closes every n-th connection as soon as it is open.
+/// Runs a worker to its end. The server closes every n-th connection as soon as it is open.
 pub fn run_with_hang_ups<D: Driver>(driver: D, config: WorkerConfig, every: u64) -> ObservedRun {
     run(ObservedDriver::new(driver, Some(every)), config, |_, _| Stop::No)
 }

@@ -16,10 +16,12 @@ use super::trust;
 /// Way in which the server ends its TLS sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goodbye {
-    /// With a close notify (RFC 8446 §6.1).
+    /// The server sends a close notify (RFC 8446 §6.1).
     Notice,
-    /// Only with the end of the connection.
+    /// The server only closes the connection.
     None,
+    /// The server sends a close notify with the last record of its handshake.
+    WithHandshake,
 }
 
 /// A simulated world whose server speaks TLS. Records of a handshake take no time, and arrive in
@@ -89,6 +91,9 @@ impl Driver for TlsDriver {
                 break;
             }
         }
+        if self.goodbye == Goodbye::WithHandshake && session.is_handshaking() {
+            session.send_close_notify();
+        }
         let records = TlsDriver::records(session);
         let (first, second) = records.split_at(records.len() / 2);
         for piece in [first, second].into_iter().filter(|piece| !piece.is_empty()) {
@@ -112,8 +117,8 @@ impl Driver for TlsDriver {
         self.inner.queued_bytes(conn)
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.inner.sent_bytes()
+    fn taken_bytes(&self) -> u64 {
+        self.inner.taken_bytes()
     }
 
     fn unsent_bytes(&self, conn: ConnId) -> u64 {

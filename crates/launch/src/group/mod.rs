@@ -1,5 +1,5 @@
-//! Creates, limits and removes the control groups of subjects. They limit a subject's CPU time and
-//! memory, and count the use of all its processes.
+//! Creates, limits and removes the control groups of subjects. A group limits a subject's CPU time
+//! and memory, and measures the use of all its processes.
 
 mod limit;
 mod owner;
@@ -24,7 +24,7 @@ use owner::{GroupOwner, make_dir, owned_groups};
 use v2::GroupChanges;
 
 pub use limit::limit;
-pub(crate) use v2::{disable_controllers, move_processes_back};
+pub(crate) use v2::{move_processes_back, release_controllers};
 
 /// v1 controllers of a subject's group, if they exist.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
@@ -43,49 +43,53 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Checks whether groups can be created here. In version 2 it moves dyno itself into a group
-    /// below its own, because a group with processes cannot enable controllers for its children.
+    /// Checks whether groups can be created here. In version 2, also moves dyno itself into a group
+    /// below its current group, because a group with processes cannot enable controllers for its
+    /// children.
     #[must_use]
     pub fn prepare(mut layout: Layout, guard: &Guard) -> Groups {
         let mut changes = GroupChanges::default();
         let availability = match (layout.version(), layout.v2.as_mut()) {
             (CgroupVersion::V2, Some(v2)) => v2::prepare(v2, &CONTROLLERS_V2, &mut changes, guard)
-                .map_err(|e| format!("control groups cannot be made: {e}")),
+                .map_err(|e| format!("control groups cannot be created: {e}")),
             (CgroupVersion::V1, None | Some(_)) => check_permission(&layout),
-            _ => Err("no control group with the cpu and memory controllers is mounted".into()),
+            _ => Err("no control group with the controllers cpu and memory is mounted".into()),
         };
         Groups { layout, availability, changes }
     }
 
-    /// Reason why groups cannot be created here. `None`: groups can be created.
+    /// Returns the reason why groups cannot be created here. `None`: groups can be created.
     #[must_use]
     pub fn unavailable_reason(&self) -> Option<&str> {
         self.availability.as_ref().err().map(String::as_str)
     }
 
-    /// Explains that limits which could be set at the beginning no longer can. `None`: they can.
+    /// Explains why limits can no longer be set, although they could be set when the run began.
+    /// `None`: limits can be set.
     #[must_use]
     pub fn lost_controllers_text(&self) -> Option<String> {
-        let lost = self.changes.lost_controllers();
-        (self.availability.is_ok() && !lost.is_empty()).then(|| {
+        let lost_controllers = self.changes.lost_controllers();
+        (self.availability.is_ok() && !lost_controllers.is_empty()).then(|| {
             format!(
-                "its limits cannot be set, because another program has disabled the controllers \
-                 {} of control groups since this run began",
-                lost.join(", ")
+                "its limits cannot be set, because another program has disabled these control \
+                 group controllers since the run began: {}",
+                lost_controllers.join(", ")
             )
         })
     }
 
-    /// Folders that a group of this name will have.
+    /// Returns the folders that a group of this name will have.
     #[must_use]
     pub fn folders(&self, name: &str) -> Vec<PathBuf> {
         self.bases().into_iter().map(|base| base.join(name)).collect()
     }
 
-    /// Folders in which groups are created, each once.
+    /// Returns the different folders in which groups are created.
     fn bases(&self) -> BTreeSet<&PathBuf> {
+        if self.availability.is_err() {
+            return BTreeSet::new();
+        }
         match self.layout.version() {
-            _ if self.availability.is_err() => BTreeSet::new(),
             CgroupVersion::V2 => self.layout.v2.iter().map(|v2| &v2.folder).collect(),
             _ => self.v1_bases().map(|(_, base)| base).collect(),
         }
@@ -100,32 +104,35 @@ impl Groups {
             folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
         };
         let groups = self.bases().into_iter().flat_map(|base| owned_groups(base));
-        let ours = groups.filter(|(owner, folder)| !lock::is_owned_by_another(owner.pid(), folder));
-        let remaining = from_folders(ours.map(|(_, folder)| folder).filter(is_of_start));
+        let groups_of_this_process =
+            groups.filter(|(owner, folder)| !lock::is_owned_by_another(owner.pid(), folder));
+        let folders_of_start = groups_of_this_process.map(|(_, folder)| folder).filter(is_of_start);
+        let remaining = from_folders(folders_of_start);
         let list = |items: Vec<String>| items.join(", ");
         let folders =
             list(remaining.folders().map(|folder| folder.display().to_string()).collect());
         let pids = list(remaining.pids().iter().map(u32::to_string).collect());
         match (remaining.is_empty(), pids.as_str()) {
             (true, _) => None,
-            (_, "") => {
-                Some(format!("its control groups cannot be removed: {folders}\nhint: use rmdir"))
-            }
+            (_, "") => Some(format!(
+                "its control groups cannot be removed: {folders}\nhint: remove them with `rmdir`"
+            )),
             _ => Some(format!(
-                "it left processes that cannot be ended and disturb later measurements: {pids} in \
-                 {folders}\nhint: end them, or restart the machine, before you measure again"
+                "some of its processes cannot be ended, and will disturb later measurements: \
+                 {pids} in {folders}\nhint: end these processes, or restart the machine, before \
+                 the next measurement"
             )),
         }
     }
 
-    /// Creates a group. It has no folders if groups are unavailable.
+    /// Creates a group. If groups are unavailable, the group has no folders.
     pub fn make(&self, name: &str) -> io::Result<Group> {
         let mut group = Group::default();
         if self.availability.is_err() {
             return Ok(group);
         }
         if self.layout.version() == CgroupVersion::V2 {
-            let v2 = self.layout.v2.as_ref().expect("the version says so");
+            let v2 = self.layout.v2.as_ref().expect("a layout of version 2 should have a v2 group");
             let folder = v2.folder.join(name);
             make_dir(&folder)?;
             group.v2 = Some(folder);
@@ -141,25 +148,25 @@ impl Groups {
         Ok(group)
     }
 
-    /// The v1 controllers of groups, with the folders in which groups are created.
+    /// Returns the v1 controllers of groups, with the folders in which groups are created.
     fn v1_bases(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
         CONTROLLERS.iter().filter_map(|name| Some((*name, self.layout.v1.get(*name)?)))
     }
 
-    /// Removes the groups of earlier dyno processes that have ended. Processes of their subjects
-    /// are killed. Other processes that they moved return to their old group. Called before dyno
-    /// creates its own groups.
+    /// Removes the groups of earlier dyno processes that have ended. Processes of subjects in these
+    /// groups are killed. Other processes, which an earlier dyno process has moved, return to their
+    /// old group. Called before dyno creates its own groups.
     pub fn sweep(&self) {
         sweep_in(&self.layout);
     }
 }
 
-/// Removes the groups of a dyno process that this one started and had to kill, as
+/// Removes the groups of a dyno process that this process started and had to kill, as
 /// [`Groups::sweep`] does.
 pub fn sweep_abandoned() {
     let mut layout = Layout::read();
     if let Some(v2) = layout.v2.as_mut() {
-        v2::leave_stale_group(v2);
+        v2::leave_groups_of_dyno(v2);
     }
     sweep_in(&layout);
 }
@@ -169,34 +176,39 @@ fn sweep_in(layout: &Layout) {
     sweep(bases.map(PathBuf::as_path));
 }
 
+/// Removes the abandoned groups in these folders.
 fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
     let (mut subjects, mut neighbours) = (Vec::new(), Vec::new());
-    // Held until all groups are removed, so that another dyno process does not use a group of the
-    // same name meanwhile.
+    // The locks are held until all groups are removed, so that no other dyno process creates a
+    // group of the same name before that.
     let mut locks = Vec::new();
     for (owner, folder) in bases.flat_map(owned_groups) {
         let Some(lock) = lock::seize(owner.pid(), &folder) else { continue };
         locks.push(lock);
         match owner {
-            // A marker has no processes, so it is removed in the same way.
+            // A marker is a group without processes, so it is removed in the same way.
             GroupOwner::Subject(_) | GroupOwner::Marker(_) => subjects.push(folder),
             GroupOwner::Neighbours(_) => neighbours.push(folder),
         }
     }
-    // All together, so that there is one wait for all groups, and not one per controller.
+    // All groups are removed together, so that there is one wait for all of them.
     destroy(&from_folders(subjects), SWEEP);
-    // A locked group counts as one in use, and would prevent the disabling of controllers.
+    // The locks are released before processes move back. A locked group is treated as a group in
+    // use, so controllers would stay enabled.
     drop(locks);
     neighbours.iter().for_each(|folder| move_processes_back(folder));
 }
 
 fn check_permission(layout: &Layout) -> Result<(), String> {
-    let may = dyno_observer::facts::may_make_groups(layout);
-    may.then_some(()).ok_or_else(|| "this user may not create control groups".into())
+    if dyno_observer::facts::may_make_groups(layout) {
+        Ok(())
+    } else {
+        Err("this user is not allowed to create control groups".into())
+    }
 }
 
-/// Returns a group with these folders. Their controllers are unknown, so the paths replace their
-/// names.
+/// Returns a group with these folders. The controllers of the folders are unknown, so the paths are
+/// used in place of the controllers' names.
 pub(crate) fn from_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
     let named = folders.into_iter().map(|folder| (folder.display().to_string(), folder));
     Group { v1: named.collect(), v2: None }
@@ -213,8 +225,8 @@ fn add_v1_folder(group: &mut Group, controller: &str, base: &Path, name: &str) -
     if controller == "cpuset" { inherit_cpuset(base, &folder) } else { Ok(()) }
 }
 
-/// Copies CPUs and memory nodes from a parent cpuset. A new v1 cpuset has none, and without them it
-/// accepts no processes.
+/// Copies CPUs and memory nodes from a parent cpuset. A new v1 cpuset has no CPUs and memory nodes,
+/// and accepts no processes without them.
 fn inherit_cpuset(base: &Path, folder: &Path) -> io::Result<()> {
     for file in ["cpuset.cpus", "cpuset.mems"] {
         fs::write(folder.join(file), fs::read(base.join(file))?)?;
@@ -223,7 +235,7 @@ fn inherit_cpuset(base: &Path, folder: &Path) -> io::Result<()> {
 }
 
 /// Kills all processes of a group and of the groups below it, and removes the groups. Returns
-/// whether they are gone.
+/// whether the groups are gone.
 pub fn destroy(group: &Group, patience: Duration) -> bool {
     let tries = patience.as_millis() / GROUP_CHECK_INTERVAL.as_millis();
     for _ in 0..tries {
@@ -238,8 +250,9 @@ pub fn destroy(group: &Group, patience: Duration) -> bool {
 
 fn kill_all(group: &Group) {
     for folder in group.folders() {
-        // In version 2 the kernel kills all at once (Linux 5.14), so that no process escapes by
-        // forking. The file is opened without creating it, because other versions do not have it.
+        // In version 2, the kernel kills all processes of a group at once (Linux 5.14), so that no
+        // process escapes by forking. The file is opened without creating it, because other
+        // versions do not have this file.
         let file = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
         let _ = file.and_then(|mut file| file.write_all(b"1"));
     }

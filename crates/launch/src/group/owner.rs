@@ -1,5 +1,5 @@
-//! Finds the control groups of dyno processes, and tells from a group's name which process owns it.
-//! Groups of a process that was killed must be removed, and groups of a running process must not.
+//! Finds the control groups of dyno processes, and reads the owner of a group from its name. Groups
+//! of a killed process must be removed, but groups of a running process must stay.
 
 use std::fs;
 use std::io;
@@ -17,16 +17,18 @@ const MARKER: &str = "user-";
 /// Kind of the processes in a group that dyno has created, with the PID of the dyno process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupOwner {
-    /// Processes of a subject: `dyno-PID-START-RANDOM`. dyno ends them, so a group of another
-    /// program must not have such a name by chance, such as `dyno-2024-11`.
+    /// Processes of a subject: `dyno-PID-START-RANDOM`. dyno ends these processes. The random part
+    /// ensures that a group of another program, such as `dyno-2024-11`, does not have such a name
+    /// by chance.
     Subject(u32),
-    /// Processes of the user: `dyno-PID-self-…`. dyno must not end them.
+    /// Processes of the user, which dyno must not end: `dyno-PID-self-…`.
     Neighbours(u32),
     /// No processes: `dyno-PID-user-…` shows that a dyno process uses the groups in the folder.
     Marker(u32),
 }
 
 impl GroupOwner {
+    /// Parses a group's name. `None`: dyno did not create the group.
     pub(super) fn from_name(name: &str) -> Option<GroupOwner> {
         let (pid, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
         let pid = pid.parse().ok()?;
@@ -41,7 +43,7 @@ impl GroupOwner {
         is_start.then_some(GroupOwner::Subject(pid))
     }
 
-    /// PID of the dyno process that created the group.
+    /// Returns the PID of the dyno process that created the group.
     pub(super) const fn pid(self) -> u32 {
         match self {
             GroupOwner::Subject(pid) | GroupOwner::Neighbours(pid) | GroupOwner::Marker(pid) => pid,
@@ -49,10 +51,10 @@ impl GroupOwner {
     }
 }
 
-/// Returns the name of a new marker. `controllers`: those that dyno processes have enabled. The
-/// last one of the processes disables them.
+/// Returns the name of a new marker. `controllers`: the controllers that dyno processes have
+/// enabled. The last dyno process to end disables these controllers.
 pub(super) fn marker_name(controllers: &[String]) -> String {
-    // The instant makes the name unique, as PIDs of two PID namespaces may be the same.
+    // The instant makes the name unique, because PIDs of two PID namespaces may be the same.
     let (pid, instant) = (std::process::id(), monotonic_ns());
     format!("dyno-{pid}-{MARKER}{instant:x}-{}", controllers.join("+"))
 }
@@ -87,7 +89,7 @@ pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
         if lock::hold(folder).is_ok() {
             return Ok(());
         }
-        // Another dyno process took it for an abandoned group, and is removing it.
+        // Another dyno process is removing the folder as an abandoned group.
         for _ in 0..CREATE_ATTEMPTS {
             if !folder.exists() {
                 break;
@@ -95,7 +97,7 @@ pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
             std::thread::sleep(GROUP_CHECK_INTERVAL);
         }
     }
-    Err(named(io::Error::other("other dyno processes keep removing it")))
+    Err(named(io::Error::other("other dyno processes keep removing this folder")))
 }
 
 #[cfg(test)]

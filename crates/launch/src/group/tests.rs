@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dyno_archive::plan::Limits;
 use dyno_observer::cgroup::V2;
 
-use super::v2::{controllers, leave_stale_group, move_all, prepare, write_controllers};
+use super::v2::{controllers, leave_groups_of_dyno, move_all, prepare, write_controllers};
 use super::*;
 use crate::guard_process::end_all;
 use crate::limits::GROUP_REMOVAL;
@@ -133,8 +133,8 @@ fn removal_failure_is_reported() {
     assert_eq!(groups.remaining_groups_text(3), None);
 }
 
-/// The kernel counts CPU time in every v2 group, whichever controllers are enabled. The test runs
-/// wherever v2 is mounted and this user may create a group.
+/// The kernel measures CPU time in every v2 group, independently of the enabled controllers. The
+/// test runs if v2 is mounted and this user may create a group.
 #[test]
 fn v2_group_counts_cpu_time_and_is_destroyed() {
     let Some(v2) = Layout::read().v2 else {
@@ -278,7 +278,7 @@ fn sweep_ends_subjects_and_moves_neighbours_back() {
     move_all(&group.v2.folder, &moved);
     write_controllers(&group.v2.folder, '+', std::slice::from_ref(&group.controller)).unwrap();
     let subject = group.v2.folder.join("dyno-4194999-0-abcdefghijkl");
-    // The subject had created a group below its own.
+    // The subject had created a group below its group.
     let below = subject.join("below");
     fs::create_dir_all(&below).unwrap();
     let mut server = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
@@ -294,19 +294,19 @@ fn sweep_ends_subjects_and_moves_neighbours_back() {
     move_all(&group.v2.folder, &moved);
     write_controllers(&group.v2.folder, '+', std::slice::from_ref(&group.controller)).unwrap();
     let mut v2 = V2 { folder: moved.clone(), controllers: Vec::new() };
-    leave_stale_group(&mut v2);
+    leave_groups_of_dyno(&mut v2);
     assert_eq!((&v2.folder, &v2.controllers), (&group.v2.folder, &group.v2.controllers));
     group.assert_unchanged();
 }
 
 #[test]
-fn groups_of_running_dyno_are_kept() {
+fn groups_of_running_dyno_are_not_removed() {
     let Some(mut group) = TestGroup::make("shared") else { return };
     let mut changes = GroupChanges::default();
     let (guard, controller) = (Guard::with_record().0, group.controller.clone());
     prepare(&mut group.v2, &[&controller], &mut changes, &guard).unwrap();
-    // The other dyno process is in another PID namespace: no process here has its PID, but its lock
-    // is held.
+    // The other dyno process is in another PID namespace. No process here has its PID, but its
+    // group is locked.
     let other = group.v2.folder.join("dyno-4194999-0-abcdefghijkl");
     fs::create_dir(&other).unwrap();
     let lock = fs::File::open(&other).unwrap();
@@ -321,7 +321,7 @@ fn groups_of_running_dyno_are_kept() {
     group.assert_unchanged();
 }
 
-/// The kernel's part does not matter here: a plain folder has the files.
+/// A plain folder with the same files replaces the kernel's group.
 #[test]
 fn last_dyno_disables_controllers() {
     let root = tempfile::tempdir().unwrap();
@@ -338,8 +338,8 @@ fn last_dyno_disables_controllers() {
     let first = join();
     assert_eq!(fs::read_to_string(&file).unwrap(), "+cpu");
     fs::write(&file, "pids cpu").unwrap();
-    // Another dyno process, which finds the controllers enabled: this process holds no lock on its
-    // marker.
+    // The second changes stand for another dyno process, which finds the controllers enabled. Its
+    // marker is locked by another descriptor than the locks of this process.
     let second = join();
     let marker = |changes: &GroupChanges| changes.marker().unwrap().to_path_buf();
     let marker = marker(&second);
@@ -356,4 +356,47 @@ fn last_dyno_disables_controllers() {
     drop(second);
     assert_eq!(fs::read_to_string(&file).unwrap(), "-cpu");
     assert!(owned_groups(root.path()).is_empty());
+}
+
+/// Two dyno processes are started from one shell. The second one is started in the group to which
+/// the first one has moved the shell. Plain folders with the same files replace the groups of the
+/// kernel.
+#[test]
+fn second_dyno_of_shell_shares_base_of_first() {
+    let root = tempfile::tempdir().unwrap();
+    // No process here has this PID. The lock shows that the first dyno process is running.
+    let own = root.path().join("dyno-4194999-self-1f");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("cgroup.procs"), "123\n").unwrap();
+    fs::write(root.path().join("cgroup.controllers"), "cpu pids").unwrap();
+    let lock = fs::File::open(&own).unwrap();
+    lock.lock().unwrap();
+    let (guard, record) = Guard::with_record();
+    let start = || {
+        let mut v2 = V2 { folder: own.clone(), controllers: Vec::new() };
+        let mut changes = GroupChanges::default();
+        prepare(&mut v2, &["cpu"], &mut changes, &guard).unwrap();
+        (v2, changes)
+    };
+    let moved_back = || fs::read_to_string(root.path().join("cgroup.procs")).ok();
+
+    let (v2, changes) = start();
+    assert_eq!(v2.folder, root.path());
+    assert_eq!(v2.controllers, ["cpu", "pids"]);
+    assert_eq!(changes.marker().unwrap().parent(), Some(root.path()));
+    assert!(owned_groups(&own).is_empty(), "a group in the group of the first dyno process");
+    drop(changes);
+    assert_eq!(moved_back(), None, "the first dyno process still runs");
+
+    // The first dyno process ends before the second one, which then moves the shell back.
+    let (_, changes) = start();
+    let watched = record.watched_entries();
+    // Closing is not enough: a child that is being started may have a copy of the descriptor.
+    lock.unlock().unwrap();
+    drop(changes);
+    assert_eq!(moved_back().as_deref(), Some("123"));
+    // If the second one was killed, its guard does the same.
+    fs::remove_file(root.path().join("cgroup.procs")).unwrap();
+    end_all(&watched);
+    assert_eq!(moved_back().as_deref(), Some("123"));
 }

@@ -1,7 +1,8 @@
-//! Enables controllers for the groups of subjects in cgroup v2, and undoes that at the end.
+//! Enables controllers for the groups of subjects in cgroup v2, and undoes the change at the end.
 //!
 //! A v2 group with processes cannot enable controllers for its children. dyno and the other
-//! processes of its group are therefore moved to a new group below it, and back at the end.
+//! processes of dyno's group are therefore moved to a new group below that group, and back at the
+//! end.
 
 use std::fs;
 use std::io;
@@ -10,14 +11,16 @@ use std::path::{Path, PathBuf};
 use dyno_observer::cgroup::V2;
 use dyno_observer::monotonic_ns;
 
-use super::owner::{GroupOwner, has_groups_of_others, make_dir, marked_controllers, marker_name};
+use super::owner::{
+    GroupOwner, has_groups_of_others, make_dir, marked_controllers, marker_name, owned_groups,
+};
 use crate::guard::Guard;
 use crate::limits::MOVE_PASSES;
 use crate::lock;
 
-/// Changes of the v2 group that dyno runs in. Dropping undoes them in the order of the fields. The
-/// controllers must be disabled first, because a group with enabled controllers accepts no
-/// processes.
+/// Changes of the v2 group that dyno runs in. Dropping the value undoes the changes in the order of
+/// the fields. The controllers must be disabled first, because a group with enabled controllers
+/// accepts no processes.
 #[derive(Debug, Default)]
 pub(super) struct GroupChanges {
     enabled: Option<EnabledControllers>,
@@ -30,8 +33,7 @@ impl GroupChanges {
         self.enabled.as_ref().map(|enabled| enabled.marker.as_path())
     }
 
-    /// Lists the controllers of groups that were enabled when dyno prepared them, and no longer
-    /// are.
+    /// Lists the controllers that were enabled when dyno prepared the groups, and are now disabled.
     pub(super) fn lost_controllers(&self) -> Vec<String> {
         let Some(EnabledControllers { folder, usable, .. }) = &self.enabled else {
             return Vec::new();
@@ -41,16 +43,20 @@ impl GroupChanges {
     }
 }
 
-/// Enables controllers for the children of dyno's group. If the group has processes, and is not the
-/// root, they are first moved to a new group below it.
+/// Enables controllers for the children of dyno's group. If the group has processes and is not the
+/// root, the processes are first moved to a new group below it. If another dyno process has already
+/// moved this process to such a group, both processes use the parent of the new group.
 pub(super) fn prepare(
     v2: &mut V2,
-    wanted: &[&str],
+    requested_controllers: &[&str],
     changes: &mut GroupChanges,
     guard: &Guard,
 ) -> io::Result<()> {
-    leave_stale_group(v2);
-    let usable = wanted.iter().map(ToString::to_string).filter(|c| v2.controllers.contains(c));
+    leave_groups_of_dyno(v2);
+    let usable = requested_controllers
+        .iter()
+        .map(ToString::to_string)
+        .filter(|c| v2.controllers.contains(c));
     let usable: Vec<String> = usable.collect();
     let to_enable = EnabledControllers::register(&v2.folder, usable, guard)?;
     let enabled = changes.enabled.insert(to_enable);
@@ -62,20 +68,42 @@ pub(super) fn prepare(
     enabled.enable()
 }
 
-/// Leaves the group of an earlier dyno process that was killed together with its guard. This
-/// process is in it if its parent is. All processes return to the group that they came from.
-pub(super) fn leave_stale_group(v2: &mut V2) {
-    while let Some(GroupOwner::Neighbours(owner)) =
-        v2.folder.file_name().and_then(|n| GroupOwner::from_name(&n.to_string_lossy()))
-        && lock::seize(owner, &v2.folder).is_some()
+/// Replaces a group `dyno-PID-self-…` by its parent, because a group below `dyno-PID-self-…` would
+/// prevent the dyno process that created it from removing it. If this dyno process was killed
+/// together with its guard, the processes of the group return to the parent.
+pub(super) fn leave_groups_of_dyno(v2: &mut V2) {
+    while let Some(GroupOwner::Neighbours(_)) = owner_of(&v2.folder)
         && let Some(parent) = v2.folder.parent().map(PathBuf::from)
     {
-        move_processes_back(&v2.folder);
-        if v2.folder.exists() {
-            return;
-        }
+        return_if_abandoned(&v2.folder);
         v2.controllers = controllers(&parent, "cgroup.controllers");
         v2.folder = parent;
+    }
+}
+
+fn owner_of(folder: &Path) -> Option<GroupOwner> {
+    GroupOwner::from_name(&folder.file_name()?.to_string_lossy())
+}
+
+/// Moves the processes of a group `dyno-PID-self-…` back and removes it, if the dyno process that
+/// created it has ended.
+fn return_if_abandoned(folder: &Path) {
+    // This statement also releases the lock again, because a locked group is treated as a group in
+    // use.
+    let is_abandoned =
+        owner_of(folder).is_some_and(|owner| lock::seize(owner.pid(), folder).is_some());
+    if is_abandoned {
+        move_processes_back(folder);
+    }
+}
+
+/// Moves back the processes of ended dyno processes whose groups are in this folder. Such a group
+/// remains if its owner ended while another dyno process used the controllers of the folder.
+fn return_abandoned_neighbours(folder: &Path) {
+    for (owner, group) in owned_groups(folder) {
+        if let GroupOwner::Neighbours(_) = owner {
+            return_if_abandoned(&group);
+        }
     }
 }
 
@@ -95,39 +123,40 @@ pub(super) fn write_controllers(
     fs::write(folder.join("cgroup.subtree_control"), list.join(" "))
 }
 
-/// Controllers for the children of a group, and a marker that keeps other dyno processes from
-/// disabling them. Dropping this disables those that a dyno process has enabled, unless another one
-/// has a marker.
+/// Controllers for the children of a group, and a marker (an empty group) that prevents other dyno
+/// processes from disabling them. Dropping the value removes the marker. If no other dyno process
+/// has a marker, the controllers that dyno processes have enabled are disabled. Then the processes
+/// in groups of dyno processes that have ended are moved back: the marker prevented this.
 #[derive(Debug)]
 struct EnabledControllers {
     folder: PathBuf,
     /// All controllers that groups use.
     usable: Vec<String>,
-    /// Those that this or another dyno process has enabled.
+    /// The controllers that this or another dyno process has enabled.
     controllers: Vec<String>,
     marker: PathBuf,
     guard: Guard,
 }
 
 impl EnabledControllers {
-    /// Registers the change with the guard, before it is made, and creates the marker.
+    /// Registers the change with the guard before the change is made, and creates the marker.
     fn register(folder: &Path, usable: Vec<String>, guard: &Guard) -> io::Result<Self> {
         let enabled = controllers(folder, "cgroup.subtree_control");
         let marked = marked_controllers(folder);
-        let is_ours = |c: &&String| !enabled.contains(c) || marked.contains(c);
-        let controllers: Vec<String> = usable.iter().filter(is_ours).cloned().collect();
+        let is_enabled_by_dyno = |c: &&String| !enabled.contains(c) || marked.contains(c);
+        let controllers: Vec<String> = usable.iter().filter(is_enabled_by_dyno).cloned().collect();
         let (folder, marker) = (folder.to_path_buf(), folder.join(marker_name(&controllers)));
         guard.watch_group(&marker);
         guard.watch_controllers(&folder, &controllers);
-        // From here on its drop undoes everything.
+        // From here on, dropping the value undoes everything.
         let enabled =
             EnabledControllers { folder, usable, controllers, marker, guard: guard.clone() };
         make_dir(&enabled.marker)?;
         Ok(enabled)
     }
 
-    /// Enables also the controllers that another dyno process had enabled, because that one may
-    /// have disabled them before it saw the marker.
+    /// Enables the controllers. This includes controllers that another dyno process had enabled,
+    /// because that process may have disabled them before it saw the marker.
     fn enable(&self) -> io::Result<()> {
         match self.controllers.is_empty() {
             true => Ok(()),
@@ -138,31 +167,39 @@ impl EnabledControllers {
 
 impl Drop for EnabledControllers {
     fn drop(&mut self) {
-        // Removed first: of two processes that end together, one sees no marker of the other.
+        // The marker is removed first. If two processes end together, at least one of them then
+        // sees no marker of the other, and disables the controllers.
         let _ = fs::remove_dir(&self.marker);
         self.guard.forget_group(&self.marker);
-        disable_controllers(&self.folder, &self.controllers);
+        release_controllers(&self.folder, &self.controllers);
         self.guard.forget_controllers(&self.folder, &self.controllers);
     }
 }
 
-/// Disables controllers that dyno enabled, unless another dyno process uses them for its subjects.
-pub(crate) fn disable_controllers(folder: &Path, controllers: &[String]) {
+/// Undoes [`EnabledControllers`] after the removal of its marker.
+pub(crate) fn release_controllers(folder: &Path, controllers: &[String]) {
+    disable_controllers(folder, controllers);
+    return_abandoned_neighbours(folder);
+}
+
+/// Disables controllers that dyno enabled, if no other dyno process uses them for its subjects.
+fn disable_controllers(folder: &Path, controllers: &[String]) {
     if !controllers.is_empty() && !has_groups_of_others(folder) {
         let _ = write_controllers(folder, '-', controllers);
     }
 }
 
-/// Processes that were moved out of a v2 group so that it can enable controllers. Dropping this
-/// moves them back.
+/// Processes that were moved out of a v2 group so that the group can enable controllers. Dropping
+/// the value moves them back.
 #[derive(Debug)]
 struct MovedProcesses {
-    /// Folder of the group that they were moved to.
+    /// Folder of the group to which the processes were moved.
     folder: PathBuf,
     guard: Guard,
 }
 
 impl MovedProcesses {
+    /// Moves the processes of a group to a new group below it, which is registered with the guard.
     fn move_out(v2: &V2, guard: &Guard) -> io::Result<MovedProcesses> {
         // The instant makes the name unique, because a dyno process in another PID namespace may
         // have the same PID.
@@ -188,8 +225,8 @@ impl Drop for MovedProcesses {
 
 /// Moves the processes of a group `dyno-PID-self-…` back to its parent group, and removes it.
 pub(crate) fn move_processes_back(folder: &Path) {
-    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return };
-    let Some(GroupOwner::Neighbours(_)) = GroupOwner::from_name(&name.to_string_lossy()) else {
+    let (Some(parent), Some(GroupOwner::Neighbours(_))) = (folder.parent(), owner_of(folder))
+    else {
         return;
     };
     // A group with enabled controllers accepts no processes. The parent had processes before, so
@@ -212,11 +249,11 @@ pub(super) fn move_all(from: &Path, to: &Path) {
     }
 }
 
-/// Moves processes one by one, and returns their number. Processes that have ended meanwhile, or
-/// that the kernel does not move, are skipped.
+/// Moves processes one by one, and returns their number. Processes that have already ended, or that
+/// the kernel does not move, are skipped.
 fn move_once(from: &Path, to: &Path) -> usize {
     let pids = fs::read_to_string(from.join("cgroup.procs")).unwrap_or_default();
-    // Read, 0 is a process of another PID namespace. Written, it would be this process.
+    // A PID that is read as 0 belongs to another PID namespace. Writing 0 would move this process.
     let pids = pids.lines().filter(|pid| *pid != "0");
     pids.filter(|pid| fs::write(to.join("cgroup.procs"), pid).is_ok()).count()
 }

@@ -1,5 +1,5 @@
-//! Sets up the veth pair between two networks, and the routes over it (rtnetlink(7)). Clients reach
-//! the servers' loopback address through it.
+//! Sets up the veth pair between two network namespaces, and the routes over it (rtnetlink(7)).
+//! Clients reach the servers' loopback address through the pair.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -28,19 +28,23 @@ const NAME: &str = "wire";
 /// Index of the devices at both ends. It is far above the indices that a kernel assigns.
 const INDEX: u32 = 1000;
 
-/// Index of the loopback device, the first device of every network.
+/// Index of the loopback device, the first device of every network namespace.
 const LOOPBACK: u32 = 1;
 
 /// Largest packet in bytes (MTU), as on Ethernet.
 const MTU: u32 = 1500;
 
-/// Addresses of the two ends, from the block for network benchmarks (RFC 2544 §C.2.2).
+/// Address of the servers' end, from the block for network benchmarks (RFC 2544 §C.2.2).
 const SERVERS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// Address of the clients' end, from the same block.
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+/// Length of the network prefix of both addresses, bits.
 const PREFIX: u8 = 16;
 
-/// Source addresses of clients, 198.18.1.0/24. There are many, because one address may run out of
-/// ports.
+/// First three bytes of the source addresses of clients, 198.18.1.0/24. Clients have many
+/// addresses, because one address may run out of ports.
 const SOURCES: [u8; 3] = [198, 18, 1];
 
 /// Returns the first `n` source addresses of clients.
@@ -49,7 +53,7 @@ pub fn client_addresses(n: u8) -> impl Iterator<Item = IpAddr> {
     (1..=n).map(move |d| Ipv4Addr::new(a, b, c, d).into())
 }
 
-/// Creates a veth pair between two networks. `servers` is this thread's network.
+/// Creates a veth pair between two network namespaces. `servers` is this thread's namespace.
 pub(super) fn create_veth_pair(
     clients: BorrowedFd<'_>,
     servers: BorrowedFd<'_>,
@@ -60,10 +64,10 @@ pub(super) fn create_veth_pair(
         LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(end(clients)))),
     ]));
     let flags = NLM_F_CREATE | NLM_F_EXCL;
-    request("veth pair between networks", RouteNetlinkMessage::NewLink(link), flags)
+    request("veth pair between network namespaces", RouteNetlinkMessage::NewLink(link), flags)
 }
 
-/// Describes the end of a veth pair in a network.
+/// Describes the end of a veth pair in a network namespace.
 fn end(network: BorrowedFd<'_>) -> LinkMessage {
     let mut end = LinkMessage::default();
     end.header.index = INDEX;
@@ -111,6 +115,7 @@ fn route() -> RouteHeader {
     }
 }
 
+/// Adds a route over the veth pair in this thread's network namespace.
 fn add_route(header: RouteHeader, to: Ipv4Addr, gateway: Option<Ipv4Addr>) -> Result<(), String> {
     let mut route = RouteMessage::default();
     route.header = header;
@@ -123,7 +128,7 @@ fn add_route(header: RouteHeader, to: Ipv4Addr, gateway: Option<Ipv4Addr>) -> Re
     request("route over the veth pair", RouteNetlinkMessage::NewRoute(route), flags)
 }
 
-/// Assigns an address to the end in this thread's network, and enables it.
+/// Assigns an address to the end in this thread's network namespace, and enables it.
 fn set_up_end(address: Ipv4Addr) -> Result<(), String> {
     let mut message = AddressMessage::default();
     message.header.family = AddressFamily::Inet;
@@ -134,8 +139,8 @@ fn set_up_end(address: Ipv4Addr) -> Result<(), String> {
     let flags = NLM_F_CREATE | NLM_F_EXCL;
     request("address of the veth pair", RouteNetlinkMessage::NewAddress(message), flags)?;
     settings::write(&format!("ipv4/conf/{NAME}/route_localnet"), "1")?;
-    // A new network may inherit these settings from the machine (`devconf_inherit_init_net`), and
-    // they may prevent address resolution.
+    // A new network namespace may inherit these settings from the machine
+    // (`devconf_inherit_init_net`), and they may prevent address resolution.
     for device in ["all", NAME] {
         for name in ["arp_ignore", "arp_announce", "arp_filter", "rp_filter"] {
             settings::write(&format!("ipv4/conf/{device}/{name}"), "0")?;
@@ -149,15 +154,16 @@ fn bring_up(index: u32) -> Result<(), String> {
     message.header.index = index;
     message.header.flags = LinkFlags::Up;
     message.header.change_mask = LinkFlags::Up;
-    request("device of a network", RouteNetlinkMessage::SetLink(message), 0)
+    request("device of a network namespace", RouteNetlinkMessage::SetLink(message), 0)
 }
 
-/// Sends a request to the kernel in this thread's network, and waits for the result. `object`: what
-/// is set up, for the error.
+/// Sends a request to the kernel in this thread's network namespace, and waits for the result.
+/// `object`: what is set up, for the error.
 fn request(object: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), String> {
     try_request(message, flags).map_err(|error| format!("{object}: cannot be set up: {error}"))
 }
 
+/// Sends one rtnetlink message, and returns the kernel's error, if any.
 fn try_request(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;

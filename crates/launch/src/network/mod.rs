@@ -2,11 +2,11 @@
 //! the clients, and a veth pair between them (veth(4)). They isolate a measurement from the
 //! machine's firewall, connection tracking and other traffic.
 //!
-//! Only file descriptors and processes keep the networks alive, and the networks keep the veth
-//! pair. The kernel removes all of them when dyno ends for any reason.
+//! A network namespace exists as long as a file descriptor or a process uses it, and the veth pair
+//! as long as its namespaces. The kernel removes all of them when dyno ends for any reason.
 //!
-//! Servers listen on 127.0.0.1 as usual. The clients' network has no loopback device, but a route
-//! to that address over the veth pair, which `route_localnet` permits
+//! Servers listen on 127.0.0.1 as usual. The clients' network namespace has no loopback device, but
+//! a route to that address over the veth pair, which `route_localnet` permits
 //! (Documentation/networking/ip-sysctl.rst).
 
 mod link;
@@ -22,36 +22,36 @@ use std::thread;
 use crate::sys;
 pub use link::client_addresses;
 
-/// Network of a start. Clones share it.
+/// Network of a start. Clones are the same network.
 #[derive(Clone, Debug, Default)]
 pub enum Network {
-    /// The machine's network, which servers and clients share.
+    /// The machine's network namespace, which servers and clients share.
     #[default]
     Machine,
-    /// One network for the servers and one for their clients.
+    /// One network namespace for the servers and one for their clients.
     Pair(Arc<NetworkPair>),
 }
 
-/// Two networks that are connected by a veth pair.
+/// Two network namespaces that are connected by a veth pair.
 #[derive(Debug)]
 pub struct NetworkPair {
     servers: OwnedFd,
     clients: OwnedFd,
 }
 
-/// Whether the calling thread, and so each program that it starts, is in the network of the
-/// process's first thread.
+/// Whether the calling thread, and so each program that it starts, is in the network namespace of
+/// the process's first thread.
 pub(crate) fn is_in_network_of_process() -> bool {
     let namespace = |task: &str| fs::read_link(format!("/proc/{task}/ns/net")).ok();
-    namespace("thread-self").is_some_and(|own| Some(own) == namespace("self"))
+    namespace("thread-self").is_some_and(|network| Some(network) == namespace("self"))
 }
 
 impl Network {
-    /// Creates a pair of networks with the TCP settings of the caller's network.
+    /// Creates a pair of network namespaces with the TCP settings of the caller's namespace.
     ///
     /// # Errors
-    /// This user lacks CAP_SYS_ADMIN or CAP_NET_ADMIN, or the kernel lacks veth devices; as a
-    /// sentence.
+    /// A sentence: this user lacks CAP_SYS_ADMIN or CAP_NET_ADMIN, or the kernel lacks veth
+    /// devices.
     pub fn pair() -> Result<Network, String> {
         let settings = settings::read_current();
         let clients = create_network(|_| settings::apply(&settings))?;
@@ -66,13 +66,15 @@ impl Network {
         Ok(Network::Pair(Arc::new(NetworkPair { servers, clients })))
     }
 
-    /// Runs `work` in the servers' network. Processes and sockets that it creates stay there.
+    /// Runs `work` in the servers' network namespace. Processes and sockets that it creates stay
+    /// there.
     ///
     /// # Errors
-    /// The thread cannot enter the network.
+    /// The thread cannot enter the network namespace.
     ///
     /// # Panics
-    /// The thread cannot return, so that its next actions would happen in the wrong network.
+    /// The thread cannot return to its network namespace. Its next actions would happen in the
+    /// wrong one.
     pub fn as_server<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         match self {
             Network::Machine => Ok(work()),
@@ -80,7 +82,7 @@ impl Network {
         }
     }
 
-    /// Runs `work` in the clients' network.
+    /// Runs `work` in the clients' network namespace.
     ///
     /// # Errors
     /// As for [`as_server`](Self::as_server).
@@ -92,8 +94,8 @@ impl Network {
     }
 }
 
-/// Creates a network and sets it up. A separate thread does that, because only a thread in the new
-/// network can set it up, and the caller stays in its own.
+/// Creates a network namespace and sets it up. A separate thread does that, because only a thread
+/// in the new namespace can set it up, and the caller must stay in its current one.
 fn create_network(
     set_up: impl FnOnce(BorrowedFd<'_>) -> Result<(), String> + Send,
 ) -> Result<OwnedFd, String> {
@@ -115,12 +117,12 @@ fn run_in_network<T>(network: BorrowedFd<'_>, work: impl FnOnce() -> T) -> io::R
     Ok(result)
 }
 
-/// Network that the thread returns to when this is dropped, even after a panic.
+/// Network namespace to which the thread returns when this guard is dropped, even after a panic.
 struct RestoreNetwork(OwnedFd);
 
 impl Drop for RestoreNetwork {
     fn drop(&mut self) {
-        sys::enter_network(self.0.as_fd()).expect("a thread may return to its network");
+        sys::enter_network(self.0.as_fd()).expect("the thread should return to its network");
     }
 }
 
@@ -140,15 +142,15 @@ mod tests {
 
     use crate::reasons::not_run;
 
-    /// Identity of this thread's network.
+    /// Identity of this thread's network namespace.
     fn network_id() -> std::path::PathBuf {
         fs::read_link("/proc/thread-self/ns/net").unwrap()
     }
 
-    /// `None`: this user cannot create networks.
+    /// `None`: this user cannot create network namespaces.
     fn pair() -> Option<Network> {
         Network::pair()
-            .inspect_err(|reason| not_run(&format!("networks of servers' own: {reason}")))
+            .inspect_err(|reason| not_run(&format!("separate network namespaces: {reason}")))
             .ok()
     }
 

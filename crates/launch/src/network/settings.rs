@@ -1,10 +1,11 @@
-//! Copies the TCP settings of the machine's network (`/proc/sys/net`) to a new one, which begins
-//! with the kernel's defaults. Servers must not behave differently there.
+//! Copies the TCP settings of the machine's network namespace (`/proc/sys/net`) to a new namespace.
+//! Servers must not behave differently there. Without the copy, a new namespace has the kernel's
+//! defaults.
 
 use std::fs;
 
-/// Settings that affect a server or its clients. A new network inherits some of them, depending on
-/// the kernel.
+/// Settings that affect a server or its clients. A new network namespace inherits some of them,
+/// depending on the kernel.
 const SETTINGS: [&str; 31] = [
     "core/somaxconn",
     "ipv4/ip_local_port_range",
@@ -39,15 +40,17 @@ const SETTINGS: [&str; 31] = [
     "ipv6/conf/all/disable_ipv6",
 ];
 
-/// Reads the settings of this thread's network: name and value. Settings that this kernel lacks are
-/// left out.
+/// Reads the settings of this thread's network namespace: name and value. Settings that this kernel
+/// lacks are omitted.
 pub(super) fn read_current() -> Vec<(&'static str, String)> {
     SETTINGS.into_iter().filter_map(|name| Some((name, read(name)?))).collect()
 }
 
-/// Applies settings to this thread's network.
+/// Applies settings to this thread's network namespace.
 pub(super) fn apply(settings: &[(&'static str, String)]) -> Result<(), String> {
-    let differs = |(name, value): &&(&str, String)| read(name).is_some_and(|now| now != *value);
+    let differs = |(name, value): &&(&str, String)| {
+        read(name).is_some_and(|current_value| current_value != *value)
+    };
     settings.iter().filter(differs).try_for_each(|(name, value)| write(name, value))
 }
 

@@ -43,7 +43,7 @@ fn short_and_common_values_leave_text_unchanged() {
     assert_eq!(erase(&[("DB_PASS", "postgres"), ("PIN_TOKEN", "123456")], text), text);
 }
 
-/// The letters of an escape are no part of the word after it.
+/// The letters of an escape are not a part of the word after the escape.
 #[test]
 fn word_after_escape_is_erased() {
     for before in ["password\\u003d", "\\u001b[31m", "\\x1b[1;31m", "line\\n"] {

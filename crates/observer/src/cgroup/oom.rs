@@ -10,8 +10,8 @@ use crate::read_number;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OomKills {
     pub count: u64,
-    /// Whether the group reached a memory limit of its own. Otherwise the memory of the machine, or
-    /// of a surrounding group such as a container's, was exhausted.
+    /// Whether the group reached its own memory limit. If false, the memory of the machine, or of a
+    /// surrounding group such as a container's, was exhausted.
     pub is_limit_reached: bool,
 }
 
@@ -19,24 +19,24 @@ impl Group {
     /// Reads the kills of the group's processes.
     #[must_use]
     pub fn oom_kills(&self) -> OomKills {
-        // Where both versions are mounted, the memory controller may be in version 1.
+        // If both versions are mounted, the memory controller may be in version 1.
         let kills = self.v2.as_deref().map(read_v2).filter(|kills| kills.count > 0);
         let v1 = || self.v1.get("memory").map(|folder| read_v1(folder));
         kills.or_else(v1).unwrap_or_default()
     }
 }
 
-/// The kernel counts `oom` in the group whose limit was reached and in the groups above it, but
-/// `oom_kill` in the group of the killed process (mm/memcontrol.c). `max` is no evidence: it also
-/// counts reclaims of the page cache, which kill no process.
+/// The kernel counts `oom` in the group whose limit was reached, and in the groups above it. It
+/// counts `oom_kill` in the group of the killed process (mm/memcontrol.c). `max` is no evidence: it
+/// also counts reclaims of the page cache, which kill no process.
 fn read_v2(folder: &Path) -> OomKills {
     let events = Keyed::read(folder.join("memory.events"));
     let count = |key| events.get(key).unwrap_or(0);
     OomKills { count: count("oom_kill"), is_limit_reached: count("oom") > 0 }
 }
 
-/// A charge can fail while this much is left below the limit: a huge page of x86-64, and the pages
-/// that each CPU charges in advance.
+/// A charge of memory can fail with this much memory left below the limit: a huge page of x86-64,
+/// and the pages that each CPU charges in advance.
 const UNCHARGED_BYTES: u64 = 4 << 20;
 
 /// Version 1 has no counter of OOM events, but it counts failed charges. If both limits are equal,

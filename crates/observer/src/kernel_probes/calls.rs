@@ -1,17 +1,17 @@
-//! Maps the numbers of system calls to their names, and to the kind of wait of a thread that sleeps
-//! in one. The eBPF program counts calls by number only.
+//! Maps the numbers of system calls to their names, and to the state of a thread that sleeps in the
+//! call. The eBPF program counts calls by number only.
 
 use syscalls::Sysno;
 
 use super::ThreadState;
 
-/// Number of counters. It must agree with `bpf/inside.bpf.c`.
+/// Number of counters. The number must agree with `bpf/inside.bpf.c`.
 pub(super) const CALLS: usize = 512;
 
 /// First number of futex calls, which are counted by command: 500 + the command (futex(2)).
 const FUTEX: usize = 500;
 
-/// Number of all calls that have no counter of their own.
+/// Number of all calls without a separate counter.
 const UNKNOWN: usize = CALLS - 1;
 
 /// Names of futex calls by command.
@@ -29,7 +29,8 @@ const FUTEX_COMMANDS: [&str; 11] = [
     "futex(wake)",
 ];
 
-/// Name of a call, as in its manual page. The name of a futex call includes its purpose.
+/// Returns the name of a call, as in its manual page. The name of a futex call includes its
+/// purpose.
 pub(super) fn name(number: usize) -> &'static str {
     match number {
         UNKNOWN => "unknown",
@@ -38,12 +39,13 @@ pub(super) fn name(number: usize) -> &'static str {
     }
 }
 
-/// State of a thread that sleeps in a call, for all calls in the order of their numbers.
+/// Returns the state of a thread that sleeps in a call, for all calls in the order of their
+/// numbers.
 pub(super) fn wait_states() -> impl Iterator<Item = ThreadState> {
     (0..CALLS).map(|number| wait_state(name(number)))
 }
 
-/// State of a thread that sleeps in this call.
+/// Returns the state of a thread that sleeps in this call.
 fn wait_state(call: &str) -> ThreadState {
     let is_in = |calls: &[&str]| calls.contains(&call);
     if call.starts_with("futex") || is_in(LOCK) {
@@ -62,8 +64,8 @@ fn wait_state(call: &str) -> ThreadState {
 /// Calls that wait for a lock or for another thread's work. The kernel cannot distinguish the two.
 const LOCK: &[&str] = &["flock", "semop", "semtimedop", "fcntl"];
 
-/// Calls that wait for a peer. `read` and `write` are included: in a server they otherwise wait
-/// only for pipes. Waiting for a file counts as waiting for a disk in any call.
+/// Calls that wait for a peer. `read` and `write` are included, because in a server they otherwise
+/// wait only for pipes. A wait for a file is a wait for a disk in any call.
 const NETWORK: &[&str] = &[
     "epoll_wait",
     "epoll_pwait",

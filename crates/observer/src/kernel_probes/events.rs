@@ -1,6 +1,7 @@
 //! Counts system calls without an eBPF program, by perf events of the kernel's tracepoints
-//! (perf_event_open(2)), one per name and thread. It is the fallback in PID namespaces and on
-//! architectures other than x86-64. The events show how often a call was made, but not its result.
+//! (perf_event_open(2)), one per name and thread. Perf events are the fallback in PID namespaces
+//! and on architectures other than x86-64. The events show how often a call was made, but not its
+//! result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,8 +23,8 @@ use crate::proc;
 /// Usual folders of the kernel's tracepoints.
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
 
-/// Calls that are counted by name: those in which servers spend their time. All others are counted
-/// together as [`UNNAMED`].
+/// Calls that are counted by name, because servers spend their time in them. All other calls are
+/// counted together as [`UNNAMED`].
 const NAMED: [&str; 30] = [
     "accept",
     "accept4",
@@ -57,10 +58,10 @@ const NAMED: [&str; 30] = [
     "writev",
 ];
 
-/// The first opening of a party's counters in a load, and one in this many after it, opens the
-/// counters of all names. The others open only the counters of names that were counted before.
-/// Opening the first counter of a tracepoint, and closing the last, stalls the whole machine for a
-/// moment.
+/// Interval of the openings that open the counters of all names: the first opening of a party's
+/// counters in a load, and every 16th after it. Other openings open only the counters of names that
+/// were counted before. The reason is that the whole machine stalls for a moment when the first
+/// counter of a tracepoint is opened, or the last is closed.
 const ALL_NAMES_EVERY: u32 = 16;
 
 /// Returns the name of the kernel's tracepoint of a call.
@@ -70,7 +71,8 @@ fn tracepoint_name(call: &str) -> String {
     format!("syscalls/sys_enter_{function}")
 }
 
-/// Counters of the calls of parties. The kernel removes them when this process ends for any reason.
+/// Counters of the calls of parties. The kernel removes the counters when this process ends for any
+/// reason.
 #[derive(Debug)]
 pub(super) struct Events {
     /// Tracepoint of all calls.
@@ -88,7 +90,7 @@ pub(super) struct Events {
 /// A monitored party.
 #[derive(Debug, Default)]
 struct WatchedParty {
-    /// Processes whose descendants are counted with them.
+    /// Root processes. Their descendants are counted, too.
     roots: Vec<u32>,
     /// How often its counters were opened in the current load.
     openings: u32,
@@ -120,12 +122,12 @@ impl Events {
             open: Vec::new(),
             sums: BTreeMap::new(),
         };
-        // Opened only to check that counting is allowed.
+        // This counter is opened only to check that counting is allowed.
         open_counter(total, 0).map_err(ProgramError::new)?;
         Ok(events)
     }
 
-    /// Reserves the number of a party until it is forgotten. `None`: all are in use.
+    /// Reserves the number of a party until the party is forgotten. `None`: all numbers are in use.
     pub(super) fn reserve_party(&mut self) -> Option<u64> {
         let party = self.parties.iter().position(Option::is_none)?;
         self.parties[party] = Some(WatchedParty::default());
@@ -159,8 +161,9 @@ impl Events {
             *self.sums.entry((*party, *name)).or_default() +=
                 counter.read().map_err(ProgramError::new)?;
         }
-        // The kernel waits for every CPU to close the last counter of a name, 30 ms and more.
-        // Another thread waits for that, so that the sampling thread does not.
+        // Closing the last counter of a name takes 30 ms or more, because the kernel waits for
+        // every CPU. A separate thread closes the counters, so that the sampling thread does not
+        // wait.
         if !closed.is_empty() {
             thread::spawn(move || drop(closed));
         }
@@ -179,7 +182,7 @@ impl Events {
                 for (name, id) in points {
                     match open_counter(id, tid) {
                         Ok(counter) => self.open.push((number, name, counter)),
-                        // The thread has ended meanwhile.
+                        // The thread has ended since the list was read.
                         Err(error) if error.raw_os_error() == Some(NO_SUCH_THREAD) => break,
                         Err(error) => return Err(ProgramError::new(error)),
                     }
@@ -197,7 +200,7 @@ impl Events {
         results.try_for_each(|result| result.map_err(ProgramError::new))
     }
 
-    /// A party's calls so far.
+    /// Returns a party's calls so far.
     pub(super) fn calls(&mut self, party: u64) -> Result<CallCounts, ProgramError> {
         let mut sums: BTreeMap<Option<&'static str>, u64> = BTreeMap::new();
         for ((owner, name), n) in &self.sums {
@@ -216,8 +219,8 @@ impl Events {
     }
 }
 
-/// Number of calls that have no counter of their own. `sums`: calls by name, and all calls under
-/// `None`.
+/// Returns the number of calls without a separate counter. `sums`: calls by name, and all calls
+/// under `None`.
 ///
 /// Counters are started, stopped and read one after the other. The result may therefore be off by a
 /// few calls, and may be lower than the result of an earlier reading.
@@ -234,12 +237,12 @@ fn call_counts(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> CallCo
     if other > 0 {
         by_name.insert(UNNAMED.into(), only_count(other));
     }
-    // The CPUs of the calls are unknown, so all calls count as calls of one CPU.
+    // The CPUs of the calls are unknown, so all calls are attributed to one CPU.
     CallCounts { by_name, by_cpu: vec![sums.get(&None).copied().unwrap_or(0)] }
 }
 
-/// Opens a counter of a tracepoint for a thread and the threads that it starts. It is disabled.
-/// `tid`: 0 is the calling thread.
+/// Opens a disabled counter of a tracepoint for a thread and the threads that it starts. `tid`: 0
+/// is the calling thread.
 fn open_counter(id: u64, tid: u32) -> io::Result<Counter> {
     let mut builder = Builder::new(Tracepoint::with_id(id));
     builder.observe_pid(tid as i32).any_cpu().inherit(true).include_kernel();
@@ -249,7 +252,7 @@ fn open_counter(id: u64, tid: u32) -> io::Result<Counter> {
 /// Folder in which the kernel lists its tracepoints.
 struct Tracepoints {
     folder: PathBuf,
-    /// dyno's private mount, if the folder is in it. Closing the descriptor unmounts it.
+    /// dyno's private mount, if the folder is in this mount. Closing the descriptor unmounts it.
     _mount: Option<OwnedFd>,
 }
 
@@ -280,7 +283,7 @@ impl Tracepoints {
     }
 }
 
-/// The threads of a process.
+/// Returns the threads of a process.
 fn tids(pid: u32) -> BTreeSet<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()

@@ -1,5 +1,6 @@
-//! Counts the system calls of processes and measures the states of their threads over time. This
-//! shows what a server does for a request, and what its threads wait for.
+//! Counts the system calls of processes and measures the states of their threads over time. Calls
+//! and states show the work of a server for a request, and the reasons why its threads wait. A
+//! party is a group of processes with common counters: a server, a back end or the generator.
 //!
 //! A small eBPF program (`bpf/inside.bpf.c`, loaded by `program`) runs at the kernel's tracepoints.
 //! It only adds to counters, because writing a record per event would cost too much. `calls` names
@@ -60,14 +61,15 @@ const REQUIREMENTS: &str = "Use Linux 5.15 or later with CONFIG_DEBUG_INFO_BTF a
                          CONFIG_FTRACE_SYSCALLS, as distributions build it. Containers may \
                          forbid bpf(2).";
 
-/// Observer of any number of parties. Clones share it; dropping the last one detaches it.
+/// Observer of any number of parties. Clones share the kernel's programs. Dropping the last clone
+/// detaches them.
 #[derive(Clone)]
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct ProcessObserver {
     mechanism: Arc<Mutex<Mechanism>>,
     choice: ObservationChoice,
-    /// Reason why no eBPF program is available, so that only calls are counted. `None`: a program
-    /// is available.
+    /// Reason why no eBPF program is available. Only calls are counted then. `None`: a program is
+    /// available.
     refusal: Option<Refusal>,
 }
 
@@ -80,7 +82,7 @@ enum Mechanism {
 }
 
 impl Mechanism {
-    /// Reserves the number of a party. `None`: all are in use.
+    /// Reserves the number of a party. `None`: all numbers are in use.
     fn reserve_party(&mut self) -> Option<u64> {
         match self {
             Mechanism::Program(program) => program.reserve_party(),
@@ -170,7 +172,7 @@ impl Mechanism {
         }
     }
 
-    /// Threads of all parties for which the kernel had no room so far.
+    /// Returns the number of threads of all parties for which the kernel had no room so far.
     fn lost_threads(&self) -> u64 {
         match self {
             Mechanism::Program(program) => program.lost_threads(),
@@ -180,10 +182,10 @@ impl Mechanism {
 }
 
 impl ProcessObserver {
-    /// Loads the eBPF program, or perf events if it is unavailable and calls are requested.
+    /// Loads the eBPF program. If it is unavailable and calls are requested, loads perf events.
     ///
     /// # Errors
-    /// The kernel does not support it, or this user lacks the permission.
+    /// The kernel does not support the observer, or this user lacks the permission.
     pub fn load(choice: ObservationChoice) -> Result<ProcessObserver, Refusal> {
         let program = check_support().and_then(|()| {
             ObserverProgram::load(choice).map_err(|error| Refusal::from_error(&error, REQUIREMENTS))
@@ -197,10 +199,10 @@ impl ProcessObserver {
         };
         // If perf events are not requested or not allowed, the refusal of eBPF is reported, because
         // eBPF can observe more.
-        let events = Some(())
-            .filter(|()| choice.calls != CallCounting::None)
-            .and_then(|()| Events::load().ok());
-        let events = events.ok_or_else(|| refusal.clone())?;
+        if choice.calls == CallCounting::None {
+            return Err(refusal);
+        }
+        let Ok(events) = Events::load() else { return Err(refusal) };
         let choice = ObservationChoice { states: false, modes: false, ..choice };
         Ok(ProcessObserver {
             mechanism: Arc::new(Mutex::new(Mechanism::Events(Box::new(events)))),
@@ -209,7 +211,8 @@ impl ProcessObserver {
         })
     }
 
-    /// Reason why only the number of calls is observable. `None`: everything is observable.
+    /// Returns the reason why only the number of calls is observable. `None`: everything is
+    /// observable.
     #[must_use]
     pub const fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
@@ -238,8 +241,8 @@ impl ProcessObserver {
         Ok(PartyMonitor { observer: self.clone(), party, base, lost_before, calls })
     }
 
-    /// Attaches or detaches the permanent programs, so that their cost can be measured. A thread's
-    /// times count the detached time as the state before it.
+    /// Attaches or detaches the permanent programs, so that their cost can be measured. While they
+    /// are detached, all time is added to the last known state of each thread.
     ///
     /// # Errors
     /// The kernel's refusal, as a sentence.
@@ -256,7 +259,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Monitor of a party. Monitoring ends when this is dropped.
+/// Monitor of a party. Monitoring ends when the monitor is dropped.
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct PartyMonitor {
     observer: ProcessObserver,
@@ -264,7 +267,8 @@ pub struct PartyMonitor {
     party: u64,
     /// Calls that the kernel counted under this number for an earlier party.
     base: CallCounts,
-    /// Threads that were lost before this party was monitored. They belong to earlier parties.
+    /// Threads that were lost before this party was monitored. These threads belong to earlier
+    /// parties.
     lost_before: u64,
     /// Calls up to the end of the last slice.
     calls: Mutex<CallsUse>,
@@ -277,14 +281,14 @@ impl Drop for PartyMonitor {
 }
 
 impl PartyMonitor {
-    /// The observer of this and of other parties.
+    /// Returns the observer of this and of other parties.
     #[must_use]
     pub fn observer(&self) -> &ProcessObserver {
         &self.observer
     }
 
     /// Adds processes that existed before, or that the kernel did not report. Returns whether one
-    /// of them has no monitored ancestor. Its earlier calls and wake-ups are then not counted.
+    /// of them has no monitored ancestor. The counters then lack its earlier calls and wake-ups.
     pub fn add(&self, pids: &[u32]) -> bool {
         let mut mechanism = self.observer.lock();
         let mut has_joined = false;
@@ -300,8 +304,8 @@ impl PartyMonitor {
         has_joined
     }
 
-    /// Living processes of the party. They include processes whose parent has ended, which are not
-    /// below the party's roots in `/proc`. Empty if only calls are counted.
+    /// Returns the living processes of the party, including processes whose parent has ended, which
+    /// are not below the party's roots in `/proc`. Empty if only calls are counted.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         match &*self.observer.lock() {
@@ -323,30 +327,32 @@ impl PartyMonitor {
     fn fill_threads(&self, used: &mut PartyUse, now_ns: u64) {
         let mechanism = self.observer.lock();
         let Mechanism::Program(program) = &*mechanism else { return };
-        // If threads were lost for lack of room, a missing record does not mean an unchanged state,
-        // and the sums of ended threads lack an unknown part. The names of ended threads stay, so a
-        // party that lost a thread loses more of them later.
+        // If threads were lost for lack of room, a missing record does not mean an unchanged state.
+        // The sums of ended threads then lack an unknown part. The table stays full, so the party
+        // will lose further threads.
         let is_complete = program.lost_threads() == self.lost_before;
         used.threads.retain_mut(|thread| {
             thread.seen = program.thread(thread.tid, now_ns);
-            let since = program.watched_since(thread.pid).filter(|_| is_complete);
-            let Some(since) = since.filter(|_| thread.seen.is_none()) else { return true };
+            if thread.seen.is_some() || !is_complete {
+                return true;
+            }
+            let Some(since) = program.watched_since(thread.pid) else { return true };
             // The kernel has no record of the thread. Either its state has not changed since the
             // start of monitoring, or it ended after /proc was read and is among the ended threads.
             let unchanged_ns = now_ns.saturating_sub(since);
             thread.seen = record_of_unchanged_thread(thread.pid, thread.tid, unchanged_ns);
             thread.seen.is_some()
         });
-        // A loss between reading the counter and reading the sums counts as well.
+        // The counter is read again, because threads may have been lost while the sums were read.
         let ended = program.ended_threads(self.party);
         used.ended = (program.lost_threads() == self.lost_before).then_some(ended);
     }
 
-    /// Adds the counts of a slice. `responses`: number of responses in the slice, if known.
+    /// Adds the counts of a slice. `responses`: number of responses in the slice; `None`: unknown.
     ///
-    /// Without them, the counts are scaled up to the period that ends with the slice. Idle periods
-    /// are counted completely and busy periods only in slices, so idle periods would otherwise
-    /// weigh more.
+    /// Without `responses`, the counts are scaled up to the period that ends with the slice. Idle
+    /// periods are counted completely, but busy periods only in slices. Without scaling, idle
+    /// periods would weigh more.
     fn add_slice(
         &self,
         before: &CallCounts,
@@ -374,7 +380,8 @@ impl PartyMonitor {
     }
 }
 
-/// Record of a thread that has been in its current state for `ns`. `None`: the thread has ended.
+/// Returns the record of a thread that has been in its current state for `ns`. `None`: the thread
+/// has ended.
 fn record_of_unchanged_thread(pid: u32, tid: u32, ns: u64) -> Option<SchedulerRecord> {
     let folder = format!("/proc/{pid}/task/{tid}");
     let stat = proc::Stat::parse(&read(format!("{folder}/stat")).unwrap_or_default())?;
@@ -394,8 +401,8 @@ fn record_of_unchanged_thread(pid: u32, tid: u32, ns: u64) -> Option<SchedulerRe
     Some(SchedulerRecord { states, ..SchedulerRecord::default() })
 }
 
-/// Pause between preparing to count, which occupies this CPU, and counting. Without it, counting
-/// would begin while a generator on this CPU is still late.
+/// Pause between the preparation of counting and the counting. The preparation occupies this CPU,
+/// so a generator on it would still be late when counting begins.
 const SETTLING_TIME: Duration = Duration::from_millis(1);
 
 /// Returns the number of complete responses of a load so far, by the load's index. `None`:
@@ -407,6 +414,14 @@ type ResponseCount<'a> = dyn Fn(usize) -> Option<u64> + 'a;
 struct SliceLength {
     counted_ns: u64,
     period_ns: u64,
+}
+
+/// The beginning or the end of a slice. Time and responses are read together, so that both
+/// quantities of a ratio cover the same time.
+struct SliceEdge {
+    at_ns: u64,
+    /// Number of responses of each load so far. `None`: responses are not counted.
+    responses: Vec<Option<u64>>,
 }
 
 /// Counter of the system calls and the responses of parties over the same periods. The kernel has
@@ -426,8 +441,8 @@ pub struct CallCounter {
 }
 
 impl CallCounter {
-    /// Creates a counter for the parties of concurrent loads, grouped by load. `None`: their calls
-    /// are not to be counted, or there are no parties.
+    /// Creates a counter for the parties of concurrent loads, grouped by load. `None`: calls are
+    /// not requested, or there are no parties.
     #[must_use]
     pub fn new(loads: Vec<Vec<Arc<PartyMonitor>>>) -> Option<CallCounter> {
         let indexed = loads.into_iter().enumerate();
@@ -478,13 +493,13 @@ impl CallCounter {
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(), ProgramError> {
         let loads = self.monitors.iter().map(|(load, _)| load + 1).max().unwrap_or(0);
-        // Time and responses are read when counting begins and when it ends, so that both
-        // quantities of a ratio cover the same time.
-        let edge = || (monotonic_ns(), (0..loads).map(responses).collect::<Vec<Option<u64>>>());
-        let mut begin = None;
+        let read_edge =
+            || SliceEdge { at_ns: monotonic_ns(), responses: (0..loads).map(responses).collect() };
+        // The end of the previous slice, if counting continues from there.
+        let mut previous_end: Option<SliceEdge> = None;
         loop {
             let slice = self.slices.next(self.rate);
-            let (from_ns, before) = match begin.take() {
+            let begin = match previous_end.take() {
                 Some(edge) => edge,
                 None => {
                     self.observer.lock().set_armed(true)?;
@@ -492,19 +507,20 @@ impl CallCounter {
                         return Ok(());
                     }
                     self.observer.lock().set_counting(true)?;
-                    edge()
+                    read_edge()
                 }
             };
             let has_ended = wait(slice.counted);
-            let (to_ns, after) = edge();
+            let end = read_edge();
             let continues = slice.gap.is_zero() && !has_ended;
             if !continues {
                 self.observer.lock().set_counting(false)?;
             }
             let growth = |(after, before): (&Option<u64>, Option<u64>)| Some((*after)? - before?);
-            let in_slice: Vec<Option<u64>> = after.iter().zip(before).map(growth).collect();
-            let counted_ns = to_ns - from_ns;
-            let period_ns = to_ns - self.ended_ns.replace(to_ns).unwrap_or(from_ns);
+            let in_slice: Vec<Option<u64>> =
+                end.responses.iter().zip(begin.responses).map(growth).collect();
+            let counted_ns = end.at_ns - begin.at_ns;
+            let period_ns = end.at_ns - self.ended_ns.replace(end.at_ns).unwrap_or(begin.at_ns);
             let max_calls = self.add_slice(SliceLength { counted_ns, period_ns }, &in_slice)?;
             self.rate = Some(max_calls as f64 / (counted_ns as f64 / 1e9));
             if !continues {
@@ -513,8 +529,7 @@ impl CallCounter {
             if has_ended || (!continues && wait(slice.gap)) {
                 return Ok(());
             }
-            // If counting continues, the next slice begins at the end of this one.
-            begin = continues.then_some((to_ns, after));
+            previous_end = continues.then_some(end);
         }
     }
 
@@ -540,7 +555,8 @@ impl CallCounter {
     }
 }
 
-/// Highest number of calls that the parties together made on one CPU between two readings.
+/// Returns the highest number of calls that the parties together made on one CPU between two
+/// readings.
 fn max_calls_on_cpu(before: &[CallCounts], now: &[CallCounts]) -> u64 {
     let on_cpu = |parties: &[CallCounts], cpu: usize| {
         parties.iter().filter_map(|calls| calls.by_cpu.get(cpu)).sum::<u64>()
@@ -556,7 +572,7 @@ mod tests {
     use super::*;
     use dyno_archive::sample::Party;
 
-    /// The kernel's program has room for 2,048 names of ended threads.
+    /// The eBPF program has room for 2,048 names of ended threads.
     #[test]
     fn ends_of_threads_are_unknown_without_room() {
         let choice = ObservationChoice { states: true, ..ObservationChoice::default() };

@@ -10,7 +10,7 @@ use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 use dyno_archive::sample::{
     CallUse, EndedThreads, ModeTimes, SchedulerRecord, StateTimes, ThreadState,
 };
-use dyno_archive::syscall::amount;
+use dyno_archive::syscall::returned_amount;
 
 use super::calls::{self, CALLS};
 use super::{CallCounting, ObservationChoice};
@@ -41,9 +41,13 @@ const MODE_PROGRAMS: [(&str, &str); 2] =
 /// The program that counts system calls, with its tracepoint.
 const CALL_PROGRAM: (&str, &str) = ("inside_calls", "sys_exit");
 
-/// Lengths of parts of the structures below, in words of 64 bits.
+/// Length of the times by thread state in the structures below, in words of 64 bits.
 const STATE_WORDS: usize = ThreadState::ALL.len();
+
+/// Length of [`Sums`], in words of 64 bits.
 const SUM_WORDS: usize = STATE_WORDS + 6;
+
+/// Length of the counters of one system call in [`PartyCalls`], in words of 64 bits.
 const CALL_WORDS: usize = 4;
 
 /// `struct thread`.
@@ -55,8 +59,10 @@ type PartyCalls = [u64; CALLS * CALL_WORDS];
 /// `struct name`: the party, and 16 bytes of a name.
 type Name = [u64; 3];
 
-/// Keys of `facts`.
+/// Key of `facts`: whether system calls are counted.
 const COUNTING: u32 = 0;
+
+/// Key of `facts`: the number of threads for which a map had no room.
 const LOST: u32 = 1;
 
 /// Selects the programs that run permanently, each with its tracepoint.
@@ -71,8 +77,8 @@ fn permanent_programs(
         .chain(selected(&MODE_PROGRAMS, choice.modes))
 }
 
-/// The loaded program. Only file descriptors of this process hold it, so the kernel detaches it
-/// when this is dropped, or when this process ends for any reason.
+/// The loaded program. Only file descriptors of this process refer to the program. The kernel
+/// therefore detaches it when this value is dropped, or when this process ends for any reason.
 #[allow(missing_debug_implementations)] // Maps of arrays have none.
 pub(super) struct ObserverProgram {
     ebpf: Ebpf,
@@ -123,20 +129,23 @@ impl ObserverProgram {
         Ok(program)
     }
 
-    /// Attaches or detaches the permanent programs. A thread's times count the detached time as the
-    /// state before it.
+    /// Attaches or detaches the permanent programs. While they are detached, all time is added to
+    /// the last known state of each thread.
     pub(super) fn set_attached(&mut self, is_attached: bool) -> Result<(), ProgramError> {
         for (name, link) in self.permanent_links.drain(..) {
             tracepoint(&mut self.ebpf, name)?.detach(link).map_err(ProgramError::new)?;
         }
-        for (name, _) in permanent_programs(self.choice).filter(|_| is_attached) {
+        if !is_attached {
+            return Ok(());
+        }
+        for (name, _) in permanent_programs(self.choice) {
             let link = tracepoint(&mut self.ebpf, name)?.attach().map_err(ProgramError::new)?;
             self.permanent_links.push((name, link));
         }
         Ok(())
     }
 
-    /// Reserves the number of a party until it is forgotten. `None`: all are in use.
+    /// Reserves the number of a party until the party is forgotten. `None`: all numbers are in use.
     pub(super) fn reserve_party(&mut self) -> Option<u64> {
         let party = self.used_numbers.iter().position(|is_used| !is_used)?;
         self.used_numbers[party] = true;
@@ -149,20 +158,20 @@ impl ObserverProgram {
         self.watched.insert(pid, [party, monotonic_ns()], 0).map_err(ProgramError::new)
     }
 
-    /// Instant at which the watching of a process began, nanoseconds of the monotonic clock.
-    /// `None`: the process is not watched.
+    /// Returns the instant at which the watching of a process began, nanoseconds of the monotonic
+    /// clock. `None`: the process is not watched.
     pub(super) fn watched_since(&self, pid: u32) -> Option<u64> {
         self.watched.get(&pid, 0).ok().map(|[_, since_ns]| since_ns)
     }
 
-    /// Living processes of a party.
+    /// Returns the living processes of a party.
     pub(super) fn pids(&self, party: u64) -> Vec<u32> {
         let processes = self.watched.iter().flatten().filter(|(_, value)| value[0] == party);
         processes.map(|(pid, _)| pid).collect()
     }
 
-    /// Removes a party's processes and threads, and frees its number. Its system calls stay counted
-    /// and are the base of the next party with this number.
+    /// Removes a party's processes and threads, and frees its number. The counts of its system
+    /// calls remain, and are subtracted for the next party with this number.
     pub(super) fn forget(&mut self, party: u64) {
         self.used_numbers[party as usize] = false;
         for pid in self.pids(party) {
@@ -198,7 +207,7 @@ impl ObserverProgram {
         self.facts.set(COUNTING, u64::from(is_counting), 0).map_err(ProgramError::new)
     }
 
-    /// A party's system calls so far.
+    /// Returns a party's system calls so far.
     pub(super) fn calls(&self, party: u64) -> Result<CallCounts, ProgramError> {
         let party_calls = self.calls.get(&(party as u32), 0).map_err(ProgramError::new)?;
         let mut counts = CallCounts::default();
@@ -209,7 +218,7 @@ impl ObserverProgram {
                 let name = calls::name(number);
                 let call = counts.by_name.entry(name.into()).or_default();
                 // Sums of returned addresses and descriptors have no meaning.
-                let returned = Some(amount(name).map_or(0, |_| fields[3]));
+                let returned = Some(returned_amount(name).map_or(0, |_| fields[3]));
                 call.add(&CallUse {
                     count: fields[0],
                     errors: Some(fields[1]),
@@ -223,7 +232,8 @@ impl ObserverProgram {
         Ok(counts)
     }
 
-    /// State times of a thread up to `now_ns`. `None`: the kernel has no record of it yet.
+    /// Returns the state times of a thread up to `now_ns`. `None`: the kernel has no record of it
+    /// yet.
     pub(super) fn thread(&self, tid: u32, now_ns: u64) -> Option<SchedulerRecord> {
         const TRIES: usize = 8;
         for _ in 0..TRIES {
@@ -238,17 +248,22 @@ impl ObserverProgram {
                 sums @ ..,
                 writes_begun,
             ] = &thread;
-            // If they differ, the kernel was writing the record.
+            // If the two numbers differ, the kernel was writing the record.
             if writes_done == writes_begun {
                 let mut record = self.scheduler_record(sums);
                 let state =
                     ThreadState::ALL.get(*state as usize).copied().unwrap_or(ThreadState::Other);
                 // The sums end at the last change of state. The time since then is added here.
                 record.states.add(state, now_ns.saturating_sub(*since_ns));
-                if let Some(modes) = record.modes.as_mut().filter(|_| state == ThreadState::Running)
+                if state == ThreadState::Running
+                    && let Some(modes) = &mut record.modes
                 {
                     let ns = now_ns.saturating_sub(*mode_since_ns);
-                    *(if *in_kernel == 1 { &mut modes.sys_ns } else { &mut modes.user_ns }) += ns;
+                    if *in_kernel == 1 {
+                        modes.sys_ns += ns;
+                    } else {
+                        modes.user_ns += ns;
+                    }
                 }
                 return Some(record);
             }
@@ -256,7 +271,7 @@ impl ObserverProgram {
         None
     }
 
-    /// Totals of a party's ended threads, by name.
+    /// Returns the totals of a party's ended threads, by name.
     pub(super) fn ended_threads(&self, party: u64) -> Vec<EndedThreads> {
         let party_entries = self.ended.iter().flatten().filter(|(name, _)| name[0] == party);
         let ended = |(name, sums): (Name, Sums)| EndedThreads {
@@ -270,8 +285,8 @@ impl ObserverProgram {
         totals
     }
 
-    /// Number of threads for which a map had no room: the map of living threads, or the map of the
-    /// names of ended threads.
+    /// Returns the number of threads for which a map had no room: the map of living threads, or the
+    /// map of the names of ended threads.
     pub(super) fn lost_threads(&self) -> u64 {
         self.facts.get(&LOST, 0).unwrap_or(0)
     }

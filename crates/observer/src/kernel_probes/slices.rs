@@ -2,8 +2,8 @@
 //! This bounds the CPU time that counting takes from a server.
 //!
 //! While calls are counted, the kernel takes a slower path through every call. A server that makes
-//! 300,000 calls per second would lose a tenth of its throughput. A server that makes 10,000 would
-//! not lose a measurable amount.
+//! 300,000 calls per second would lose a tenth of its throughput. The loss of a server that makes
+//! 10,000 calls is not measurable.
 
 use std::time::Duration;
 
@@ -31,12 +31,13 @@ const BUDGET: f64 = 0.008;
 /// Length of a slice if calls are not counted continuously.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Shortest slice. A server that makes too many calls for longer slices makes thousands in this
+/// Shortest slice. A server with too many calls for longer slices makes thousands of calls in this
 /// time.
 const SHORTEST_SLICE: Duration = Duration::from_millis(2);
 
-/// Mean gap between slices up to which a slice is made shorter rather than the gap longer. A window
-/// of half a second then has a slice, even for a polling server with a million calls per second.
+/// Usual mean gap between slices. With more calls, slices become shorter first, and only then gaps
+/// become longer. A window of half a second then has a slice, even for a polling server with a
+/// million calls per second.
 const USUAL_GAP: Duration = Duration::from_millis(250);
 
 /// Length of a slice if calls are counted continuously: the time until a higher rate is noticed.
@@ -76,10 +77,10 @@ impl SlicePlanner {
     pub(super) fn next(&mut self, calls_per_s: Option<f64>) -> Slice {
         self.number += 1;
         // Share of a CPU that counting costs within a slice.
-        let share = match calls_per_s {
-            _ if self.counts_every_call => 0.0,
-            None => return Slice { counted: FIRST_SLICE, gap: Duration::ZERO },
-            Some(rate) => rate * self.cost.call_ns / 1e9,
+        let share = match (self.counts_every_call, calls_per_s) {
+            (true, _) => 0.0,
+            (false, None) => return Slice { counted: FIRST_SLICE, gap: Duration::ZERO },
+            (false, Some(rate)) => rate * self.cost.call_ns / 1e9,
         };
         if share <= BUDGET {
             return Slice { counted: CONTINUOUS_SLICE, gap: Duration::ZERO };
@@ -90,8 +91,8 @@ impl SlicePlanner {
         Slice { counted, gap: gap.min(LONGEST_GAP) }
     }
 
-    /// Length of a slice in which counting costs this share of a CPU. Shorter slices would save
-    /// little if the slice itself has a cost.
+    /// Returns the length of a slice in which counting costs this share of a CPU. Shorter slices
+    /// would save little if the slice itself has a cost.
     fn length(&self, share: f64) -> Duration {
         if self.cost.slice_ns > 0.0 {
             return SLICE;
@@ -100,8 +101,8 @@ impl SlicePlanner {
         Duration::from_secs_f64(affordable.min(SLICE.as_secs_f64())).max(SHORTEST_SLICE)
     }
 
-    /// Factor of the next gap, evenly distributed between 0.5 and 1.5. Slices at equal distances
-    /// could coincide with periodic work of the server.
+    /// Returns the factor of the next gap, evenly distributed between 0.5 and 1.5. Slices at equal
+    /// distances could coincide with periodic work of the server.
     fn gap_factor(&self) -> f64 {
         const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
         0.5 + (f64::from(self.number) * GOLDEN_RATIO).fract()

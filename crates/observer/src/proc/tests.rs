@@ -40,6 +40,13 @@ fn stat_line_with_parentheses_in_name_is_parsed() {
 }
 
 #[test]
+fn memory_of_ended_thread_is_unknown() {
+    assert_eq!(parse_resident_bytes("0 0 0 0 0 0 0\n"), None);
+    assert_eq!(parse_resident_bytes("5664 3 1 1 0 2 0\n"), Some(3 * page_size() as u64));
+    assert_eq!(other_thread_folder(std::process::id()), None);
+}
+
+#[test]
 fn run_time_of_own_threads_grows_with_work() {
     let pid = std::process::id();
     let before: u64 = threads(pid).iter().map(|t| t.run_ns).sum();
@@ -70,21 +77,23 @@ fn cached_counters_of_thread_end_when_it_runs() {
     let tid = receiver.recv().unwrap();
     let files = Files::default();
     let counters =
-        |files: &Files| threads_in(pid, files).into_iter().find(|t| t.tid == tid).unwrap();
+        |files: &Files| cached_threads(pid, files).into_iter().find(|t| t.tid == tid).unwrap();
     let mut last = counters(&files);
     for _ in 0..20 {
         wake.send(()).unwrap();
         receiver.recv().unwrap();
-        // Wait until the thread sleeps again.
+        // Wait until the thread sleeps again. Its counters are not cached meanwhile.
         let asleep = (0..10_000_000).find_map(|_| {
             std::thread::yield_now();
-            let (cached, fresh) = (counters(&files), counters(&Files::default()));
-            (cached == fresh && cached.switches_voluntary > last.switches_voluntary)
-                .then_some(cached)
+            let fresh = counters(&Files::default());
+            (fresh.switches_voluntary > last.switches_voluntary).then_some(fresh)
         });
-        let now = asleep.expect("the cached counters stay outdated");
+        let fresh = asleep.expect("the thread does not sleep");
+        let now = counters(&files);
+        assert!(now.switches_voluntary >= fresh.switches_voluntary && now.run_ns >= fresh.run_ns);
         assert!(now.run_ns > last.run_ns);
-        last = now;
+        // The third read uses the cache: two reads had the same counters.
+        last = (0..3).map(|_| counters(&files)).last().unwrap();
     }
     drop(wake);
     thread.join().unwrap();
@@ -215,7 +224,7 @@ fn other_listener_is_one_of_another_process() {
     assert!(matches!(other, ListenerOwner::Process { pid, .. } if pid == us), "{other:?}");
 }
 
-/// No process here has the socket, as if its process were another user's.
+/// No process has the socket, like a socket of another user's process.
 #[test]
 fn listener_without_visible_process_is_unknown() {
     let table = |state: &str| {

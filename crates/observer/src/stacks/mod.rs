@@ -28,7 +28,8 @@ use unwind::{Unwinder, UserStack};
 /// not coincide with other periodic events.
 const RUNNING_PERIOD_NS: u64 = 2_003_000;
 
-/// Time between two samples of waiting threads. Prime, as above.
+/// Time between two samples of waiting threads. As in [`RUNNING_PERIOD_NS`], it is a prime number
+/// of microseconds.
 const WAITING_PERIOD: Duration = Duration::from_micros(19_997);
 
 /// Rounds of sampling the waiting threads between two searches for new processes.
@@ -38,7 +39,7 @@ const REQUIREMENTS: &str = "Use Linux 5.18 or later with CONFIG_DEBUG_INFO_BTF a
                          CONFIG_PERF_EVENTS, as distributions build it. Containers may forbid \
                          bpf(2) and perf_event_open(2).";
 
-/// The eBPF program that samples stacks. It is unloaded when this is dropped.
+/// The eBPF program that samples stacks. The kernel unloads it when this value is dropped.
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct Sampling {
     program: StackProgram,
@@ -54,7 +55,7 @@ pub struct Sampling {
 struct SampledStack {
     state: SampledState,
     pid: u32,
-    /// Whether it is the process's first thread.
+    /// Whether the thread is the first one of its process.
     first: bool,
     thread: String,
     /// Addresses, the innermost first. Each lies within its function's code.
@@ -63,7 +64,7 @@ struct SampledStack {
 }
 
 /// Sampled stacks, without names.
-#[allow(missing_debug_implementations)] // It holds the files of the processes.
+#[allow(missing_debug_implementations)] // It contains the files of the processes.
 pub struct UnnamedStacks {
     length_ns: u64,
     /// Rounds of sampling the waiting threads.
@@ -84,7 +85,7 @@ pub struct Sampled {
     pub waiting: Stacks,
 }
 
-/// Returns why stacks are unavailable here. `None`: stacks are available.
+/// Returns why stacks cannot be sampled on this machine. `None`: stacks are available.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
     Sampling::load().err()
@@ -94,7 +95,7 @@ impl Sampling {
     /// Loads the program that samples stacks.
     ///
     /// # Errors
-    /// The kernel does not support it, or this user lacks the permission.
+    /// The kernel does not support the program, or this user lacks the permission.
     pub fn load() -> Result<Sampling, Refusal> {
         check_support()?;
         let program =
@@ -210,8 +211,8 @@ impl UnnamedStacks {
 
 impl SampledStack {
     fn new(raw: &RawStack<'_>, unwinder: &mut Unwinder) -> SampledStack {
-        // All but the innermost are return addresses. They point behind the call, which may be the
-        // end of the function, so one byte is subtracted.
+        // All addresses except the innermost are return addresses. They point behind the call,
+        // which may be the end of the function, so one byte is subtracted.
         let call_address = |(depth, address): (usize, u64)| address - u64::from(depth > 0);
         let name: Vec<u8> = raw.name.iter().copied().take_while(|byte| *byte != 0).collect();
         SampledStack {
@@ -234,13 +235,14 @@ fn online_cpus() -> Vec<u32> {
 fn name_functions(raw: &UnnamedStacks) -> (Vec<Frame>, [Vec<Stack>; 2]) {
     let UnnamedStacks { samples, unwinder, names: processes, .. } = raw;
     let symbolizer = Symbolizer::new();
-    let kernel: BTreeSet<u64> = samples.keys().flat_map(|s| s.kernel.iter().copied()).collect();
-    let kernel = names::kernel_names(&symbolizer, &kernel);
-    let mut users: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
+    let kernel_addresses: BTreeSet<u64> =
+        samples.keys().flat_map(|s| s.kernel.iter().copied()).collect();
+    let kernel_functions = names::kernel_names(&symbolizer, &kernel_addresses);
+    let mut user_addresses: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for sampled in samples.keys() {
-        users.entry(sampled.pid).or_default().extend(&sampled.user.addresses);
+        user_addresses.entry(sampled.pid).or_default().extend(&sampled.user.addresses);
     }
-    let users: HashMap<u32, FunctionNames> = users
+    let user_functions: HashMap<u32, FunctionNames> = user_addresses
         .iter()
         .map(|(pid, addresses)| {
             (*pid, names::process_names(&symbolizer, *pid, addresses, unwinder))
@@ -254,8 +256,8 @@ fn name_functions(raw: &UnnamedStacks) -> (Vec<Frame>, [Vec<Stack>; 2]) {
             let known = addresses.iter().rev().filter_map(|address| names.get(address));
             known.flatten().cloned().collect()
         };
-        let user = outermost_first(&sampled.user.addresses, &users[&sampled.pid]);
-        let stack_frames = [user, outermost_first(&sampled.kernel, &kernel)].concat();
+        let user = outermost_first(&sampled.user.addresses, &user_functions[&sampled.pid]);
+        let stack_frames = [user, outermost_first(&sampled.kernel, &kernel_functions)].concat();
         let excess = stack_frames.len().saturating_sub(STACK_FRAMES);
         let stack = Stack {
             thread: sampled.thread.clone(),

@@ -1,5 +1,5 @@
 //! Finds the names of the functions at sampled addresses: in the kernel, in mapped files and in
-//! JIT-compiled code. Runtimes list the latter in `/tmp/perf-PID.map` (the kernel's
+//! JIT-compiled code. Runtimes list JIT-compiled code in `/tmp/perf-PID.map` (the kernel's
 //! tools/perf/Documentation/jit-interface.txt).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,7 +12,7 @@ use dyno_archive::profile::{Frame, FrameKind};
 use super::unwind::Unwinder;
 use crate::runtime_files;
 
-/// Functions by address: a function and those inlined into it, the outermost first.
+/// Functions by address: a function and the functions inlined into it, the outermost first.
 pub(super) type FunctionNames = HashMap<u64, Vec<Frame>>;
 
 /// Longest name, characters. Names of C++ templates can have thousands.
@@ -21,8 +21,8 @@ const MAX_NAME_CHARS: usize = 400;
 /// Names addresses of the kernel. Addresses have no name if the kernel hides them, as it does from
 /// unprivileged users.
 pub(super) fn kernel_names(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> FunctionNames {
-    // A kernel image would show inlined functions. But few machines have one, and reading it is
-    // slow.
+    // The kernel's image is not used, although it would show inlined functions, because few
+    // machines have an image, and reading an image is slow.
     let source = Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() });
     let mut names = resolve_addresses(symbolizer, &source, Input::AbsAddr(addresses), None);
     for address in addresses {
@@ -49,8 +49,8 @@ pub(super) fn process_names(
     names
 }
 
-/// Addresses of a process in its files: by path and name of the file, the address in the file by
-/// the address in the process.
+/// Addresses of a process, grouped by file. The outer key is the path and the name of a file. The
+/// inner map translates each address in the process to the address in this file.
 type AddressesByFile<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<u64, u64>>;
 
 /// Returns the addresses in each file, and those outside of all files.
@@ -98,7 +98,7 @@ fn vdso_names(symbolizer: &Symbolizer, pid: u32, addresses: &BTreeSet<u64>) -> F
     resolve_addresses(symbolizer, &source, Input::AbsAddr(addresses), Some("vdso"))
 }
 
-/// Names addresses by the process's perf map. An address that is not in it gets its file and the
+/// Names addresses by the process's perf map. An address outside of the map gets its file and the
 /// start of its function, or no name.
 fn perf_map_names(pid: u32, addresses: &BTreeSet<u64>, unwinder: &Unwinder) -> FunctionNames {
     let map = read_perf_map(pid).unwrap_or_default();
@@ -116,7 +116,8 @@ fn perf_map_names(pid: u32, addresses: &BTreeSet<u64>, unwinder: &Unwinder) -> F
     addresses.iter().map(|address| (*address, vec![frame(*address)])).collect()
 }
 
-/// Returns the names of the addresses that have one. `module`: their file; `None`: the kernel.
+/// Returns the names of all addresses that have a name. `module`: the file of the addresses;
+/// `None`: the kernel.
 fn resolve_addresses(
     symbolizer: &Symbolizer,
     source: &Source<'_>,
@@ -129,7 +130,7 @@ fn resolve_addresses(
         }
     };
     let input = addresses.map(|_| list.as_slice());
-    // An unreadable source counts as one without names.
+    // An unreadable source is treated as a source without names.
     let symbols = symbolizer.symbolize(source, input).unwrap_or_default();
     let named_frames = |(address, symbol): (&u64, Symbolized<'_>)| match symbol {
         Symbolized::Sym(symbol) => Some((*address, functions(&symbol, module))),

@@ -99,8 +99,8 @@ impl<'a> RawStack<'a> {
     }
 }
 
-/// The loaded program. It is detached when this is dropped, or when this process ends for any
-/// reason.
+/// The loaded program. The kernel detaches it when this value is dropped, or when this process ends
+/// for any reason.
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub(super) struct StackProgram {
     ebpf: Ebpf,
@@ -129,7 +129,7 @@ impl StackProgram {
         })
     }
 
-    /// Adds a process to those that are sampled. Its child processes are not added.
+    /// Adds a process to the sampled processes. Its child processes are not added.
     pub(super) fn watch(&mut self, pid: u32) -> Result<(), ProgramError> {
         self.watched.insert(pid, 0, 0).map_err(ProgramError::new)
     }
@@ -156,8 +156,8 @@ impl StackProgram {
         self.clocks.drain(..).try_for_each(|clock| program.detach(clock)).map_err(ProgramError::new)
     }
 
-    /// Samples all threads that are not running now. Passes stacks to `consume` meanwhile, before
-    /// the ring buffer is full.
+    /// Samples all threads that are not running now. Passes stacks to `consume` during the
+    /// sampling, before the ring buffer is full.
     pub(super) fn sample_waiting(
         &mut self,
         consume: &mut dyn FnMut(&RawStack<'_>),
@@ -178,7 +178,7 @@ impl StackProgram {
 
     /// Passes the copied stacks to `consume`.
     pub(super) fn drain(&mut self, consume: &mut dyn FnMut(&RawStack<'_>)) {
-        // Bounded, so that it ends even if stacks arrive faster than they are consumed.
+        // The loop is bounded, so that it ends even if stacks arrive faster than they are consumed.
         for _ in 0..MAX_RECORDS {
             let Some(record) = self.stacks.next() else { return };
             if let Some(raw) = RawStack::parse(&record) {
@@ -187,7 +187,8 @@ impl StackProgram {
         }
     }
 
-    /// Number of stacks for which there was no room: of running threads, and of waiting ones.
+    /// Returns the number of stacks for which there was no room: of running threads, and of waiting
+    /// ones.
     pub(super) fn lost_stacks(&self) -> [u64; 2] {
         LOST_KEYS.map(|key| self.counts.get(&key, 0).unwrap_or(0))
     }

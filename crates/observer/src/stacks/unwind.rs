@@ -2,7 +2,7 @@
 //!
 //! Servers are usually built without frame pointers. Unwinding therefore uses the tables of the
 //! mapped files (framehop). Code outside of files, such as JIT-compiled code, is unwound by frame
-//! pointers if it keeps them.
+//! pointers if it has them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -68,7 +68,7 @@ struct ProcessUnwinder {
 /// A file that is mapped as code.
 struct MappedFile {
     addresses: Range<u64>,
-    /// Offset of the mapped addresses from those in the file.
+    /// Difference between an address in the process and the same address in the file.
     base: u64,
     name: String,
     /// Path through which dyno can read the file.
@@ -84,7 +84,7 @@ pub(super) struct FileAddress<'a> {
 }
 
 impl<'a> FileAddress<'a> {
-    /// Path through which dyno can read the file.
+    /// Returns the path through which dyno can read the file.
     pub(super) fn path(self) -> &'a str {
         &self.file.path
     }
@@ -93,14 +93,15 @@ impl<'a> FileAddress<'a> {
         &self.file.name
     }
 
-    /// Start of the function that contains the address. `None`: the file's table has none.
+    /// Returns the start of the function that contains the address. `None`: the file's table has no
+    /// such function.
     pub(super) fn function_start(self) -> Option<u64> {
         function_start(&self.file.contents, self.address)
     }
 }
 
 impl Unwinder {
-    /// Reads the mappings and files of a process, unless that was done before.
+    /// Reads the mappings and files of a process. A second call for the same process does nothing.
     pub(super) fn load_process(&mut self, pid: u32) {
         if self.processes.contains_key(&pid) {
             return;
@@ -111,7 +112,7 @@ impl Unwinder {
             let contents =
                 self.files.entry(format!("{} {}", mapping.id, mapping.path)).or_insert_with(|| {
                     let metadata = fs::metadata(&path).ok()?;
-                    // The path may by now lead to another file than the mapped one.
+                    // The path may now lead to a file other than the mapped one.
                     let is_same = metadata.is_file()
                         && metadata.ino() == mapping.inode
                         && metadata.len() <= MAX_BYTES;
@@ -127,7 +128,8 @@ impl Unwinder {
         self.processes.insert(pid, process);
     }
 
-    /// File that contains an address of a process. `None`: the address is in no mapped file.
+    /// Returns the file that contains an address of a process. `None`: the address is in no mapped
+    /// file.
     pub(super) fn file(&self, pid: u32, address: u64) -> Option<FileAddress<'_>> {
         let file =
             self.processes.get(&pid)?.files.iter().find(|f| f.addresses.contains(&address))?;
@@ -138,7 +140,7 @@ impl Unwinder {
     pub(super) fn unwind(&mut self, raw: &RawStack<'_>) -> UserStack {
         self.load_process(raw.pid);
         if raw.ip == 0 {
-            // A kernel thread of the process that was never in user space, such as io_uring's.
+            // A kernel thread of the process, such as io_uring's, which is never in user space.
             return UserStack { addresses: Vec::new(), is_complete: true };
         }
         let unwinder = &self.processes[&raw.pid].unwinder;
@@ -180,8 +182,8 @@ struct Mapping<'a> {
 }
 
 impl Mapping<'_> {
-    /// Path through which dyno can read the file. It leads through the root of the process, or
-    /// through the mapping itself if the file was deleted.
+    /// Returns the path through which dyno can read the file. The path leads through the root of
+    /// the process, or through the mapping itself if the file was deleted.
     fn readable_path(&self, pid: u32) -> String {
         match self.path.ends_with(" (deleted)") {
             true => format!("/proc/{pid}/map_files/{:x}-{:x}", self.from, self.to),
@@ -213,6 +215,8 @@ fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
     })
 }
 
+/// Returns a mapped file and its unwinding tables. `None`: the file is not ELF, or has no code at
+/// the mapping's offset.
 fn load(
     mapping: &Mapping<'_>,
     path: String,
@@ -226,9 +230,10 @@ fn load(
     };
     let data = |name: &str| {
         let section = elf.section_by_name(name)?;
-        let compression = section.compressed_file_range().ok()?.format;
-        let is_uncompressed = compression == object::CompressionFormat::None;
-        let (from, bytes) = section.file_range().filter(|_| is_uncompressed)?;
+        if section.compressed_file_range().ok()?.format != object::CompressionFormat::None {
+            return None;
+        }
+        let (from, bytes) = section.file_range()?;
         let range = usize::try_from(from).ok()?..usize::try_from(from.checked_add(bytes)?).ok()?;
         contents.get(range.clone()).map(|_| Section { file: Arc::clone(contents), range })
     };
@@ -254,26 +259,28 @@ fn load(
     Some((file, Module::new(mapping.path.into(), addresses, base, sections)))
 }
 
-/// Offset of a mapping's addresses from those in its file, computed from the segment that it maps.
+/// Returns the difference between a mapping's addresses in the process and in its file, computed
+/// from the mapped segment.
 fn base(mapping: &Mapping<'_>, elf: &object::File<'_>) -> Option<u64> {
     const PAGE: u64 = 4096;
     let is_code = |s: &object::Segment<'_, '_>| match s.flags() {
         object::SegmentFlags::Elf { p_flags, .. } => p_flags & object::elf::PF_X != 0,
         _ => false,
     };
-    // A mapping begins at a page boundary, a segment anywhere in a page.
-    let holds = |s: &object::Segment<'_, '_>| {
+    // A mapping begins at a page boundary, but a segment may begin anywhere in a page.
+    let contains_offset = |s: &object::Segment<'_, '_>| {
         let (from, bytes) = s.file_range();
         (from & !(PAGE - 1)..from + bytes).contains(&mapping.offset)
     };
-    let segment = elf.segments().find(|s| is_code(s) && holds(s))?;
-    let segment_start =
-        mapping.from.wrapping_sub(mapping.offset).wrapping_add(segment.file_range().0);
+    let segment = elf.segments().find(|s| is_code(s) && contains_offset(s))?;
+    let (segment_offset, _) = segment.file_range();
+    let segment_start = mapping.from.wrapping_sub(mapping.offset).wrapping_add(segment_offset);
     segment_start.checked_sub(segment.address())
 }
 
-/// Start of the function that contains an address of a file, by the file's `.eh_frame_hdr` (Linux
-/// Standard Base Core 5.0, 10.6.2). `None`: no function contains it, or there is no such table.
+/// Returns the start of the function that contains an address of a file, by the file's
+/// `.eh_frame_hdr` (Linux Standard Base Core 5.0, 10.6.2). `None`: no function contains it, or
+/// there is no such table.
 fn function_start(file: &[u8], address: u64) -> Option<u64> {
     let elf = object::File::parse(file).ok()?;
     let (index, table) = (elf.section_by_name(".eh_frame_hdr")?, elf.section_by_name(".eh_frame")?);
@@ -291,7 +298,7 @@ fn function_start(file: &[u8], address: u64) -> Option<u64> {
     function.contains(address).then(|| function.initial_address())
 }
 
-/// Name of a file without its folder, for display.
+/// Returns the name of a file without its folder, for display.
 fn file_name(path: &str) -> String {
     Path::new(path)
         .file_name()

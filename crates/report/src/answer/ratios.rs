@@ -9,12 +9,12 @@ use dyno_analysis::stats::{PairUnit, Repeated};
 
 use crate::format::number;
 
-/// Returns the ratio of throughput, and a description of its ends. If the ratio is a bound, only
-/// one end of its interval is a bound, too.
+/// Returns the ratio of throughput as a text, and a description of its ends. If the ratio is a
+/// bound, only one end of its interval is given.
 pub(super) fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String, String) {
     let (spread, scope) = match interval_of_all_pairs(c.throughput) {
         Some(interval) if report.run.at_every_look => {
-            (Some(interval), "95 % interval that allows for early stopping".to_string())
+            (Some(interval), "95 % interval that stays valid if the run stops early".to_string())
         }
         Some(interval) => (Some(interval), interval_text(report, c).to_string()),
         None => (c.throughput_ratio.spread(), ratio_range_text(report, c)),
@@ -59,6 +59,7 @@ fn interval_of_all_pairs(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
     estimate.filter(|pairs| pairs.unit == PairUnit::Launches)?.interval_of_all
 }
 
+/// Describes the interval of a ratio. With more than two subjects the interval is corrected.
 fn interval_text(report: &Report, c: &Comparison) -> &'static str {
     let is_compared = |row: &&OverviewRow| {
         !row.control && row.workload == c.workload && row.highest_throughput().is_some()
@@ -72,9 +73,12 @@ fn ratio_range_text(report: &Report, c: &Comparison) -> String {
     let repeats = c.throughput_ratio.values.len();
     let kind = if c.throughput_bound == RatioBound::Exact { "valid repeats" } else { "repeats" };
     match c.throughput_ratio.interval {
-        // If the run may stop after every repeat, the interval of the median does not hold.
+        // The interval of the median is not valid if the run may stop after every repeat.
         Some(_) if report.run.at_every_look => {
-            format!("interval of {repeats} repeats, a number that depends on the results")
+            format!(
+                "interval of {repeats} repeats, not exactly 95 % because the results decided when \
+                 the run stopped"
+            )
         }
         Some(_) => "95 % interval".to_string(),
         None if repeats == 1 => "one repeat, so no interval".to_string(),
@@ -82,33 +86,36 @@ fn ratio_range_text(report: &Report, c: &Comparison) -> String {
     }
 }
 
-/// Formats a ratio with three significant digits, or more if it would otherwise read 1.
+/// Formats a ratio with three significant digits, or more digits if it would otherwise read 1.
 pub(super) fn ratio(r: f64) -> String {
     rounded_ratio(r, f64::round)
 }
 
 /// Formats a ratio as [`ratio`] does. `round`: `f64::floor` for a lower bound and `f64::ceil` for
-/// an upper one, so that the text is a bound, too.
+/// an upper bound, so that the text is a bound, too.
 pub(super) fn rounded_ratio(r: f64, round: impl Fn(f64) -> f64) -> String {
-    const MOST_DECIMALS: i32 = 6;
+    const MAX_DECIMALS: i32 = 6;
     if !(r > 0.0 && r.is_finite()) {
         return number(r);
     }
     let rounded = |decimals: i32| round_decimals(r, decimals, &round);
-    let least = (2 - r.log10().floor() as i32).max(0);
+    let min_decimals = (2 - r.log10().floor() as i32).max(0);
     // Equality with 1 is exact, as is the ratio of two equal counts.
     let reads_one = |decimals: &i32| rounded(*decimals).total_cmp(&1.0).is_eq();
     let is_one = r.total_cmp(&1.0).is_eq();
-    let decimals = (least..=MOST_DECIMALS).find(|d| is_one || !reads_one(d)).unwrap_or(least);
+    // A ratio that is not 1 gets more decimals until it no longer reads 1.
+    let decimals =
+        (min_decimals..=MAX_DECIMALS).find(|d| is_one || !reads_one(d)).unwrap_or(min_decimals);
     format!("{:.*}", decimals as usize, rounded(decimals))
 }
 
-/// Formats a range: `2.1–2.3`, or one value if both ends read the same.
+/// Formats the range of repeats: `2.1–2.3`, or one value if both ends read the same.
 pub(super) fn range(q: &Repeated, show: impl Fn(f64) -> String) -> Option<String> {
     let (low, high) = q.spread()?;
     Some(ends(low, high, show))
 }
 
+/// Formats two ends: `2.1–2.3`, or one value if both read the same.
 pub(super) fn ends(low: f64, high: f64, show: impl Fn(f64) -> String) -> String {
     let (low, high) = (show(low), show(high));
     if low == high { low } else { format!("{low}–{high}") }

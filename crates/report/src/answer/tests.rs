@@ -25,7 +25,7 @@ fn tie_text_of_mutual_tie_includes_best() {
 
 #[test]
 fn unranked_sentence_names_subjects_with_few_repeats() {
-    let ranked = |name: &str, repeats: usize| (name.to_string(), repeats);
+    let ranked = |title: &str, repeats: usize| Ranked { title: title.to_string(), repeats };
     for (subjects, expected) in [
         (
             &[ranked("nginx", 2), ranked("caddy", 3)][..],

@@ -18,11 +18,12 @@ use super::table::{Column, TableCell, cell, table_from_columns, text, value};
 use super::{count_cell, figure, noise_note, note, repeats_cell, step_table, swatch, trial_table};
 use crate::format::{bytes, micros, number, or_dash, percent, quantity};
 
+/// Renders the section.
 pub(super) fn cost(report: &Report) -> Markup {
     let cpu_note = noise_note(report, CPU.key);
     html! {
         (figure("cpu", "Server CPU per request", cpu_note.trim_start(), &cpu_table(report)))
-        (price(report))
+        (price_table(report))
         (figure(
             "split",
             "User and system CPU per request",
@@ -52,15 +53,18 @@ pub(super) fn cost(report: &Report) -> Markup {
     }
 }
 
-const SPLIT: &str = "At the reference step. Each part is the median of the valid repeats. The \
-                     kernel's tick samples the split.";
+const SPLIT: &str = "User and system time are medians of the valid repeats of the reference step \
+                     (the step nearest to 64 requests in flight). The kernel estimates the split \
+                     between user and system time from samples at each timer tick.";
 const CPUS: &str = "CPU time per second of the measured window: how many CPUs were busy with the \
                     server, on average.";
-const MEMORY: &str = "Anonymous and shared memory, of the control group if there is one. Page \
-                      cache and the kernel's memory for the server have columns of their own.";
+const MEMORY: &str = "Anonymous and shared memory of the server (of its control group, if there is \
+                      one). Page cache and the kernel's memory for the server are in separate \
+                      columns.";
 const MEMORY_TIME: &str = "The server's memory × the time between two responses: a request's share \
                            of memory that is billed by the second.";
 
+/// Renders the table of CPU time per request of each step.
 fn cpu_table(report: &Report) -> Markup {
     step_table(
         report,
@@ -91,7 +95,7 @@ fn with_backends(
     texts.fold(cell, TableCell::with_small)
 }
 
-/// Table of user and system CPU time at the reference step of each row of the overview.
+/// Renders the table of user and system CPU time at the reference step of each row of the overview.
 fn split_table(report: &Report) -> Markup {
     let metric_cell = |r: &OverviewRow, key: &str| {
         let metric = report.summary(r.reference_cell).and_then(|s| s.metric(key));
@@ -106,6 +110,7 @@ fn split_table(report: &Report) -> Markup {
     table_from_columns("sortable", &columns, &report.overview, |r| PartScope::row(report, r))
 }
 
+/// Renders the table of CPUs used in each step.
 fn cpus_table(report: &Report) -> Markup {
     let none = Repeated::default();
     let metric = |s: &Summary| s.metric("server_cpus").map_or(none.clone(), |m| m.repeats.clone());
@@ -118,6 +123,7 @@ fn cpus_table(report: &Report) -> Markup {
     )
 }
 
+/// Renders the table of memory in each step.
 fn memory_table(report: &Report) -> Markup {
     step_table(
         report,
@@ -134,6 +140,7 @@ fn memory_table(report: &Report) -> Markup {
     )
 }
 
+/// Renders the table of memory × time per request of each step.
 fn memory_time_table(report: &Report) -> Markup {
     let show = |m: f64| quantity(Unit::MegabyteSeconds, m);
     step_table(
@@ -145,16 +152,18 @@ fn memory_time_table(report: &Report) -> Markup {
     )
 }
 
-/// Resources that each start used over its whole life, or a sentence if they are unknown.
+/// Renders the table of the resources that each start used over its whole life, or a sentence if
+/// they are unknown.
 fn lifetimes(report: &Report) -> Markup {
     let subjects: Vec<&SubjectResult> =
         report.subjects.iter().filter(|s| !s.lifetimes.starts.is_empty()).collect();
     if subjects.is_empty() {
         return note(
             "The cost of requests over a server's whole life, with start-up and warm-up, is \
-             unknown here. Only control groups count the CPU time of processes and threads that \
-             have ended, and responses to the loads of `price` are not recorded. In the JSON, \
-             lifetimes are empty.",
+             unknown in this run. The cost is known only for starts in control groups, because \
+             only control groups count the CPU time of ended processes and threads. The cost is \
+             unknown for starts that measure the cost of probes (`price`), because the responses \
+             to these loads are not recorded. In the JSON, lifetimes are empty.",
         );
     }
     let subject_columns: [Column<'_, &SubjectResult>; 4] = [
@@ -164,7 +173,7 @@ fn lifetimes(report: &Report) -> Markup {
         ("#Each repeat", &|s| repeats_cell(&s.lifetimes.cpu_us_per_request, micros)),
     ];
     let price_column: [Column<'_, &SubjectResult>; 1] =
-        [("#CPU cost of a billion such requests", &|s| {
+        [("#CPU cost of a billion requests, whole life", &|s| {
             value(s.lifetimes.cost_per_billion_requests, number)
         })];
     let columns =
@@ -175,15 +184,17 @@ fn lifetimes(report: &Report) -> Markup {
     figure("lifetimes", "Requests over CPU time", LIFETIMES, &table)
 }
 
-const LIFETIMES: &str = "Correct responses over CPU time, both counted from exec. One line per \
-                         start, with a dot when it was ready, when it was warm, and after each \
-                         trial. Steeper is cheaper. The line includes start-up, warm-up and \
-                         compilation, which CPU time per request of a step leaves out. A start \
-                         without a control group has no line, and no lifetime in the JSON: only \
-                         control groups count the CPU time of ended processes. A line ends \
-                         at the first profile or search, whose responses are not counted.";
+const LIFETIMES: &str = "Correct responses over CPU time, both counted from the start of the \
+                         process (exec). Each line is one start of a server. Its dots show when \
+                         the server was ready, when it was warm, and when each trial ended. A \
+                         steeper line means cheaper requests.\nThe line includes start-up, warm-up \
+                         and compilation. The CPU time per request of a step excludes these three \
+                         phases.\nA start without a control group has no line, and no lifetime in \
+                         the JSON, because only control groups count the CPU time of ended \
+                         processes. A line ends at the first profile or search, because their \
+                         responses are not counted.";
 
-/// Resources that back ends used in each trial. Empty without back ends.
+/// Renders the table of the resources that back ends used in each trial. Empty without back ends.
 fn backends(report: &Report) -> Markup {
     type BackendTrial<'a> = (&'a TrialResult, &'a BackendUse);
     let rows: Vec<BackendTrial<'_>> =
@@ -208,16 +219,17 @@ fn backends(report: &Report) -> Markup {
     );
     html! {
         h3 { "Back ends" } "\n"
-        (note("Services that the subject needs, started and monitored with it. Per request: \
-               divided by the subject's responses. The share is of the CPU time of subject and \
-               back ends together."))
+        (note("Back ends are services that a subject needs. They are started and monitored with \
+               the subject. A value \"per request\" is the back end's total divided by the number \
+               of responses of the subject. \"Share of a request's CPU\" is the back end's share \
+               of the CPU time of subject and back ends together."))
         (table)
     }
 }
 
-/// Cost of a billion requests, at prices that the reader may change. Empty if the resources of a
-/// request are unknown.
-fn price(report: &Report) -> Markup {
+/// Renders the table of the cost of a billion requests, at prices that the reader may change. Empty
+/// if the resources of a request are unknown.
+fn price_table(report: &Report) -> Markup {
     if report.overview.iter().all(|row| row.paid.is_none()) {
         return Markup::default();
     }
@@ -228,8 +240,8 @@ fn price(report: &Report) -> Markup {
         ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
         ("#GiB hours", &|r| value(r.paid.and_then(|paid| paid.gib_hours), number)),
         ("#Cost", &|r| price_with_key(r.paid, r.cost_per_billion_requests)),
-        ("#Between", &|r| cell(cost_range_cell(r))),
-        ("#Of that, memory", &|r| {
+        ("#Cost range", &|r| cell(cost_range_cell(r))),
+        ("#Cost of memory", &|r| {
             price_with_key(r.paid.map(memory_share), r.cost.map(|cost| cost.memory_part))
         }),
     ];
@@ -241,11 +253,11 @@ fn price(report: &Report) -> Markup {
     }
 }
 
-const NO_PRICE: &str = "Hours of a CPU and of a GiB of memory that a billion requests take, with \
-                        all CPUs of the server in use. The suite has no prices ([cost]): set them \
-                        above.";
+const NO_PRICE: &str = "The table shows how many CPU hours and GiB hours a billion requests take \
+                        if the server uses all its CPUs. The suite sets no prices (table [cost]). \
+                        To see costs, enter prices above.";
 
-/// A cost, with the hours from which the viewer computes it anew when prices change.
+/// Renders a cost, with the hours from which the viewer computes the cost again when prices change.
 fn price_cell(paid: Option<PaidUse>, cost: Option<f64>) -> Markup {
     let text = or_dash(cost, number);
     match paid {
@@ -256,6 +268,7 @@ fn price_cell(paid: Option<PaidUse>, cost: Option<f64>) -> Markup {
     }
 }
 
+/// Returns the cell of a cost, which sorts by the cost.
 fn price_with_key(paid: Option<PaidUse>, cost: Option<f64>) -> TableCell {
     cell(price_cell(paid, cost)).sorted_by(cost)
 }
@@ -265,6 +278,7 @@ fn memory_share(paid: PaidUse) -> PaidUse {
     PaidUse { cpu_hours: 0.0, ..paid }
 }
 
+/// Renders the cost at both ends of the interval, or range, of the CPU time per request.
 fn cost_range_cell(row: &OverviewRow) -> Markup {
     let (low, high) = row.paid_between.unzip();
     if low.is_none() {
@@ -274,7 +288,7 @@ fn cost_range_cell(row: &OverviewRow) -> Markup {
     html! { (price_cell(low, ends.0)) "–" (price_cell(high, ends.1)) }
 }
 
-/// Form for prices. The viewer makes it visible.
+/// Renders the form for prices, which the viewer makes visible.
 fn prices_form(cost: Option<Cost>) -> Markup {
     let input = |name: &str, label: &str, value: Option<f64>, max: Option<u32>| {
         html! {
@@ -302,24 +316,25 @@ fn prices_form(cost: Option<Cost>) -> Markup {
 
 /// States the prices and their assumptions.
 fn prices_text(cost: Cost) -> String {
-    let utilisation =
-        cost.utilisation.map_or_else(|| "fully".into(), |share| format!("for {}", percent(share)));
-    let memory = cost.per_gib_hour.map_or_else(
-        || "memory free of charge".into(),
-        |price| format!("{price} per GiB and hour of its memory"),
-    );
+    let utilisation = cost
+        .utilisation
+        .map_or_else(|| "fully".into(), |share| format!("for {} of the time", percent(share)));
+    let memory = cost
+        .per_gib_hour
+        .map_or_else(|| "memory is free".into(), |price| format!("{price} per GiB-hour of memory"));
     let restarts = cost.lifetime_hours.map_or_else(
         || "never restarted".into(),
         |hours| {
             format!(
-                "restarted every {} hours, with no requests served during start-up",
+                "restarted every {} hours and serves no requests during start-up",
                 number(hours)
             )
         },
     );
     format!(
-        "Prices: {} per vCPU and hour, every CPU of the server used {utilisation}, {memory}, \
-         {restarts}. Between: the cost at both ends of the interval, or range, of the CPU time per \
+        "Prices: {} per vCPU-hour, {memory}. Assumptions: every CPU of the server is used \
+         {utilisation}, and the server is {restarts}. The cost range goes from the cost at the \
+         lower end to the cost at the upper end of the interval (or range) of the CPU time per \
          request.",
         cost.per_vcpu_hour
     )

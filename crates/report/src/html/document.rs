@@ -1,4 +1,4 @@
-//! Renders the frame of every page. A page is self-contained, and has no script except the
+//! Renders the frame that all pages share. A page is self-contained, and its only script is the
 //! viewer's.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -16,7 +16,7 @@ pub(crate) struct Viewer<'a> {
 }
 
 /// Renders a whole page. Control characters of foreign text are made visible, because HTML forbids
-/// them, and the page may be read in a terminal.
+/// control characters, and people may read the page in a terminal.
 pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String {
     let Viewer { css, js, data } = viewer;
     let page = html! {

@@ -12,8 +12,8 @@ use crate::format::{or_dash, ratio};
 use crate::html::part_scope::PartScope;
 use crate::overview::label_in_words;
 
-/// Renders the section. Empty without an experiment, twins and servers that were loaded at the same
-/// time.
+/// Renders the section. Empty if the report has no experiment, no twins and no duets (servers that
+/// were loaded at the same time).
 pub(super) fn section(report: &Report) -> Markup {
     if !has_section(report) {
         return Markup::default();
@@ -36,16 +36,17 @@ pub(super) fn section(report: &Report) -> Markup {
             (doses_table(&experiment.doses))
         }
         @if !report.duets.is_empty() {
-            (note("Loaded at the same time on the same CPUs, so a disturbance of the machine \
-                   affects all of them. Throughput and times include the wait for each other, and \
-                   are not compared."))
+            (note("These servers were loaded at the same time on the same CPUs (a duet), so a \
+                   disturbance of the machine affects all of them. Throughput and times are not \
+                   compared, because they include the servers' wait for each other."))
             (effects_table(&report.duets))
         }
         @if !report.twins.is_empty() {
             h3 { "Twins" } "\n"
-            (note("One server under two names, started and loaded like any other. Differences \
-                   between the two are noise. A difference that is shown here is a false alarm. \
-                   One in twenty such runs has one."))
+            (note("A twin is the same server under a second name, started and loaded like any \
+                   other server. Differences between the two are noise, so a difference that is \
+                   shown here is a false alarm. About one in twenty runs with a twin has a false \
+                   alarm."))
             (effects_table(&report.twins))
         }
     };
@@ -57,23 +58,26 @@ pub(super) fn has_section(report: &Report) -> bool {
     report.experiment.is_some() || !report.twins.is_empty() || !report.duets.is_empty()
 }
 
-/// Heading of the section: "Effects" if there is an experiment.
+/// Returns the heading of the section: "Effects" if there is an experiment.
 pub(super) fn heading(report: &Report) -> &'static str {
     if report.experiment.is_none() { "Twins and duets" } else { "Effects" }
 }
 
+/// Returns the heading of the chart of effects.
 fn effects_title(factor: Option<&str>) -> String {
     factor.map_or_else(|| "Effect of each change".into(), |factor| format!("Effect of {factor}"))
 }
 
-const EFFECTS: &str = "Dots: pairs of launches of one block. Lines: the 95 % interval of their \
-                       ratio, with five or more pairs. 1: no change. Grey: the noise floor. \
-                       Smaller differences are missed in more than one of five comparisons. \
-                       Verdicts are corrected for all rows together.";
+const EFFECTS: &str = "Each dot is the ratio of a pair of starts from the same block (one pass \
+                       over all servers). Each line is the 95 % interval of the ratio, if there \
+                       are five pairs or more. A ratio of 1 means no change.\nThe grey area is the \
+                       noise floor: more than one in five comparisons miss a difference that is \
+                       smaller.\nVerdicts are corrected for the number of comparisons (rows).";
 
 /// Indexes of the [`COLUMNS`] that hold numbers. [`table`] marks such columns with a leading `#`.
 const NUMBERS: std::ops::RangeInclusive<usize> = 3..=6;
 
+/// Renders the table of effects, with a row per metric.
 fn effects_table(effects: &[Effect]) -> Markup {
     let head: Vec<String> = COLUMNS
         .iter()
@@ -92,8 +96,8 @@ fn effects_table(effects: &[Effect]) -> Markup {
     table("sortable", &head, &rows.map(row).collect::<Vec<TableRow>>())
 }
 
-/// Table of the effects of doubling the level of a dose. Empty without a dose. Names of numeric
-/// columns begin with `#`.
+/// Renders the table of the effects of doubling the level of a dose. Empty without a dose. Names of
+/// numeric columns begin with `#`.
 fn doses_table(doses: &[DoseEffect]) -> Markup {
     if doses.is_empty() {
         return Markup::default();
@@ -113,9 +117,11 @@ fn doses_table(doses: &[DoseEffect]) -> Markup {
     html! {
         h3 { "When the level doubles" } "\n"
         (table_from_columns("sortable", &columns, doses, |_| PartScope::default()))
-        (note("The factor of the metric when the level doubles, from the slope of the logarithms \
-               over all levels, per block. 2: proportional to the level. 1: independent of the \
-               level. –: in some blocks a level has no valid value, so the other blocks may be a \
-               biased selection."))
+        (note("The table shows the factor by which the metric changes when the level doubles. Each \
+               block (one pass over all servers) gives a factor, from the slope of a line through \
+               the logarithms of level and metric. A factor of 2 means that the metric is \
+               proportional to the level. A factor of 1 means that the metric is independent of \
+               the level. \"–\" means that the factor is unknown: in some blocks a level has no \
+               valid value, and the other blocks may be a biased selection."))
     }
 }

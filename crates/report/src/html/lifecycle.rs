@@ -14,6 +14,7 @@ use super::{figure, noise_note, note, repeats_cell, swatch};
 use crate::format::{bytes, millis, number, percent, seconds};
 use crate::overview::killed_starts;
 
+/// Renders the section.
 pub(super) fn lifecycle_section(report: &Report) -> Markup {
     let startup = table_from_columns(
         "sortable",
@@ -23,7 +24,7 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
             ("#Listening", &|s| value(s.startup_ms.listening.median, millis)),
             ("#First response", &|s| value(s.startup_ms.first_response.median, millis)),
             ("#Each repeat", &|s| repeats_cell(&s.startup_ms.first_response, millis)),
-            ("#CPU by then", &|s| value(s.startup_ms.cpu.median, millis)),
+            ("#CPU until ready", &|s| value(s.startup_ms.cpu.median, millis)),
             ("#Warm-up", &|s| value(s.warm_up_s.median, seconds)),
             ("#Stop", &|s| value(s.stop_ms.median, millis)),
             ("#Killed", &|s| value(killed_starts(s).map(|n| n as f64), |n| format!("{n}"))),
@@ -34,8 +35,9 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
         &report.subjects,
         |s| PartScope::subject(report, &s.id),
     );
-    let legend = "Time from exec to the first response with the expected status (status under \
-                  [ready] in subject.toml). Bar: the median. Dots: repeats.";
+    let legend = "Time from the start of the process (exec) to the first response with the \
+                  expected status (status under [ready] in subject.toml). The bar is the median. \
+                  Each dot is a repeat.";
     let legend = format!("{legend}{}", noise_note(report, STARTUP));
     html! {
         (figure("startup", "Start-up", &legend, &startup))
@@ -47,7 +49,8 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
     }
 }
 
-/// Table of the programs, with what they use when idle. Empty if they were not inspected.
+/// Renders the table of the programs, with their use of resources when idle. Empty if no program
+/// was inspected.
 fn programs(report: &Report) -> Markup {
     let inspected: Vec<&SubjectResult> =
         report.subjects.iter().filter(|s| s.binary.is_some() || s.idle.is_some()).collect();
@@ -87,12 +90,15 @@ fn programs(report: &Report) -> Markup {
     html! {
         h3 { "Programs" } "\n"
         (table)
-        (note("Of the process that used most CPU time. Extensions: those of which the program has \
-               any instruction, whether or not it ever runs. Idle: the second before the first \
-               load. Memory per connection: the slope over the steps of a start."))
+        (note("Each row describes the process of the server that used most CPU time. An extension \
+               of x86-64 is listed if the program contains one of its instructions, even if that \
+               instruction never runs. \"Idle\" is the second before the first load. \"Memory per \
+               connection\" is the growth of memory per additional connection (a slope over all \
+               steps of a start)."))
     }
 }
 
+/// States whether a program has names of functions, debug information, or both.
 fn debug_names(binary: &Binary) -> String {
     match (binary.symbols, binary.debug_info) {
         (_, true) => "both".into(),
@@ -101,7 +107,7 @@ fn debug_names(binary: &Binary) -> String {
     }
 }
 
-/// Table of start-up and stop of the back ends. Empty without back ends.
+/// Renders the table of start-up and stop of the back ends. Empty without back ends.
 fn backends(report: &Report) -> Markup {
     type SubjectBackend<'a> = (&'a SubjectResult, &'a BackendResult);
     let rows: Vec<SubjectBackend<'_>> =
@@ -118,7 +124,7 @@ fn backends(report: &Report) -> Markup {
             ("#Listening", &|(_, b)| value(b.startup_ms.listening.median, millis)),
             ("#Ready", &|(_, b)| value(b.startup_ms.ready.median, millis)),
             ("#Each repeat", &|(_, b)| repeats_cell(&b.startup_ms.ready, millis)),
-            ("#CPU by then", &|(_, b)| value(b.startup_ms.cpu.median, millis)),
+            ("#CPU until ready", &|(_, b)| value(b.startup_ms.cpu.median, millis)),
             ("#Data loaded in", &|(_, b)| value(b.seeded_ms.median, millis)),
             ("#Stop", &|(_, b)| value(b.stop_ms.median, millis)),
             ("#Build", &|(_, b)| value(b.build.as_ref().map(|b| b.wall_s), seconds)),
@@ -132,10 +138,12 @@ fn backends(report: &Report) -> Markup {
     }
 }
 
+/// Returns the cell of a subject, with its colour.
 fn subject_cell(report: &Report, s: &SubjectResult) -> TableCell {
     cell(html! { (swatch(report, &s.id)) (s.title) })
 }
 
+/// Renders the table of checks, and the details of failed checks.
 fn checks(report: &Report) -> Markup {
     let mut names: Vec<&str> = Vec::new();
     for check in report.subjects.iter().flat_map(|s| &s.checks) {
@@ -156,9 +164,9 @@ fn checks(report: &Report) -> Markup {
     };
     html! {
         (table("checks", &head, &rows))
-        (note("Each check ran before the load, in turn during the load, and after the last step. \
-               Checks of start-up and stop ran once, in separate starts. Hover a check for its \
-               details."))
+        (note("Each check ran before the load and after the last step. During the load, dyno ran \
+               one check at a time, in rotation. Checks of start-up and stop ran once, in separate \
+               starts. Hover over a check for its details."))
         @for s in &report.subjects {
             @for c in failed(s) {
                 h4 { (s.title) ": " (c.name) } "\n"
@@ -168,12 +176,15 @@ fn checks(report: &Report) -> Markup {
     }
 }
 
+/// Returns the cell of a check: its mark, and how often it passed.
 fn check_cell(subject: &SubjectResult, name: &str) -> TableCell {
     let Some(c) = subject.checks.iter().find(|c| c.name == name) else { return text("–") };
-    let (class, mark) = match c {
-        _ if c.ok => ("good", "✓"),
-        _ if c.late => ("late", "–"),
-        _ => ("bad", "✗"),
+    let (class, mark) = if c.ok {
+        ("good", "✓")
+    } else if c.late {
+        ("late", "–")
+    } else {
+        ("bad", "✗")
     };
     let content = html! {
         span class=(class) {
@@ -184,6 +195,7 @@ fn check_cell(subject: &SubjectResult, name: &str) -> TableCell {
     cell(content).with_hint(Some(c.detail.clone()))
 }
 
+/// Renders the failed and the skipped subjects. Empty if there are none.
 fn failures(report: &Report) -> Markup {
     let has_failures =
         report.subjects.iter().any(|s| s.skipped.is_some() || !s.failures.is_empty());
@@ -200,6 +212,7 @@ fn failures(report: &Report) -> Markup {
     }
 }
 
+/// Renders a failure and the last lines of its log.
 fn failure(s: &SubjectResult, f: &SubjectFailure) -> Markup {
     html! {
         p.bad {

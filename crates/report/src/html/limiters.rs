@@ -1,5 +1,5 @@
-//! Renders the section on limits. It has a card per subject, with the limiter of each step and the
-//! counters of its busiest steps.
+//! Renders the section on limits. The section has a card per subject, with the limiter of each step
+//! and the counters of its busiest steps.
 
 use std::collections::BTreeSet;
 
@@ -20,15 +20,16 @@ use super::table::{TableCell, TableRow, table, text, value};
 use crate::format::{number, quantity};
 use crate::overview::label_in_words;
 
+/// Renders the section.
 pub(super) fn limiters_section(report: &Report) -> Markup {
-    let steps = |subject: &SubjectResult| -> Vec<&Summary> {
+    let steps_of = |subject: &SubjectResult| -> Vec<&Summary> {
         report.summaries.iter().filter(|s| s.subject == subject.id).collect()
     };
     html! {
         div.cards {
             "\n"
             @for subject in &report.subjects {
-                @let steps = steps(subject);
+                @let steps = steps_of(subject);
                 @if !steps.is_empty() { (card(report, subject, &steps)) }
             }
         }
@@ -37,6 +38,7 @@ pub(super) fn limiters_section(report: &Report) -> Markup {
     }
 }
 
+/// Renders the card of a subject.
 fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> Markup {
     let workloads: BTreeSet<usize> = steps.iter().map(|s| s.cell.workload).collect();
     let scope =
@@ -74,10 +76,12 @@ fn busiest_step_text(report: &Report, workload: usize, steps: &[&Summary]) -> Ma
     }
 }
 
+/// Returns the median throughput of a step, or 0 if it is unknown.
 fn median_rate(s: &Summary) -> f64 {
     s.throughput_rps.median.unwrap_or(0.0)
 }
 
+/// Renders a step and its limiter as an item of a list.
 fn step_limiter_item(report: &Report, s: &Summary) -> Markup {
     let PartScope { workloads, step, .. } = PartScope::cell(report, s.cell);
     html! {
@@ -92,7 +96,7 @@ fn step_limiter_item(report: &Report, s: &Summary) -> Markup {
 }
 
 /// Labels a step: `64` (connections), or `h2 64 × 10 at 1,000/s (2)`. A single workload, factors of
-/// 1, a missing rate and a first pass are left out.
+/// 1, a missing rate and a first pass are omitted.
 fn step_label(report: &Report, s: &Summary) -> String {
     let workload =
         if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
@@ -111,8 +115,8 @@ pub(super) fn step_in_words(report: &Report, workload: &str, at: Shape) -> Strin
     format!("{}{workload}", label_in_words(at))
 }
 
-/// Table of counters at the busiest step, next to the counters of the reference arm at the same
-/// step of the same workload.
+/// Renders the table of counters at the busiest step, with the counters of the reference arm at the
+/// same step of the same workload.
 fn counters(report: &Report, busiest: &Summary) -> Markup {
     let is_baseline = |r: &&OverviewRow| {
         r.baseline
@@ -122,7 +126,7 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
     let Some(baseline) = report.overview.iter().find(is_baseline) else {
         let rows: Vec<TableRow> =
             COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)]).into()).collect();
-        let alone = table("counters", &["Per response", "#Here"], &rows);
+        let alone = table("counters", &["Per response", "#This subject"], &rows);
         return html! { (alone) (inside(&busiest.inside, None)) };
     };
     let base = report.summary(busiest.cell.with_arm(baseline.reference_cell.arm));
@@ -134,13 +138,13 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
         cells.into()
     };
     let rows: Vec<TableRow> = COUNTERS.iter().map(row).collect();
-    let counters = table(
+    let compared = table(
         "counters",
-        &["Per response", "#Here", &format!("#{}", baseline.title), "#Ratio of pairs"],
+        &["Per response", "#This subject", &format!("#{}", baseline.title), "#Ratio of pairs"],
         &rows,
     );
     let reference = base.map(|base| (baseline.title.as_str(), &base.inside));
-    html! { (counters) (inside(&busiest.inside, reference)) }
+    html! { (compared) (inside(&busiest.inside, reference)) }
 }
 
 /// A metric with a name that is short enough for a card.
@@ -155,9 +159,9 @@ const COUNTERS: [Counter; 14] = [
     Counter { name: "context switches", key: "server_context_switches_per_request" },
     Counter { name: "waiting for a CPU", key: "server_run_delay_us_per_request" },
     Counter { name: "system calls", key: "server_syscalls_per_request" },
-    Counter { name: "bytes of a read", key: "server_bytes_per_read" },
-    Counter { name: "bytes of a write", key: "server_bytes_per_write" },
-    Counter { name: "events of a wait", key: "server_events_per_wait" },
+    Counter { name: "bytes per read", key: "server_bytes_per_read" },
+    Counter { name: "bytes per write", key: "server_bytes_per_write" },
+    Counter { name: "events per wait", key: "server_events_per_wait" },
     Counter { name: "page faults", key: "server_page_faults_per_request" },
     Counter { name: "TCP_NODELAY", key: "server_nodelay" },
     Counter { name: "bytes received", key: "bytes_in_per_response" },
@@ -170,8 +174,8 @@ impl Counter {
     /// Returns cells with the name of the metric and its median in each step.
     fn cells(&self, steps: &[Option<&Summary>]) -> Vec<TableCell> {
         let unit = Metric::from_key(self.key).unit;
-        let typical = |step: Option<&Summary>| step?.metric(self.key)?.repeats.median;
-        let medians = steps.iter().map(|step| value(typical(*step), |v| quantity(unit, v)));
+        let median_of = |step: Option<&Summary>| step?.metric(self.key)?.repeats.median;
+        let medians = steps.iter().map(|step| value(median_of(*step), |v| quantity(unit, v)));
         [text(self.name)].into_iter().chain(medians).collect()
     }
 }

@@ -2,6 +2,7 @@
 //! mix.
 
 use dyno_analysis::capacity::SearchResult;
+use dyno_analysis::load::percentile_value::PercentileValue;
 use dyno_analysis::load::{PageSummary, Percentiles, RequestResult};
 use dyno_analysis::metric::{RESPONSE_P99, THROUGHPUT};
 use dyno_analysis::report::Report;
@@ -26,6 +27,7 @@ use crate::format::{
     step_percentile_text,
 };
 
+/// Renders the section on throughput and errors.
 pub(super) fn under_load(report: &Report) -> Markup {
     let throughput = step_table(
         report,
@@ -41,7 +43,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
         (figure(
             "throughput",
             "Throughput",
-            &format!("{LEGEND}{}", noise_note(report, THROUGHPUT.key)),
+            &format!("{LEGEND}\n{}", noise_note(report, THROUGHPUT.key).trim_start()),
             &throughput,
         ))
         (figure("over-time", "Throughput over time", OVER_TIME, &throughput_over_time(report)))
@@ -51,8 +53,9 @@ pub(super) fn under_load(report: &Report) -> Markup {
     }
 }
 
-/// Table of the knee of each curve, and of the law that it follows. Empty without a curve of three
-/// levels or more.
+/// Renders the table of scaling curves (throughput over requests in flight): the knee of each, and
+/// the coefficients of the Universal Scalability Law. Empty without a curve of three levels or
+/// more.
 fn scaling(report: &Report) -> Markup {
     let curves: Vec<&ScalingResult> =
         report.scaling.iter().filter(|curve| curve.levels.len() > 2).collect();
@@ -100,16 +103,18 @@ fn scaling(report: &Report) -> Markup {
             &curves,
             scope,
         ))
-        (note("Knee: the number of requests in flight above which throughput hardly rises. It is \
-               empty if the bend is within the noise, or if repeats at or above it are excluded \
-               and may hide more. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), \
-               is fitted to six levels or more. Below a coefficient: its 95 % interval over \
-               launches, with five or more, unless the fit holds it at 0. A residual far above the \
-               noise means that the server does not follow the law."))
+        (note("The knee is the number of requests in flight above which throughput hardly rises. \
+               The cell is empty if the bend is within the noise, or if repeats at or above the \
+               knee are excluded and may hide higher throughput.\nThe Universal Scalability Law, \
+               λn / (1 + σ(n − 1) + κn(n − 1)), gives the throughput at n requests in flight. It \
+               is fitted to six levels or more. A residual far above the noise means that the \
+               server does not follow the law.\nEach coefficient has its 95 % interval in smaller \
+               text below it, if there are five starts or more. A coefficient that the fit sets to \
+               0 has no interval."))
     }
 }
 
-/// Cell of the knee, or of the levels at which it is unknown.
+/// Returns the cell of the knee, or of the levels at which it is unknown.
 fn knee_cell(curve: &ScalingResult) -> TableCell {
     let cell = value(curve.knee, number);
     if curve.knee.is_some() || curve.open_levels.is_empty() {
@@ -119,25 +124,26 @@ fn knee_cell(curve: &ScalingResult) -> TableCell {
     cell.with_small(format!("not known at {}", levels.join(", ")))
 }
 
-/// Table of the rates between which servers stop meeting the objective. Empty without one.
+/// Renders the table of the rates between which servers stop meeting the objective. Empty without
+/// an objective.
 fn objective(report: &Report) -> Markup {
-    let Some(objective) = report.run.objective.as_ref().filter(|_| !report.brackets.is_empty())
-    else {
+    if report.brackets.is_empty() {
         return Markup::default();
+    }
+    let Some(objective) = &report.run.objective else { return Markup::default() };
+    // Names of numeric columns begin with `#`.
+    let mark_number = |name: &str| {
+        let is_rate = name.starts_with("Objective met") || name == "Missed at";
+        let is_number = is_rate || name == "Connections" || name == "Repeat";
+        if is_number { format!("#{name}") } else { name.to_string() }
     };
-    let is_rate = |name: &str| name.starts_with("Objective met") || name == "Missed at";
-    let head = brackets::HEAD.map(|name| {
-        let is_number = name == "Connections" || is_rate(name);
-        if is_number { format!("#{name}") } else { name.into() }
-    });
+    let head = brackets::HEAD.map(mark_number);
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    let search_head = brackets::SEARCH_HEAD.map(|name| {
-        let is_number = ["Connections", "Repeat"].contains(&name) || is_rate(name);
-        if is_number { format!("#{name}") } else { name.into() }
-    });
+    let search_head = brackets::SEARCH_HEAD.map(mark_number);
     let search_head: Vec<&str> = search_head.iter().map(String::as_str).collect();
     let search_row = |search: &SearchResult| {
         let SearchResult { connections, repeat, result, .. } = search;
+        // Sort keys of numeric columns, by index in `SEARCH_HEAD`.
         text_row(
             brackets::search_cells(search),
             [
@@ -154,6 +160,7 @@ fn objective(report: &Report) -> Markup {
         .iter()
         .map(|bracket| {
             let connections = Some(f64::from(bracket.connections));
+            // Sort keys of numeric columns, by index in `HEAD`.
             text_row(
                 brackets::cells(bracket),
                 [(2, connections), (3, bracket.kept_rps), (4, bracket.missed_rps)],
@@ -171,17 +178,20 @@ fn objective(report: &Report) -> Markup {
     }
 }
 
-const LEGEND: &str = "Dots: repeats. Line: the medians of valid steps. Bar: the median of a single \
-                      step. The shape of a dot shows the limiter: ● the server's CPU, ▲ too few \
-                      requests in flight, ■ the generator, ▼ something else that the server waits \
-                      for, ◆ any other. Steps that are not valid are crossed out and not joined. \
-                      Hover over one to see the reason. Grey: the control, which shows the \
-                      maximum of this machine, the generator and the servers' limits.";
+const LEGEND: &str = "Each dot is a repeat. The line joins the medians of valid steps. A bar shows \
+                      the median if there is only one step.\nThe shape of a dot shows the limiter: \
+                      ● the server's CPU, ▲ too few requests in flight, ■ the generator, ▼ \
+                      something else that the server waits for, ◆ any other limiter. Hover over a \
+                      dot to see the reason.\nSteps that are not valid are crossed out, and the \
+                      line omits them.\nThe control, dyno's own minimal server, is grey. It shows \
+                      the highest throughput that this machine and the generator allow under the \
+                      limits of the servers.";
 
-const OVER_TIME: &str = "One step, a line per repeat, by interval since the load began. Warm-up is \
-                         shaded. Repeats that are not valid are pale.";
+const OVER_TIME: &str = "Throughput of one step in each interval since the load began, with a line \
+                         per repeat. Warm-up is shaded. Repeats that are not valid are pale.";
 
-/// Table of the lowest and the highest throughput of the measured intervals of each trial.
+/// Renders the table of the lowest and the highest throughput of the measured intervals of each
+/// trial.
 fn throughput_over_time(report: &Report) -> Markup {
     let rates = |t: &TrialResult| -> Vec<f64> {
         let measured = t.load.intervals.iter().filter(|i| i.phase == Phase::Measured);
@@ -200,7 +210,7 @@ fn throughput_over_time(report: &Report) -> Markup {
     )
 }
 
-/// Chart of failed requests, or a sentence if there are none. Without a step it is empty.
+/// Renders the chart of failed requests, or a sentence if no request failed. Empty without a step.
 fn errors(report: &Report) -> Markup {
     if report.trials.is_empty() {
         return html! {};
@@ -212,10 +222,11 @@ fn errors(report: &Report) -> Markup {
         ("#Failed", &|s| value(s.error_share.median, percent)),
         ("#Each repeat", &|s| repeats_cell(&s.error_share, percent)),
     ];
-    let legend = "Share of due requests without a correct response.";
+    let legend = "Share of intended requests without a correct response.";
     figure("errors", "Errors", legend, &step_table(report, &columns))
 }
 
+/// Renders the section on response times.
 pub(super) fn response(report: &Report) -> Markup {
     let step_cell =
         |s: &Summary, q: Quantile| text(step_percentile_text(s, q)).sorted_by(q.value(s).median);
@@ -230,45 +241,55 @@ pub(super) fn response(report: &Report) -> Markup {
         ],
     );
     let trial_times = trial_table(report, &report.trials, |t| t, &TIMES);
-    let legend = "Response time counts from the intended start of a request, service time from its \
-                sending. Send lag is the difference. Percentiles are over all due requests. \
-                Requests without a correct response (not ok) rank above every correct response. If \
-                a percentile lies among them, as in > 1.20 s (5.9 % not ok), the time is the \
-                longest known wait, and the chart shows an arrow. –: too few samples (fewer than \
-                20 lie beyond the percentile). Below a percentile of one step: its 95 % interval \
-                by order statistics. It assumes independent requests, so the true interval is at \
-                least as wide.";
-    let spectrum_legend = "All repeats of the step. Repeats that are not valid are pale. Each \
-                           line ends where fewer than 20 samples lie beyond, or where requests \
-                           without a correct response begin.";
+    let legend = "Response time counts from the intended start of a request. Service time counts \
+                  from the sending of the request. Send lag is the difference.\nPercentiles are \
+                  over all intended requests. Requests without a correct response (not ok) rank \
+                  above every correct response.\n\"> 1.20 s (5.9 % not ok)\" means that the \
+                  percentile lies among the requests that are not ok. The time is the longest \
+                  known wait, and the chart shows an arrow.\n\"–\" means too few samples: fewer \
+                  than 20 lie beyond the percentile.\nIn tables of trials, each percentile has its \
+                  95 % interval in smaller text below it. The interval comes from order \
+                  statistics, which assume independent requests, so the true interval is at least \
+                  as wide.";
+    let spectrum_legend = "All repeats of the step. Repeats that are not valid are pale. Each line \
+                           ends at the percentile beyond which fewer than 20 samples lie, or \
+                           beyond which requests got no correct response.";
     html! {
-        (figure("response", "Response time", &format!("{legend}{}", noise_of_p99(report)), &times))
+        (figure(
+            "response",
+            "Response time",
+            &format!("{legend}\n{}", noise_of_p99(report).trim_start()),
+            &times,
+        ))
         (figure("spectrum", "Response time by percentile", spectrum_legend, &trial_times))
         (pages(report))
         (by_request(report))
     }
 }
 
-/// Noise of p99, the percentile that varies most.
+/// Describes the noise of p99, the percentile that varies most. The note names p99, because the
+/// chart also shows other percentiles.
 fn noise_of_p99(report: &Report) -> String {
     noise_note(report, RESPONSE_P99.key).replacen("repeats", "p99 of repeats", 1)
 }
 
-/// Cell of a percentile. It sorts by its time, or by the longest known wait if it lies among
-/// unanswered requests.
+/// Returns the cell of a percentile. Its sort key is the time, or the longest known wait if the
+/// percentile lies among unanswered requests.
 fn percentile_with_key(p: &Percentiles, q: f64) -> TableCell {
     percentile_cell(p, q, percentile_text)
 }
 
+/// Returns the cell of a percentile of page time.
 fn page_percentile_with_key(p: &Percentiles, q: f64) -> TableCell {
     percentile_cell(p, q, page_percentile_text)
 }
 
+/// Returns the cell of a percentile that `show` formats, with its interval.
 fn percentile_cell(p: &Percentiles, q: f64, show: fn(&Percentiles, f64) -> String) -> TableCell {
     let key = match p.value(q) {
-        dyno_analysis::load::percentile_value::PercentileValue::Known(us) => Some(us),
-        dyno_analysis::load::percentile_value::PercentileValue::Unanswered(u) => u.longest_wait,
-        dyno_analysis::load::percentile_value::PercentileValue::TooFew => None,
+        PercentileValue::Known(us) => Some(us),
+        PercentileValue::Unanswered(unanswered) => unanswered.longest_wait,
+        PercentileValue::TooFew => None,
     };
     let cell = text(show(p, q)).sorted_by(key);
     match p.bounds_at(q) {
@@ -277,7 +298,7 @@ fn percentile_cell(p: &Percentiles, q: f64, show: fn(&Percentiles, f64) -> Strin
     }
 }
 
-/// Cell with the p99 of each valid repeat.
+/// Returns a cell with the p99 of each valid repeat.
 fn p99_of_repeats_cell(report: &Report, s: &Summary) -> TableCell {
     let trials = report.trials.iter().filter(|t| t.valid && t.duet.is_none() && t.cell == s.cell);
     let texts: Vec<String> =
@@ -285,7 +306,7 @@ fn p99_of_repeats_cell(report: &Report, s: &Summary) -> TableCell {
     text(texts.join("  "))
 }
 
-/// Table of the results of workloads that load pages. Empty without such workloads.
+/// Renders the table of the results of workloads that load pages. Empty without such workloads.
 fn pages(report: &Report) -> Markup {
     let rows: Vec<TrialPages<'_>> =
         report.trials.iter().filter_map(|t| Some((t, t.load.pages.as_ref()?))).collect();
@@ -302,24 +323,24 @@ fn pages(report: &Report) -> Markup {
             ("#Page p90", &|(_, p)| page_percentile_with_key(&p.time_us, 0.9)),
             ("#Page p99", &|(_, p)| page_percentile_with_key(&p.time_us, 0.99)),
             ("#Complete", &|(_, p)| count_cell(p.completed)),
-            ("#Not complete", &|(_, p)| count_cell(p.failed)),
-            ("#Resources each", &|(_, p)| count_cell(p.resources as u64)),
-            ("#Connections each", &|(_, p)| count_cell(u64::from(p.connections_each))),
+            ("#Not complete", &|(_, p)| count_cell(p.failed.saturating_add(p.unfinished))),
+            ("#Resources per page", &|(_, p)| count_cell(p.resources as u64)),
+            ("#Connections per visitor", &|(_, p)| count_cell(u64::from(p.connections_each))),
             ("#Requests/s", &|(t, _)| value(Some(t.load.throughput_rps), number)),
         ],
     );
     html! {
         h3 { "Pages" } "\n"
-        (note("A page takes from the intended start of its document to the end of its last \
-               resource. It is complete if all of its responses were correct. Connections of the \
-               first columns are visitors."))
+        (note("Page time runs from the intended start of the page's document to the end of its \
+               last resource. A page is complete if all of its responses were correct. The first \
+               column \"Connections\" counts visitors."))
         (table)
     }
 }
 
 type TrialPages<'a> = (&'a TrialResult, &'a PageSummary);
 
-/// Table of the results of each request of a mix. Empty without a mix.
+/// Renders the table of the results of each request of a mix. Empty without a mix.
 fn by_request(report: &Report) -> Markup {
     let rows: Vec<TrialRequest<'_>> =
         report.trials.iter().flat_map(|t| t.load.requests.iter().map(move |r| (t, r))).collect();
@@ -348,6 +369,7 @@ fn by_request(report: &Report) -> Markup {
 
 type TrialRequest<'a> = (&'a TrialResult, &'a RequestResult);
 
+/// Returns a cell with the number of requests per outcome that is not ok.
 fn not_ok_cell(r: &RequestResult) -> TableCell {
     let bad: Vec<String> = r
         .outcomes

@@ -12,19 +12,21 @@ use dyno_analysis::trial::TrialResult;
 use dyno_analysis::window_levels::Pattern;
 use dyno_analysis::{Code, Severity};
 use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
+use dyno_archive::start::LimitReadBack;
 use maud::{Markup, PreEscaped, html};
 
 use super::limiters::step_in_words;
 use super::part_scope::PartScope;
 use super::table::{Column, TableRow, table, text, value};
 use super::{count_cell, figure, folded, note, trial_table};
-use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases};
+use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases, plural};
 use crate::methodology::{self, Section, anchor};
 use crate::metrics::{self, Sheet};
 use crate::probe_cost;
 use crate::redact::{self, Withheld};
 use crate::shell;
 
+/// Renders the section on single trials.
 pub(super) fn explorer(report: &Report) -> Markup {
     let table = trial_table(report, &report.trials, |t| t, &TRIALS);
     html! {
@@ -49,7 +51,7 @@ pub(super) fn explorer(report: &Report) -> Markup {
     }
 }
 
-/// Table of every metric of each subject at its reference step, folded.
+/// Renders the table of every metric of each subject at its reference step, folded.
 fn every_metric(report: &Report) -> Markup {
     let sheets = metrics::sheets(report);
     let body = html! {
@@ -59,8 +61,8 @@ fn every_metric(report: &Report) -> Markup {
     html! { @if !sheets.is_empty() { (folded("Every metric of every subject", &body)) } }
 }
 
-/// Table with a row per metric and a column per subject. The viewer hides columns of deselected
-/// subjects.
+/// Renders a table with a row per metric and a column per subject. The viewer hides columns of
+/// deselected subjects.
 fn metrics_table(report: &Report, sheet: &Sheet) -> Markup {
     let scopes: Vec<PartScope> =
         sheet.cells.iter().map(|cell| PartScope::cell(report, *cell)).collect();
@@ -86,6 +88,7 @@ fn metrics_table(report: &Report, sheet: &Sheet) -> Markup {
     }
 }
 
+/// Renders the medians of a metric.
 fn metric_row(scopes: &[PartScope], row: &metrics::MetricRow) -> Markup {
     html! {
         tr {
@@ -98,6 +101,7 @@ fn metric_row(scopes: &[PartScope], row: &metrics::MetricRow) -> Markup {
     }
 }
 
+/// Renders a trial as an entry of the select.
 fn trial_option(report: &Report, index: usize, t: &TrialResult) -> Markup {
     html! {
         option value=(index) {
@@ -116,7 +120,7 @@ const TRIALS: [Column<'_, TrialResult>; 10] = [
     ("Valid", &|t| text(valid(t))),
     ("Throughput pattern", &|t| text(levels_text(t))),
     ("CPU per response pattern", &|t| text(costs_text(t))),
-    ("#CPU in others' turns, share of its own", &|t| {
+    ("#CPU while only other subjects were loaded, as a share of CPU under load", &|t| {
         value(t.turns.as_ref().and_then(|turns| turns.idle_share), percent)
     }),
     ("Limited by", &|t| text(&t.limiter.sentence)),
@@ -127,15 +131,19 @@ const TRIALS: [Column<'_, TrialResult>; 10] = [
 fn levels_text(t: &TrialResult) -> String {
     let Some(steadiness) = &t.steadiness else {
         return if t.duet.is_some() {
-            "unknown next to other loads"
+            "unknown (other loads ran at the same time)"
         } else {
             "unknown (too few intervals)"
         }
         .into();
     };
     let rates = steadiness.pieces.iter().map(|piece| number(piece.throughput_rps));
-    let counted = if steadiness.counts_from_s.is_some() { "; the last counts" } else { "" };
-    format!("{}{counted}", pattern_text(steadiness.pattern, rates))
+    let last_level_note = if steadiness.counts_from_s.is_some() {
+        "; the result uses only the last level"
+    } else {
+        ""
+    };
+    format!("{}{last_level_note}", pattern_text(steadiness.pattern, rates))
 }
 
 /// Describes the change of the CPU time per response within the window.
@@ -146,6 +154,7 @@ fn costs_text(t: &TrialResult) -> String {
     })
 }
 
+/// Formats a pattern and its levels: `warm-up: 900, 1,000`.
 fn pattern_text(pattern: Pattern, levels: impl Iterator<Item = String>) -> String {
     let name = match pattern {
         Pattern::Flat => return "flat".into(),
@@ -157,6 +166,7 @@ fn pattern_text(pattern: Pattern, levels: impl Iterator<Item = String>) -> Strin
     format!("{name}: {}", levels.collect::<Vec<_>>().join(", "))
 }
 
+/// States whether a trial is valid.
 pub(super) fn valid(t: &TrialResult) -> &'static str {
     match (t.valid, t.refused) {
         (true, _) => "yes",
@@ -165,24 +175,26 @@ pub(super) fn valid(t: &TrialResult) -> &'static str {
     }
 }
 
+/// Lists the caveats of a trial, without notes.
 fn codes_text(t: &TrialResult) -> String {
     let caveats = t.caveats.iter().filter(|c| c.severity > Severity::Info);
     caveats.map(|c| c.code.in_words()).collect::<Vec<String>>().join(" ")
 }
 
+/// Renders the section on machine, plan, limits and caveats.
 pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
     let run = &report.run;
     let sysctls: Vec<TableRow> =
         run.facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)].into()).collect();
     html! {
         h3 { "Machine and plan" } "\n"
-        (table("facts", &["What", "Value"], &machine_rows(report)))
+        (table("facts", &["Property", "Value"], &machine_rows(report)))
         (table("facts", &["Kernel setting", "Value"], &sysctls))
         h3 { "Order of blocks" } "\n"
         ol { @for block in &run.order { li { (block.join(" → ")) } } } "\n"
         (nuisance(report))
         (limits(report))
-        h3 { "What could not be measured here" } "\n"
+        h3 { "What could not be measured on this machine" } "\n"
         ul {
             @for missing in &run.facts.missing {
                 li { b { (missing.measurement) } ": " (missing.reason) ". " (missing.hint) }
@@ -192,7 +204,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         (observation_cost(report))
         h3 { "What each caveat means" } "\n"
         (glossary(report))
-        h3 { "Run it again" } "\n"
+        h3 { "Run the suite again" } "\n"
         pre { (shell::rerun_command(&run.command, run.seed)) } "\n"
         @if let Some(text) = redact::withheld_note(withheld) { (note(&text)) }
         @if !run.suite_source.is_empty() {
@@ -202,6 +214,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
     }
 }
 
+/// Returns the rows on the machine and the plan.
 fn machine_rows(report: &Report) -> Vec<TableRow> {
     let run = &report.run;
     let facts = &run.facts;
@@ -234,17 +247,17 @@ fn machine_rows(report: &Report) -> Vec<TableRow> {
         ),
         ("Seed", run.seed.to_string()),
     ];
-    let request_row =
-        [("Requests' own", per_arm(report, |s| request_values(&s.conditions.request)))];
     let has_request_values = report.subjects.iter().any(|s| !s.conditions.request.is_empty());
-    let request_row = request_row.into_iter().filter(|_| has_request_values);
+    let request_row = has_request_values.then(|| {
+        ("Values for requests", per_arm(report, |s| request_values(&s.conditions.request)))
+    });
     rows.into_iter()
         .chain(request_row)
         .map(|(name, value)| vec![text(name), text(value)].into())
         .collect()
 }
 
-/// Lists the values of a subject that its requests use, by name.
+/// Lists the values that a subject sets for its requests, by name.
 fn request_values(values: &BTreeMap<String, Option<String>>) -> String {
     let text = |(name, value): (&String, &Option<String>)| {
         format!("{name} {}", value.as_deref().unwrap_or("(withheld)"))
@@ -256,32 +269,35 @@ fn request_values(values: &BTreeMap<String, Option<String>>) -> String {
     }
 }
 
-/// Returns one text if all arms agree, else one per arm.
+/// Returns one text if all arms agree, or else a text per arm.
 fn per_arm(report: &Report, describe: impl Fn(&SubjectResult) -> String) -> String {
     let texts: Vec<String> = report.subjects.iter().map(describe).collect();
-    let each = || {
-        let per_arm =
-            report.subjects.iter().zip(&texts).map(|(s, text)| format!("{}: {text}", s.id));
-        if texts.is_empty() { "–".into() } else { per_arm.collect::<Vec<_>>().join("; ") }
-    };
-    common_text(&texts).map_or_else(each, str::to_string)
+    if texts.is_empty() {
+        return "–".into();
+    }
+    if let Some(common) = common_text(&texts) {
+        return common.to_string();
+    }
+    let named = report.subjects.iter().zip(&texts).map(|(s, text)| format!("{}: {text}", s.id));
+    named.collect::<Vec<_>>().join("; ")
 }
 
+/// States the CPUs of subjects and generator.
 fn placement_text(placement: &Placement) -> String {
     let cpus = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let generator = cpus(&placement.generator);
     match placement.subject.as_slice() {
-        [] => format!("generator on CPU {generator}, the server where it was"),
+        [] => format!("generator on CPU {generator}, CPUs of the server not set by dyno"),
         subject_cpus => {
             format!("subjects on CPU {}, generator on CPU {generator}", cpus(subject_cpus))
         }
     }
 }
 
-/// Table of the variance between starts of one subject, by nuisance factor.
+/// Renders the table of the variance between starts of one subject, by nuisance factor.
 fn nuisance(report: &Report) -> Markup {
     let row = |nuisance: &Nuisance, share: &FactorShare| -> TableRow {
-        let significance = if share.p < ALPHA { "shown" } else { "not shown" };
+        let significance = if share.p < ALPHA { "yes" } else { "no" };
         vec![
             text(nuisance.title),
             text(share.factor),
@@ -305,46 +321,63 @@ fn nuisance(report: &Report) -> Markup {
     html! {
         h3 { "Differences between starts" } "\n"
         (note(&format!(
-            "Starts of one subject vary: {}. The table has the share of that variance that each \
-             nuisance factor explains alone. Pairs of one block have most of it in common.",
+            "Results of one subject vary from start to start: {}. The table shows the share of \
+             this variance that each nuisance factor (such as the time of the start) explains \
+             alone. Repeats of the same block (one pass over all subjects) share most of these \
+             factors.",
             spreads.collect::<Vec<_>>().join(", ")
         )))
-        (table("", &["Metric", "With", "#Share of the variance", "Significant"], &rows))
+        (table("", &["Metric", "Factor", "#Share of the variance", "Significant"], &rows))
     }
 }
 
 /// States whether the CPUs change from block to block.
 const fn swap_text(swaps_cpus: bool) -> &'static str {
-    if swaps_cpus { "; they swap places from block to block" } else { "" }
+    if swaps_cpus {
+        "; in every other block (one pass over all subjects), subjects and generator exchange \
+         their CPUs"
+    } else {
+        ""
+    }
 }
 
+/// Describes the network between generator and server.
 fn network_text(isolation: Isolation) -> &'static str {
     match isolation {
         Isolation::None => "this machine's loopback",
         Isolation::Netns => {
-            "each start in its own network, with a link of 1,500 bytes to the generator in another"
+            "each start in its own network namespace, linked to the generator's namespace (MTU \
+             1,500 bytes)"
         }
     }
 }
 
+/// States the threads and the I/O driver of the generator.
 fn generator_text(changes: &LoadChanges, run_load: &Load) -> String {
     let load = changes.apply_to(run_load);
-    format!("{} thread(s) over {}", load.threads, load.driver.name())
+    format!("{} over {}", plural(u64::from(load.threads), "thread"), load.driver.name())
 }
 
+/// Renders the table of limits, with the values that the kernel reports.
 fn limits(report: &Report) -> Markup {
-    let limits = report.subjects.iter().flat_map(|s| s.limits.iter().map(move |l| (s, l)));
-    let rows: Vec<TableRow> = limits
-        .map(|(s, l)| {
-            let unset_text = || format!("not set: {}", l.reason.clone().unwrap_or_default());
-            let read_back = l.read_back.clone().unwrap_or_else(unset_text);
-            let cells = vec![text(&s.title), text(l.kind.name()), text(&l.asked), text(read_back)];
-            TableRow::new(PartScope::subject(report, &s.id), cells)
-        })
-        .collect();
+    let row = |subject: &SubjectResult, limit: &LimitReadBack| {
+        let unset_text = || format!("not set: {}", limit.reason.clone().unwrap_or_default());
+        let read_back = limit.read_back.clone().unwrap_or_else(unset_text);
+        let cells = vec![
+            text(&subject.title),
+            text(limit.kind.name()),
+            text(&limit.asked),
+            text(read_back),
+        ];
+        TableRow::new(PartScope::subject(report, &subject.id), cells)
+    };
+    let mut rows: Vec<TableRow> = Vec::new();
+    for subject in &report.subjects {
+        rows.extend(subject.limits.iter().map(|limit| row(subject, limit)));
+    }
     html! {
         h3 { "Limits" } "\n"
-        (table("facts", &["Subject", "Limit", "Asked", "Read back from the kernel"], &rows))
+        (table("facts", &["Subject", "Limit", "Requested", "Read back from the kernel"], &rows))
     }
 }
 
@@ -362,7 +395,7 @@ fn observation_cost(report: &Report) -> Markup {
     }
 }
 
-/// Table of the cost of the probes for each subject.
+/// Renders the table of the cost of the probes for each subject.
 fn probe_prices(report: &Report) -> Markup {
     let prices: Vec<(&SubjectResult, &PriceResult)> =
         report.subjects.iter().filter_map(|s| Some((s, s.probe_price.as_ref()?))).collect();
@@ -370,9 +403,10 @@ fn probe_prices(report: &Report) -> Markup {
         let has_probes = report.subjects.iter().any(|s| !s.conditions.observe.is_empty());
         return html! {
             @if has_probes {
-                (note("The cost of the probes for the subjects was not measured in this run. With \
-                       `price = true` under `[observe]`, the first block of a suite measures it. \
-                       `dyno calibrate --probes` measures it on this machine."))
+                (note("The cost of the probes for the subjects was not measured in this run. Set \
+                       `price = true` under `[observe]` of the suite to measure this cost in the \
+                       first block (one pass over all subjects). `dyno calibrate --probes` \
+                       measures the cost for dyno's own minimal server."))
             }
         };
     }
@@ -393,21 +427,23 @@ fn probe_prices(report: &Report) -> Markup {
             TableRow::new(PartScope::subject(report, &subject.id), cells)
         })
         .collect();
-    let head = ["Subject", "Probes", "#Requests/s with them", "#CPU per request with them"];
+    let head = ["Subject", "Probes", "#Change of requests/s", "#Change of CPU per request"];
     html! {
-        (note("Cost of the probes: medians of neighbouring slices with and without them, in the \
-               first start, with 95 % intervals."))
+        (note("Cost of the probes: the median change between neighbouring time slices with and \
+               without probes, in the first start of each subject. The 95 % interval of the median \
+               is in parentheses."))
         (table("facts", &head, &rows))
     }
 }
 
-/// List of the meanings of all caveats, with the sections on those that the report has.
+/// Renders the meanings of all caveats, with the sections on the caveats of this report.
 fn glossary(report: &Report) -> Markup {
     let trial_caveats = report.trials.iter().flat_map(|t| t.caveats.iter().chain(&t.load.caveats));
     let codes: Vec<Code> =
         report.caveats.iter().chain(trial_caveats).map(|caveat| caveat.code).collect();
-    let section_of =
-        |code: &Code| methodology::caveat_section(*code).filter(|_| codes.contains(code));
+    let section_of = |code: &Code| {
+        if codes.contains(code) { methodology::caveat_section(*code) } else { None }
+    };
     let mut sections: Vec<Section> = Vec::new();
     for section in Code::ALL.iter().filter_map(section_of) {
         if !sections.contains(&section) {

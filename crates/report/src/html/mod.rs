@@ -45,12 +45,12 @@ pub fn render(report: &Report) -> String {
     page(report, VIEWER_CSS, VIEWER_JS)
 }
 
-/// Renders the page with a given viewer. Golden tests leave the bundle out.
+/// Renders the page with a given viewer. Golden tests pass an empty viewer.
 #[must_use]
 pub fn page(report: &Report, css: &str, js: &str) -> String {
-    let shared = redact::redact(report);
-    let report = &*shared.report;
-    let data = serde_json::to_string(report).expect("JSON can hold every report");
+    let redacted = redact::redact(report);
+    let report = &*redacted.report;
+    let data = serde_json::to_string(report).expect("every report can be written as JSON");
     let main = html! {
         (overview::header(report))
         (section("answer", "The answer", &overview::answer(report)))
@@ -63,7 +63,7 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
         (section("wire", "On the wire", &wire::wire(report)))
         (section("life", "Start-up, stop, checks, build", &lifecycle::lifecycle_section(report)))
         (section("explorer", "Explorer", &method::explorer(report)))
-        (section("method", "Method", &method::method(report, shared.withheld)))
+        (section("method", "Method", &method::method(report, redacted.withheld)))
     };
     document(&format!("{} · dyno", report.run.suite), &main, Viewer { css, js, data: &data })
 }
@@ -73,10 +73,12 @@ fn escape_for_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
+/// Renders a section with its heading.
 fn section(id: &str, title: &str, body: &Markup) -> Markup {
     html! { section id=(id) { h2 { (title) } "\n" (body) } "\n" }
 }
 
+/// Renders caveats as a list. Empty without caveats.
 fn caveat_list(caveats: &[Caveat]) -> Markup {
     html! {
         @if !caveats.is_empty() {
@@ -85,6 +87,7 @@ fn caveat_list(caveats: &[Caveat]) -> Markup {
     }
 }
 
+/// Renders a caveat as an item of a list, with a link to its meaning.
 fn caveat_item(caveat: &Caveat) -> Markup {
     html! {
         li class=(severity_class(caveat.severity)) {
@@ -94,6 +97,7 @@ fn caveat_item(caveat: &Caveat) -> Markup {
     }
 }
 
+/// Returns the CSS class of a severity.
 const fn severity_class(severity: Severity) -> &'static str {
     match severity {
         Severity::Info => "info",
@@ -102,16 +106,18 @@ const fn severity_class(severity: Severity) -> &'static str {
     }
 }
 
+/// Formats the ends of the interval or range of repeats: `2.1–2.3`.
 fn spread_text(q: &Repeated, show: impl Fn(f64) -> String) -> String {
     or_dash(q.spread(), |(a, b)| format!("{}–{}", show(a), show(b)))
 }
 
+/// Renders the coloured mark of a subject. The viewer chooses the colour.
 fn swatch(report: &Report, id: &str) -> Markup {
     let index = report.subjects.iter().position(|s| s.id == id).unwrap_or(0);
     html! { span.swatch data-colour=(index) {} }
 }
 
-/// A place for a chart, with its table folded below.
+/// Renders a place for a chart, with the chart's table folded below.
 fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
     html! {
         figure data-chart=(chart) {
@@ -126,49 +132,50 @@ fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
     }
 }
 
-/// Note below a chart: the scatter of repeats of its metric, and the servers that it omits. Empty
-/// if there is neither.
+/// Returns the note below a chart: the scatter of repeats of its metric, and the servers that the
+/// chart omits. Empty if there is neither.
 fn noise_note(report: &Report, metric: &str) -> String {
     let omitted = omitted_note(report, metric);
     let Some(floor) = report.noise.get(metric) else { return omitted };
     let unit = if metric == STARTUP { "subject" } else { "step" };
     let scatter = format!(
-        "{omitted} Noise: repeats of one {unit} differ by {} (standard deviation, the median of \
-         {})",
+        "{omitted} Noise: repeats of one {unit} differ by {} (standard deviation, median over {})",
         percent(floor.scatter),
         plural(floor.steps as u64, unit)
     );
     match floor.detectable {
         Some(difference) => format!(
-            "{scatter}. Smallest detectable difference: {} (power 0.8, if nothing else is tested).",
+            "{scatter}. Smallest detectable difference: {} (detected in 80 % of runs, for a single \
+             comparison).",
             percent(difference)
         ),
         None => format!("{scatter}."),
     }
 }
 
-/// Explains which servers a chart omits because they waited for each other. Only charts of metrics
-/// that include the wait for CPUs omit servers. Empty for other metrics.
+/// Explains which servers a chart omits because they waited for the same CPUs. Empty for metrics
+/// that do not include the wait for CPUs, because their charts show all servers.
 fn omitted_note(report: &Report, metric: &str) -> String {
     let includes_waits = METRICS.iter().any(|known| known.key == metric && known.includes_waits);
     match report.run.concurrent_arms.as_slice() {
         [first @ .., last] if includes_waits => format!(
             " {} and {last} are omitted, because they were loaded at the same time and waited for \
-             each other. Their charts of cost compare them.",
+             the same CPUs. The charts of cost show these servers.",
             first.join(", ")
         ),
         _ => String::new(),
     }
 }
 
+/// Renders a note, with a paragraph per line of the text.
 fn note(text: &str) -> Markup {
-    html! { p.note { (prose(text)) } "\n" }
+    html! { @for line in text.lines() { p.note { (prose(line)) } "\n" } }
 }
 
 /// Renders a sentence. Text between backticks becomes code.
 fn prose(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
-    // An unpaired backtick comes from foreign text.
+    // An unpaired backtick comes from foreign text, which is shown unchanged.
     if parts.len().is_multiple_of(2) {
         return html! { (text) };
     }
@@ -179,12 +186,12 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-/// A folded block. A click on `summary` opens it.
+/// Renders a folded block. A click on `summary` opens the block.
 fn folded(summary: &str, body: &Markup) -> Markup {
     html! { details { summary { (summary) } "\n" (body) } "\n" }
 }
 
-/// Table with a row per step: the columns that name the step, then `columns`.
+/// Renders a table with a row per step: the columns that name the step, then `columns`.
 fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
     let step_columns: [Column<'_, Summary>; 3] = [
         ("Subject", &|s| text(&s.subject)),
@@ -202,8 +209,8 @@ fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
     table_from_columns("sortable", &columns, &report.summaries, |s| PartScope::cell(report, s.cell))
 }
 
-/// Table with a row per trial or part of a trial: the columns that name the trial, then `columns`.
-/// `trial` returns the trial of a row.
+/// Renders a table with a row per trial or part of a trial: the columns that name the trial, then
+/// `columns`. `trial` returns the trial of a row.
 fn trial_table<T>(
     report: &Report,
     rows: &[T],
@@ -222,7 +229,7 @@ fn trial_table<T>(
         (|s| s.pass > 1, ("#Pass", &|t| whole_number_cell(trial(t).step.pass))),
     ];
     let repeat_column: [Column<'_, T>; 1] = [("#Repeat", &|t| whole_number_cell(trial(t).repeat))];
-    // The column is left out if the table has it already, or if all trials are valid.
+    // The column is omitted if the table already has it, or if all trials are valid.
     let valid_column: [Column<'_, T>; 1] = [("Valid", &|t| text(method::valid(trial(t))))];
     let omits_valid =
         columns.iter().any(|(head, _)| *head == "Valid") || report.trials.iter().all(|t| t.valid);
@@ -241,36 +248,39 @@ fn trial_table<T>(
 /// A column that distinguishes steps, and a function that returns whether a step needs it.
 type VaryingColumn<'a, T> = (fn(&Summary) -> bool, Column<'a, T>);
 
-/// Returns the columns that any step needs. A column full of 1 is left out.
+/// Returns the columns that any step needs. A column that would contain only 1 is omitted.
 fn varying_columns<'a, T>(report: &Report, columns: &[VaryingColumn<'a, T>]) -> Vec<Column<'a, T>> {
     let is_needed = |needs: &fn(&Summary) -> bool| report.summaries.iter().any(needs);
     columns.iter().filter(|(needs, _)| is_needed(needs)).map(|(_, column)| *column).collect()
 }
 
+/// Whether a step has an offered rate.
 const fn has_rate(s: &Summary) -> bool {
     s.rate.is_some() || s.schedule.is_some()
 }
 
-/// Cell of the offered rate of a step, or of its schedule.
+/// Returns the cell of the offered rate of a step, or of its schedule.
 fn rate_cell_of(at: Shape) -> TableCell {
     text(rate_cell(at)).sorted_by(at.rate.or(at.schedule.and_then(|schedule| schedule.to_rps)))
 }
 
-/// Cell of a count with separated thousands.
+/// Returns the cell of a count with separated thousands.
 fn count_cell(n: u64) -> TableCell {
     text(count(n)).sorted_by(Some(n as f64))
 }
 
-/// Cell of a number without separated thousands, such as connections and repeats.
+/// Returns the cell of a number without separated thousands, such as connections and repeats.
 fn whole_number_cell(n: u32) -> TableCell {
     value(Some(f64::from(n)), |n| format!("{n}"))
 }
 
+/// Returns a cell with the value of each repeat.
 fn repeats_cell(q: &Repeated, show: impl Fn(f64) -> String) -> TableCell {
     text(q.values.iter().map(|v| show(*v)).collect::<Vec<_>>().join("  "))
 }
 
-/// Cell of the valid repeats. Its spaces do not break, so that it stays on one line.
+/// Returns the cell of the valid repeats. Its spaces do not break, so that the text stays on one
+/// line.
 fn valid_repeats_cell(s: &Summary) -> TableCell {
     text(crate::format::valid_repeats(s).replace(' ', "\u{a0}"))
 }

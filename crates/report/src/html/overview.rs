@@ -11,6 +11,7 @@ use super::{caveat_list, note, prose, severity_class, spread_text, swatch};
 use crate::format::{bytes, count, full_bar_value, micros, millis, number, percent, plural};
 use crate::overview::reference_percentile_texts;
 
+/// Renders the head of the page: title, machine and links to the sections.
 pub(super) fn header(report: &Report) -> Markup {
     let facts = &report.run.facts;
     let nav = [
@@ -50,6 +51,7 @@ pub(super) fn header(report: &Report) -> Markup {
     }
 }
 
+/// Renders the answer and the caveats of the run.
 pub(super) fn answer(report: &Report) -> Markup {
     html! {
         @for sentence in crate::answer::sentences(report) { p.answer { (prose(&sentence)) } "\n" }
@@ -57,6 +59,7 @@ pub(super) fn answer(report: &Report) -> Markup {
     }
 }
 
+/// Renders the table of subjects.
 pub(super) fn overview(report: &Report) -> Markup {
     let rows = &report.overview;
     let reference = crate::overview::reference_text(rows, "at ");
@@ -89,16 +92,18 @@ pub(super) fn overview(report: &Report) -> Markup {
     }
 }
 
+/// Explains the columns and signs of the overview.
 fn table_note(report: &Report) -> String {
     let reference_step = crate::overview::reference_in_words(&report.overview);
     let mut text = format!(
-        "Peak: the best median over the steps. Below it: the range of the repeats (with five or \
-         more, the 95 % interval of their median), and the step, to which place and limit also \
-         belong. \
-         ≥: a lower bound, because repeats that are excluded may hide a higher peak. Place: the \
-         ranks that tests of all pairs leave open. 1–3 is the first, the second or the third. \
-         Response times and CPU {reference_step}. Memory: the maximum of all steps. Errors: the \
-         sum of all steps. Hover a number for its ratio to the reference. Click a column to sort."
+        "The peak is the highest median throughput of all steps. The smaller text shows the range \
+         of its repeats (with five repeats or more, the 95 % interval of their median) and its \
+         step. ≥ marks a lower bound, because excluded repeats may hide a higher peak.\nPlace is \
+         the possible rank after tests of all pairs of subjects: 1–3 means first, second or third. \
+         Place and limit belong to the step of the peak.\nResponse times and CPU are measured \
+         {reference_step}. Memory is the maximum of all steps. Errors are the sum of all \
+         steps.\nHover over a number for its ratio to the reference subject. Click a column to \
+         sort."
     );
     if report.run.workloads.len() > 1 {
         text.push_str(" Bars are scaled within each workload.");
@@ -128,6 +133,7 @@ struct BarScales {
 }
 
 impl BarScales {
+    /// Returns the scales for the rows of a workload.
     fn from_report(report: &Report, workload: usize) -> BarScales {
         let rows: Vec<&OverviewRow> =
             report.overview.iter().filter(|r| r.reference_cell.workload == workload).collect();
@@ -148,6 +154,7 @@ impl BarScales {
     }
 }
 
+/// Returns the cells of a row.
 fn overview_row(report: &Report, r: &OverviewRow, scales: &BarScales) -> Vec<TableCell> {
     // The baseline is compared in the same workload, because other workloads may send other
     // requests.
@@ -166,7 +173,7 @@ fn overview_row(report: &Report, r: &OverviewRow, scales: &BarScales) -> Vec<Tab
         .collect::<Vec<_>>()
         .join(", ");
     let [p50, p99] = reference_percentile_texts(report, r);
-    // If the rows have different reference steps, each row names its own.
+    // If the rows have different reference steps, each row names its own step.
     let has_own_steps = crate::overview::reference_text(&report.overview, "").is_empty();
     let with_own_step = |cell: TableCell| {
         if has_own_steps && r.response_p50_us.is_some() {
@@ -219,14 +226,15 @@ fn with_backends(
     texts.fold(cell, TableCell::with_small)
 }
 
+/// Returns the cell of a subject's name, with its tags.
 fn name_cell(report: &Report, r: &OverviewRow) -> TableCell {
     cell(html! {
         (swatch(report, &r.subject)) (r.title)
         @if r.control { " " span.tag { "control" } }
         @if r.baseline { " " span.tag { "reference" } }
         @if r.checks_waived > 0 {
-            " " a.mark.invalid href="#life" title="It fails checks of its contract that its own \
-                                                   file waives." {
+            " " a.mark.invalid href="#life" title="This subject fails checks that its subject.toml \
+                                                   waives (accepts)." {
                 "✗ waived"
             }
         }
@@ -234,6 +242,7 @@ fn name_cell(report: &Report, r: &OverviewRow) -> TableCell {
     })
 }
 
+/// Returns the cell of the peak, with its range and step.
 fn peak_cell(r: &OverviewRow) -> TableCell {
     let Some((peak, at)) = r.highest_throughput() else {
         return text(crate::overview::peak_text(r));
@@ -243,7 +252,8 @@ fn peak_cell(r: &OverviewRow) -> TableCell {
     value(peak.median, marked).with_small(format!("{}, at {at}", spread_text(peak, number)))
 }
 
-/// Marks of caveats next to a number. Each links to its meaning, and shows its message on hover.
+/// Renders marks of caveats next to a number. Each mark links to the meaning of its caveat, and
+/// shows the message on hover.
 pub(super) fn marks(caveats: &[StepCaveat]) -> Markup {
     html! {
         @for c in caveats {
@@ -257,11 +267,13 @@ pub(super) fn marks(caveats: &[StepCaveat]) -> Markup {
     }
 }
 
+/// Returns the cell of the limiter, with marks of caveats.
 fn limiter_summary_cell(r: &OverviewRow) -> TableCell {
     let cell = limiter_cell(r);
     if r.caveats.is_empty() { cell } else { cell.with_small(marks(&r.caveats)) }
 }
 
+/// Returns the cell of the limiter, or of the reason why there are no numbers.
 fn limiter_cell(r: &OverviewRow) -> TableCell {
     match (&r.absent, r.limiter) {
         (Some(reason), _) => cell(html! { span.bad { (reason) } }),
@@ -275,6 +287,7 @@ fn limiter_cell(r: &OverviewRow) -> TableCell {
     }
 }
 
+/// Returns the words for a limiter.
 pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'static str {
     use dyno_analysis::verdict::Resource as R;
     match resource {

@@ -1,5 +1,6 @@
-//! Identifies the subject, workloads and step that a part of the page belongs to. The viewer shows
-//! and hides rows, cards and columns by these attributes alone.
+//! Identifies the subject, workloads and step that a part of the page belongs to. Subject,
+//! workloads and step become attributes, by which the viewer shows and hides rows, cards and
+//! columns.
 
 use std::collections::BTreeSet;
 
@@ -7,48 +8,50 @@ use dyno_analysis::cell::CellKey;
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 
-/// Subject, workloads and step of a part of the page, as indices in the plan. With `None` in a
-/// field, the part is shown whatever the reader selects.
+/// Subject, workloads and step of a part of the page, as indices in the plan. `None`: the part is
+/// shown under any selection of the reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PartScope {
     pub(super) subject: Option<usize>,
     pub(super) workloads: Option<String>,
     pub(super) step: Option<usize>,
-    /// Whether the part belongs to a control. Scales are chosen so that they distinguish the other
-    /// subjects.
+    /// Whether the part belongs to a control. The viewer scales charts to the other subjects, so
+    /// that their differences stay visible next to a fast control.
     pub(super) control: bool,
 }
 
 impl PartScope {
-    /// Scope of a subject, given the name of its arm.
+    /// Returns the scope of a subject, given the name of its arm.
     pub(super) fn subject(report: &Report, id: &str) -> PartScope {
         let subject = report.subjects.iter().position(|s| s.id == id);
         PartScope { subject, ..PartScope::default() }
     }
 
-    /// Scope of a cell.
+    /// Returns the scope of a cell.
     pub(super) fn cell(report: &Report, cell: CellKey) -> PartScope {
         let step = (report.run.load.steps.len() > 1).then_some(cell.step);
         PartScope { subject: Some(cell.arm), step, ..PartScope::default() }
             .with_workloads(report, [cell.workload])
     }
 
-    /// Scope of a row of the overview. If its subject or its workload has no numbers at all, the
-    /// row belongs to every workload, so that it is always shown.
+    /// Returns the scope of a row of the overview. If its subject or its workload has no numbers,
+    /// the row belongs to every workload, so that it is always shown.
     pub(super) fn row(report: &Report, row: &OverviewRow) -> PartScope {
         let key = row.reference_cell;
-        let has_summary =
-            |is_own: &dyn Fn(CellKey) -> bool| report.summaries.iter().any(|s| is_own(s.cell));
-        let has_numbers = has_summary(&|cell| cell.arm == key.arm)
-            && has_summary(&|cell| cell.workload == key.workload);
+        let has_arm_numbers = report.summaries.iter().any(|s| s.cell.arm == key.arm);
+        let has_workload_numbers = report.summaries.iter().any(|s| s.cell.workload == key.workload);
         let every_workload = 0..report.run.workloads.len();
-        let workloads = if has_numbers { key.workload..key.workload + 1 } else { every_workload };
+        let workloads = if has_arm_numbers && has_workload_numbers {
+            key.workload..key.workload + 1
+        } else {
+            every_workload
+        };
         let scope =
             PartScope { subject: Some(key.arm), control: row.control, ..PartScope::default() };
         scope.with_workloads(report, workloads)
     }
 
-    /// Sets the workloads, unless the report has only one.
+    /// Sets the workloads if the report has several.
     pub(super) fn with_workloads(
         mut self,
         report: &Report,

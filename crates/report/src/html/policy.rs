@@ -1,13 +1,13 @@
-//! Builds the content security policy of the page. It allows the viewer's script, and no content
-//! from an archive.
+//! Builds the content security policy of the page. The policy allows the viewer's script, and no
+//! script from an archive.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-/// Returns the content security policy of a page with this style sheet and script. Both are named
+/// Returns the content security policy of a page with this style sheet and script, which are named
 /// by their hashes. `style` attributes are allowed for the bars in tables and the SVG of charts.
-/// `style-src` is for browsers before CSP level 3.
+/// `style-src` is for browsers that do not know `style-src-elem` (CSP level 3).
 pub(super) fn policy(css: &str, js: &str) -> String {
     let (css, js) = (hash(css), hash(js));
     format!(
@@ -16,6 +16,7 @@ pub(super) fn policy(css: &str, js: &str) -> String {
     )
 }
 
+/// Returns the hash of a text as a source of the policy.
 fn hash(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }

@@ -46,7 +46,7 @@ pub(super) fn use_table(rows: &[UseRow]) -> Markup {
     )
 }
 
-/// Table of the activity of the machine in the same repeat, except serving and loading.
+/// Renders the table of the activity of the machine in the same repeat, except serving and loading.
 pub(super) fn machine(result: &MachineResult) -> Markup {
     let share = |value: Option<f64>, unit: &str| value.map(|v| format!("{} {unit}", percent(v)));
     let rate = |value: Option<f64>| value.map(|v| quantity(Unit::PerSecond, v));
@@ -60,9 +60,15 @@ pub(super) fn machine(result: &MachineResult) -> Markup {
     });
     let link = result.busiest_link.as_ref();
     let link = link.map(|link| format!("{} of {}", percent(link.utilisation), link.name));
-    let dropped =
-        result.drops.map(|drops| drops.explanation().map_or("none".into(), |all| all.causes));
-    let waiting_unit = "of the time some thread waited";
+    let dropped = result.drops.map(|drops| match drops.explanation() {
+        Some(explained) => explained.causes,
+        // The number of table entries is known, but the counters of dropped packets are unknown.
+        None if drops.tracking.is_none() && drops.tracking_entries.is_some() => {
+            "none counted (only root can read the counters of connection tracking)".into()
+        }
+        None => "none".into(),
+    });
+    let waiting_unit = "of the time, at least one thread waited";
     let facts = [
         ("running or runnable threads", result.runnable_mean.map(number)),
         ("context switches", rate(result.context_switches_per_s)),
@@ -94,13 +100,15 @@ pub(super) fn machine(result: &MachineResult) -> Markup {
     )
 }
 
+/// Renders the tables of system calls: the most frequent calls, and the others folded. A `#` at the
+/// start of a column title marks a column of numbers ([`super::table::table`]).
 fn calls_tables(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
     let pairs = here.pair_calls(reference.map(|(_, inside)| inside));
     let reference_head = reference.map(|(title, _)| format!("#{title}"));
-    let head: Vec<&str> = ["System calls", "#Here"]
+    let head: Vec<&str> = ["System calls", "#This subject"]
         .into_iter()
         .chain(reference_head.as_deref())
-        .chain(["#Returned"])
+        .chain(["#Mean return value"])
         .collect();
     let row = |call: &dyno_analysis::probe_results::CallPair<'_>| -> TableRow {
         let mut cells = vec![text(call.name), frequency_cell(call.here)];
@@ -120,15 +128,17 @@ fn calls_tables(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>)
     }
 }
 
+/// Returns the cell of the number of calls per response.
 fn frequency_cell(call: Option<&CallSummary>) -> TableCell {
     value(call.and_then(|call| call.per_response.median), number)
 }
 
-/// Cell of the average return value of a call.
+/// Returns the cell of the average return value of a call.
 fn return_cell(call: Option<&CallSummary>) -> TableCell {
     value(call.and_then(|call| call.returned_mean.median), number)
 }
 
+/// Renders the table of threads by role.
 fn roles_table(here: &InsideSummary) -> Markup {
     let row = |(name, role): &(&'static str, &RoleSummary)| -> TableRow {
         vec![
@@ -147,32 +157,33 @@ fn roles_table(here: &InsideSummary) -> Markup {
     }
 }
 
-/// Table of metrics that the runtime of the server reports.
+/// Renders the table of metrics that the runtime of the server reports.
 fn runtime_table(here: &InsideSummary) -> Markup {
     let row = |metric: &RuntimeSummary| -> TableRow {
         vec![
             text(metric.name.replace('_', " ")),
             value(metric.value.median, |v| quantity(metric.unit, v)),
-            text(runtime_basis(metric.unit)),
+            text(runtime_meaning(metric.unit)),
         ]
         .into()
     };
     let rows: Vec<TableRow> = here.runtime.iter().map(row).collect();
+    let head = ["Runtime metric", "#Value", "Meaning"];
     html! {
-        @if !rows.is_empty() { (table("counters", &["Runtime metric", "#Value", "Of"], &rows)) }
+        @if !rows.is_empty() { (table("counters", &head, &rows)) }
     }
 }
 
-/// Text on what the value of a runtime metric refers to.
-const fn runtime_basis(unit: Unit) -> &'static str {
+/// Explains the value of a runtime metric.
+const fn runtime_meaning(unit: Unit) -> &'static str {
     match unit {
-        Unit::Share => "the time",
-        Unit::PerSecond => "how often",
-        _ => "the highest seen",
+        Unit::Share => "share of the time",
+        Unit::PerSecond => "mean rate",
+        _ => "maximum",
     }
 }
 
-/// Bar of the states of threads, with the shares in words.
+/// Renders a bar of the states of threads, with the shares in words.
 fn states_bar(role: &RoleSummary) -> Markup {
     let shares = role.shares();
     let words: Vec<String> = shares
@@ -191,7 +202,7 @@ fn states_bar(role: &RoleSummary) -> Markup {
     }
 }
 
-/// Name of a thread state for people.
+/// Returns the name of a thread state for people.
 fn state_name(state: &str) -> &str {
     match state {
         "runnable" => "waiting for a CPU",

@@ -1,5 +1,5 @@
-//! Renders the sections on profiles. The viewer draws the flame graphs. Texts and tables here give
-//! the same information.
+//! Renders the sections on profiles. The viewer draws the flame graphs. Without the viewer, the
+//! texts and tables give the same information.
 
 use dyno_analysis::cell::CellKey;
 use dyno_analysis::profile::{Flame, ProfileResult, SampleKind};
@@ -13,7 +13,7 @@ use super::table::{TableRow, table, text, value};
 use super::{folded, note, swatch};
 use crate::format::{count, micros, percent, seconds};
 
-/// Profiles of all cells. Empty without profiles.
+/// Renders the profiles of all cells. Empty without profiles.
 pub(super) fn profiles(report: &Report) -> Markup {
     html! {
         @if !report.profiles.is_empty() {
@@ -26,11 +26,13 @@ pub(super) fn profiles(report: &Report) -> Markup {
     }
 }
 
-const NOTE: &str = "Taken after each measured window, under the same load. Each function calls \
-                    those below it. The width of a function is its share of the time, and its \
-                    colour shows its origin. Click a function to zoom in, press Esc to zoom out. \
-                    Search for a part of a name, or for a regular expression between slashes.";
+const NOTE: &str = "Profiles were taken after each measured window, under the same load. Each \
+                    function calls the functions below it. The width of a function is its share of \
+                    the time, and its colour shows its origin. Click a function to zoom in, press \
+                    Esc to zoom out. Search for a part of a name, or for a regular expression \
+                    between slashes.";
 
+/// Renders the profiles of a cell as a folded block.
 fn profile_block(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
     let PartScope { subject, workloads, step, .. } = PartScope::cell(report, profile.cell);
     let title = &report.subjects[profile.cell.arm].title;
@@ -78,6 +80,7 @@ fn is_busiest(report: &Report, cell: CellKey) -> bool {
     cells.max_by(|a, b| rate(*a).total_cmp(&rate(*b))) == Some(cell)
 }
 
+/// Describes the step of a cell.
 fn step_text(report: &Report, cell: CellKey) -> String {
     report.summary(cell).map_or_else(String::new, |s| step_in_words(report, &s.workload, s.shape()))
 }
@@ -94,6 +97,7 @@ fn origins_text(profile: &ProfileResult) -> String {
     format!(": {}", origins.join(", "))
 }
 
+/// Returns the name of an origin for people.
 fn origin_name(name: &str) -> String {
     match name {
         "kernel" => "the kernel".into(),
@@ -102,11 +106,11 @@ fn origin_name(name: &str) -> String {
     }
 }
 
-/// Figure with a flame graph and its quality. `index`: index of its profile on the page.
+/// Renders a figure with a flame graph and its quality. `index`: index of its profile on the page.
 pub(crate) fn flame_figure(index: usize, side: SampleKind, flame: &Flame) -> Markup {
     let (name, caption) = match side {
-        SampleKind::Running => ("running", "On CPU: where its threads ran"),
-        SampleKind::Waiting => ("waiting", "Off CPU: where its threads waited"),
+        SampleKind::Running => ("running", "On CPU: where the server's threads ran"),
+        SampleKind::Waiting => ("waiting", "Off CPU: where the server's threads waited"),
     };
     html! {
         figure data-profile=(index) data-side=(name) {
@@ -115,7 +119,8 @@ pub(crate) fn flame_figure(index: usize, side: SampleKind, flame: &Flame) -> Mar
             div.flame {}
             "\n"
             (note(&samples_note(flame, side)))
-            (folded("Functions with the most own time", &hottest_table(flame)))
+            (folded("Functions with the most own time (without the functions that they \
+                     call)", &hottest_table(flame)))
         }
         "\n"
     }
@@ -135,8 +140,8 @@ fn samples_note(flame: &Flame, side: SampleKind) -> String {
         String::new()
     };
     format!(
-        "{} samples: {} {unit}{per_response}. {} of them reach the start of the thread, and {} \
-         have names for all functions.{lost}",
+        "{} samples: {} {unit}{per_response}. In {} of the samples, the call stack is complete \
+         (down to the start of the thread). In {} of the samples, all functions have names.{lost}",
         count(flame.samples),
         seconds(flame.seconds),
         percent(flame.whole_share),
@@ -144,6 +149,7 @@ fn samples_note(flame: &Flame, side: SampleKind) -> String {
     )
 }
 
+/// Renders the table of functions with the most own time.
 fn hottest_table(flame: &Flame) -> Markup {
     let row = |hot: &dyno_analysis::profile::HotFunction| -> TableRow {
         let function = &flame.functions[hot.function as usize];
@@ -159,7 +165,7 @@ fn hottest_table(flame: &Flame) -> Markup {
     let rows: Vec<TableRow> = flame.hottest.iter().map(row).collect();
     table(
         "counters",
-        &["Function", "File or origin", "#Own time", "#per response", "#With callees"],
+        &["Function", "File or origin", "#Own time", "#Own time per response", "#With callees"],
         &rows,
     )
 }

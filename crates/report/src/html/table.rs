@@ -36,7 +36,7 @@ pub(super) struct TableRow {
     cells: Vec<TableCell>,
 }
 
-/// A row that is shown under every selection of the reader.
+/// Makes a row that is shown under every selection of the reader.
 impl From<Vec<TableCell>> for TableRow {
     fn from(cells: Vec<TableCell>) -> TableRow {
         TableRow { scope: PartScope::default(), cells }
@@ -52,7 +52,7 @@ impl TableRow {
 /// A column: its name, and a function from a row to its cell.
 pub(super) type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> TableCell);
 
-/// Renders a table with a line per item of `rows`. `scope` returns the scope of a line.
+/// Renders a table with a row per item of `rows`. `scope` returns the scope of an item.
 pub(super) fn table_from_columns<T>(
     class: &str,
     columns: &[Column<'_, T>],
@@ -61,10 +61,11 @@ pub(super) fn table_from_columns<T>(
 ) -> Markup {
     let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let row =
-        |line: &T| TableRow::new(scope(line), columns.iter().map(|(_, cell)| cell(line)).collect());
+        |item: &T| TableRow::new(scope(item), columns.iter().map(|(_, cell)| cell(item)).collect());
     table(class, &head, &rows.iter().map(row).collect::<Vec<TableRow>>())
 }
 
+/// Renders the head of a column.
 fn head_cell(name: &str) -> Markup {
     html! {
         @match name.strip_prefix('#') {
@@ -90,6 +91,7 @@ pub(super) fn cell(content: impl Render) -> TableCell {
     TableCell { content: content.render(), ..TableCell::default() }
 }
 
+/// Returns a cell of text.
 pub(super) fn text(text: impl AsRef<str>) -> TableCell {
     cell(text.as_ref())
 }
@@ -106,11 +108,13 @@ pub(super) fn text_row<const N: usize>(
     TableRow::from(cells)
 }
 
+/// Returns a cell of a number, which is its sort key. The text is `–` if the number is missing.
 pub(super) fn value(value: Option<f64>, show: impl FnOnce(f64) -> String) -> TableCell {
     text(or_dash(value, show)).sorted_by(value)
 }
 
 impl TableCell {
+    /// Sets the sort key.
     pub(super) fn sorted_by(mut self, key: Option<f64>) -> TableCell {
         self.key = key;
         self
@@ -118,22 +122,25 @@ impl TableCell {
 
     /// Adds a bar that fills the cell if the key is `end`, and is truncated if the key is higher.
     pub(super) fn with_bar(mut self, end: f64) -> TableCell {
-        self.bar = self.key.filter(|_| end > 0.0).map(|k| bar_share(k, end));
-        self.is_cut = end > 0.0 && self.key.is_some_and(|k| k > end);
+        let key = if end > 0.0 { self.key } else { None };
+        self.bar = key.map(|key| bar_share(key, end));
+        self.is_cut = key.is_some_and(|key| key > end);
         self
     }
 
+    /// Sets the hint on hover.
     pub(super) fn with_hint(mut self, hint: Option<String>) -> TableCell {
         self.hint = hint;
         self
     }
 
-    /// Adds smaller text below.
+    /// Adds smaller text below the content.
     pub(super) fn with_small(mut self, below: impl Render) -> TableCell {
         self.content = html! { (self.content) small { (below) } };
         self
     }
 
+    /// Renders the cell in a column of this name.
     fn show(&self, column: &str) -> Markup {
         let class = match (column.starts_with('#'), self.is_cut) {
             (true, true) => Some("n cut"),

@@ -29,15 +29,15 @@ pub(super) fn wire(report: &Report) -> Markup {
     let note_on_workloads =
         if report.wire.iter().any(is_shared) { COMBINED_WORKLOADS_NOTE } else { "" };
     html! {
-        (note(&format!("Medians over all trials of a subject and protocol. Below them: the lowest \
-                        and highest trial.{note_on_workloads}")))
+        (note(&format!("Each number is the median over all trials of a subject and protocol. The \
+                        lowest and the highest trial are in smaller text.{note_on_workloads}")))
         (grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
         (folded("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
         (by_protocol(report))
         @if !h2_trials.is_empty() {
             h3 { "HTTP/2: frames and segments" } "\n"
             (note("A server that writes HEADERS and DATA together needs one segment for a small \
-                   response. A server that writes each frame by itself needs one segment per \
+                   response. A server that writes each frame separately needs one segment per \
                    frame. Several responses may share a segment if there are many streams."))
             (grouped_rows(report, &h2_rows, &FRAMES))
             (folded("Every trial", &frames_of_every_trial(report, &h2_trials)))
@@ -53,8 +53,8 @@ type WireMetric = (&'static str, &'static str, fn(f64) -> String);
 
 const SEGMENTS: [WireMetric; 4] = [
     ("#Segments per response", "segments_per_response", two_places),
-    ("#Bytes in per response", "bytes_in_per_response", number),
-    ("#Bytes out per response", "bytes_out_per_response", number),
+    ("#Bytes received per response", "bytes_in_per_response", number),
+    ("#Bytes sent per response", "bytes_out_per_response", number),
     ("#Retransmits", "retransmits", count_text),
 ];
 
@@ -69,7 +69,7 @@ const FRAMES: [WireMetric; 8] = [
     ("#Retried", "requests_retried", count_text),
 ];
 
-/// Table with a row per subject and protocol, in the order in which they first ran.
+/// Renders a table with a row per subject and protocol, in the order in which they first ran.
 fn grouped_rows(report: &Report, rows: &[&WireResult], metrics: &[WireMetric]) -> Markup {
     let name_columns: [Column<'_, &WireResult>; 3] = [
         ("Subject", &|w| text(&w.subject)),
@@ -98,7 +98,7 @@ fn workloads_of(report: &Report, w: &WireResult) -> BTreeSet<usize> {
     report.trials.iter().filter(is_in_row).map(|t| t.cell.workload).collect()
 }
 
-/// Cell of the median. The lowest and the highest value are below it if they differ.
+/// Returns the cell of the median. The lowest and the highest value are below it if they differ.
 fn spread_cell(values: Option<&Repeated>, show: fn(f64) -> String) -> TableCell {
     let cell = value(values.and_then(|q| q.median), show);
     let ends = values.and_then(|q| q.min.map(show).zip(q.max.map(show)));
@@ -110,11 +110,13 @@ fn spread_cell(values: Option<&Repeated>, show: fn(f64) -> String) -> TableCell 
     }
 }
 
+/// Returns the name of a protocol: `h2 over TLS`.
 fn protocol_name(protocol: Protocol) -> String {
     let tls = if protocol.is_tls() { " over TLS" } else { "" };
     format!("{}{tls}", protocol.base_name())
 }
 
+/// Formats a number with two decimals.
 fn two_places(n: f64) -> String {
     format!("{n:.2}")
 }
@@ -128,35 +130,36 @@ const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
     ("Protocol", &|t| text(t.load.config.protocol.base_name())),
     ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
     ("#Segments per response", &|t| value(t.load.tcp.data_segments_per_response, two_places)),
-    ("#Bytes in per response", &|t| {
+    ("#Bytes received per response", &|t| {
         value(t.load.bytes.per_response(t.load.bytes.received), number)
     }),
-    ("#Bytes out per response", &|t| value(t.load.bytes.per_response(t.load.bytes.sent), number)),
+    ("#Bytes sent per response", &|t| value(t.load.bytes.per_response(t.load.bytes.sent), number)),
     ("#Retransmits", &|t| value(t.load.tcp.retransmits.map(|n| n as f64), count_text)),
     ("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), tls_text))),
 ];
 
-/// TLS version, cipher suite and ALPN protocol.
+/// Formats TLS version, cipher suite and ALPN protocol.
 fn tls_text(tls: &TlsUse) -> String {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".into());
     format!("{} {}, ALPN {}", or_dash(&tls.version), or_dash(&tls.cipher_suite), or_dash(&tls.alpn))
 }
 
-/// Compares HTTP/2 with HTTP/1.1. Empty unless the suite has the same requests in both.
+/// Renders the comparison of HTTP/2 with HTTP/1.1. Empty if no request of the suite uses both.
 fn by_protocol(report: &Report) -> Markup {
     if report.protocols.is_empty() {
         return Markup::default();
     }
     html! {
         h3 { "By protocol" } "\n"
-        (note("Ratios of HTTP/2 to HTTP/1.1 for the same request, server and number of requests in \
-               flight; one ratio per repeat. HTTP/2 uses fewer connections for the same number of \
-               requests. ≥ or ≤: the ratio is a bound, because some repeats of one side are \
-               excluded."))
+        (note("Each ratio is HTTP/2 divided by HTTP/1.1, for the same request, server and number \
+               of requests in flight. Each repeat has a ratio. HTTP/2 uses fewer connections for \
+               the same number of requests in flight. ≥ or ≤ marks a bound, because some repeats \
+               of one protocol are excluded."))
         (by_protocol_table(report))
     }
 }
 
+/// Renders the table of comparisons between protocols.
 fn by_protocol_table(report: &Report) -> Markup {
     let name_columns: [Column<'_, ProtocolComparison>; 2] =
         [("Subject", &|c| text(&c.subject)), ("Workload", &|c| text(&c.workload))];
@@ -188,7 +191,7 @@ const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
     ("#CPU per request, ratio", &|c| ratios_cell(&c.cpu_per_request_ratio)),
 ];
 
-/// Cell of the connections, with the pass if the steps were run again.
+/// Returns the cell of the connections, with the pass if the steps were run again.
 fn connections_cell(c: &ProtocolComparison) -> TableCell {
     match c.pass {
         1 => count_cell(u64::from(c.connections)),
@@ -196,6 +199,7 @@ fn connections_cell(c: &ProtocolComparison) -> TableCell {
     }
 }
 
+/// Names the workload to compare with, and its subject if that differs.
 fn baseline_text(c: &ProtocolComparison) -> String {
     if c.baseline_subject == c.subject {
         c.baseline.clone()
@@ -204,7 +208,7 @@ fn baseline_text(c: &ProtocolComparison) -> String {
     }
 }
 
-/// Cell with the ratio of throughput of each pair of repeats, marked if they are bounds.
+/// Returns a cell with the ratio of throughput of each pair of repeats, marked if it is a bound.
 fn throughput_ratios_cell(c: &ProtocolComparison) -> TableCell {
     let mark = match c.throughput_bound {
         RatioBound::AtLeast => "≥ ",
@@ -214,11 +218,12 @@ fn throughput_ratios_cell(c: &ProtocolComparison) -> TableCell {
     marked_ratios_cell(mark, &c.throughput_ratio)
 }
 
-/// Cell with the ratio of each pair of repeats.
+/// Returns a cell with the ratio of each pair of repeats.
 fn ratios_cell(q: &Repeated) -> TableCell {
     marked_ratios_cell("", q)
 }
 
+/// Returns a cell with a ratio per pair of repeats, each after `mark`.
 fn marked_ratios_cell(mark: &str, q: &Repeated) -> TableCell {
     let ratios: Vec<String> =
         q.values.iter().map(|r| format!("{mark}{}", two_places(*r))).collect();
@@ -227,6 +232,7 @@ fn marked_ratios_cell(mark: &str, q: &Repeated) -> TableCell {
 
 type Http2Trial<'a> = (&'a TrialResult, &'a Http2Result);
 
+/// Renders the table of HTTP/2 frames, streams and errors of each trial.
 fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> Markup {
     trial_table(
         report,
@@ -256,7 +262,7 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> Markup {
     )
 }
 
-/// Lists frames per response by kind. Kinds that would read 0.000 are left out.
+/// Lists frames per response by kind. Kinds that would read 0.000 are omitted.
 fn frames_text(h: &Http2Result) -> String {
     let frequent = h.frames_per_response.iter().filter(|(_, n)| **n >= 0.0005);
     frequent.map(|(kind, n)| format!("{n:.3} {kind}")).collect::<Vec<_>>().join(", ")

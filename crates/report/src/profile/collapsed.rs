@@ -15,8 +15,8 @@ pub fn collapse(lines: &[Line]) -> String {
     lines.iter().map(line).collect()
 }
 
-/// Writes the stacks of two profiles. Each has its count in the second and then in the first
-/// profile. Differential flame graphs use this format (FlameGraph's difffolded.pl).
+/// Writes the stacks of two profiles. Each line has the count in `there` and then the count in
+/// `here`. Differential flame graphs use this format (FlameGraph's difffolded.pl).
 #[must_use]
 pub fn collapse_pair(here: &[Line], there: &[Line]) -> String {
     let mut counts: BTreeMap<&[Function], [u64; 2]> = BTreeMap::new();
@@ -32,7 +32,7 @@ pub fn collapse_pair(here: &[Line], there: &[Line]) -> String {
     counts.into_iter().map(line).collect()
 }
 
-/// Name of a function, with the mark by which flame graph tools choose colours.
+/// Returns the name of a function, with the mark by which flame graph tools choose colours.
 fn marked_name(function: &Function) -> String {
     let mark = match function.kind {
         FunctionKind::Kernel => "_[k]",

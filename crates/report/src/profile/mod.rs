@@ -1,4 +1,4 @@
-//! Writes profiles in the formats of other tools, and on pages of their own.
+//! Writes profiles in the formats of other tools, and as separate pages.
 
 mod collapsed;
 mod page;

@@ -8,14 +8,15 @@ use crate::format::micros;
 use crate::html::{Viewer, document, flame_figure};
 use crate::{VIEWER_CSS, VIEWER_JS};
 
-/// The profile that another one is compared with.
+/// The other profile, and its difference from the shown profile.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparedProfile<'a> {
     pub title: &'a str,
     pub difference: &'a ProfileDifference,
 }
 
-/// Renders a page with one flame graph. With another profile, colours show the differences.
+/// Renders a page with one flame graph. If there is another profile to compare with, colours show
+/// the differences.
 #[must_use]
 pub fn page(
     title: &str,
@@ -46,6 +47,7 @@ pub fn page(
     )
 }
 
+/// Renders the functions whose own time differs between the profiles.
 fn changes_section(compared: &ComparedProfile<'_>) -> Markup {
     let ProfileDifference { here_us, there_us, changes, .. } = compared.difference;
     let row = |change: &FunctionChange| {
@@ -61,20 +63,22 @@ fn changes_section(compared: &ComparedProfile<'_>) -> Markup {
     };
     html! {
         p.note {
-            "A response took " (micros(*here_us)) " here and " (micros(*there_us)) " there. "
-            "Red calls take more time per response here, blue calls less. Calls without a colour "
+            "A response took " (micros(*here_us)) " in this profile and " (micros(*there_us))
+            " in the other profile. Red calls take more time per response in this profile, blue "
+            "calls take less. Calls without a colour "
             "differ by less than three times the sampling error. Each profile is of one start: "
             "other starts may differ more."
         }
         h2 { "Functions whose own time differs" }
         @if changes.is_empty() {
-            p { "None by more than three times the sampling error." }
+            p { "No function differs by more than three times the sampling error." }
         } @else {
             div.scroll { table {
                 thead {
                     tr {
                         th { "Function" } th { "File or origin" }
-                        th.n { "Here, per response" } th.n { "There" } th.n { "Difference" }
+                        th.n { "This profile, per response" } th.n { "Other profile" }
+                        th.n { "Difference" }
                     }
                 }
                 tbody { @for change in changes { (row(change)) } }

@@ -29,7 +29,7 @@ struct Profile {
     period: i64,
 }
 
-/// A type and a unit. Like all texts in this format, they are indices in the table of strings.
+/// A type and a unit. Both are indices in the table of strings, like all texts in this format.
 #[derive(Clone, Copy, PartialEq, Message)]
 struct ValueType {
     #[prost(int64, tag = "1")]
@@ -91,11 +91,11 @@ impl Strings {
     }
 }
 
-/// Writes a compressed profile. `period_ns`: time that a sample stands for. `length_ns`: duration
+/// Writes a compressed profile. `period_ns`: time that a sample represents. `length_ns`: duration
 /// of the profile.
 ///
 /// # Errors
-/// Never occurs in practice, because the profile is written to memory.
+/// No error occurs in practice, because the profile is written to memory.
 pub fn pprof(
     lines: &[Line],
     side: SampleKind,

@@ -8,10 +8,12 @@ use dyno_archive::secret::{
 use serde_json::Value;
 
 use super::commands::is_plain_header;
+use super::name::is_secret_object;
 use super::{MARK, Secrets, scan, value};
 
 impl Secrets {
-    /// Withholds a header's value if it is or may be a secret, or if the command had it withheld.
+    /// Withholds a header's value if it is or may be a secret, or if it was withheld in the
+    /// command.
     pub(super) fn header(&mut self, name: &str, value: &mut String) {
         let is_sure = is_secret(name) || is_credential(value);
         let is_of_command = !is_plain_header(name) && self.is_known(value);
@@ -34,7 +36,7 @@ impl Secrets {
             .extend(literal.split(is_end).filter(|part| is_distinctive(part)).map(String::from));
     }
 
-    /// Withholds secrets in a body of bytes. Parts of it may be binary.
+    /// Withholds secrets in a body. Parts of the body may be binary.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Vec<u8> {
         change_texts(bytes, |text| self.fields(text))
     }
@@ -46,7 +48,7 @@ impl Secrets {
         with_parameters(&url, |pair| self.pair(pair))
     }
 
-    /// Withholds a secret value in `name=value` of a query or a form.
+    /// Withholds a secret value in `name=value`, a pair of a query or a form.
     fn pair(&mut self, pair: &str) -> String {
         match pair.split_once('=') {
             Some((name, value))
@@ -69,8 +71,8 @@ impl Secrets {
         if self.fields(&plain) == plain { value.into() } else { MARK.into() }
     }
 
-    /// Withholds the values of secret fields in a body. It may be a form
-    /// (`application/x-www-form-urlencoded`), JSON, lines of these, or another text.
+    /// Withholds the values of secret fields in a body. The body may be a form
+    /// (`application/x-www-form-urlencoded`), JSON, lines of forms or JSON, or another text.
     pub(super) fn fields(&mut self, text: &str) -> String {
         if is_form(text) {
             let pairs: Vec<String> = text.split('&').map(|pair| self.pair(pair)).collect();
@@ -85,7 +87,9 @@ impl Secrets {
                 let record = line.trim_end_matches(['\r', '\n']);
                 self.fields(record) + &line[record.len()..]
             });
-            return lines.collect();
+            // A member may begin in one line and end in another.
+            let text: String = lines.collect();
+            return self.text(&text);
         }
         self.text(text)
     }
@@ -106,11 +110,11 @@ impl Secrets {
                 let secret_name =
                     ["name", "key"].iter().find_map(|key| members.get(*key)?.as_str());
                 let secret_name = secret_name.filter(|name| is_secret(name)).map(String::from);
-                let holds_only_secrets = name.split('/').any(is_secret_object);
+                let has_only_secrets = name.split('/').any(is_secret_object);
                 for (key, value) in members.iter_mut() {
                     match (&secret_name, key.as_str()) {
                         (Some(name), "value") => self.json_fields(name, value),
-                        _ if holds_only_secrets => self.json_leaves(value),
+                        _ if has_only_secrets => self.json_leaves(value),
                         _ => self.json_member(name, key, value),
                     }
                 }
@@ -131,7 +135,7 @@ impl Secrets {
         }
     }
 
-    /// Withholds a member of an object that may hold credentials: `{"auth": {"value": …}}`.
+    /// Withholds a member of an object that may contain credentials: `{"auth": {"value": …}}`.
     fn json_member(&mut self, parent: &str, key: &str, value: &mut Value) {
         self.json_fields(key, value);
         let last = parent.rsplit('/').next().unwrap_or_default();
@@ -144,8 +148,8 @@ impl Secrets {
         }
     }
 
-    /// Withholds all members of an object or a list: `{"token": {"v": …}}`. Some may be ordinary
-    /// words.
+    /// Withholds all members of an object or a list: `{"token": {"v": …}}`. Some members may be
+    /// ordinary words.
     fn json_leaves(&mut self, value: &mut Value) {
         match value {
             Value::Object(members) => {
@@ -177,8 +181,8 @@ impl Secrets {
         })
     }
 
-    /// Withholds the secrets that [`scan::spans`] finds. Those with `is_certain` are erased
-    /// elsewhere.
+    /// Withholds the secrets that [`scan::spans`] finds. Secrets for which `is_certain` is true are
+    /// also erased elsewhere.
     fn without_spans(&mut self, text: &str, is_certain: impl Fn(&str) -> bool) -> String {
         let mut redacted = String::with_capacity(text.len());
         let mut end = 0;
@@ -224,6 +228,7 @@ pub(super) fn change_texts(bytes: &[u8], mut change: impl FnMut(&str) -> String)
     changed
 }
 
+/// Whether a text begins like a JSON object or list.
 fn begins_json(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
@@ -234,8 +239,8 @@ fn is_address(text: &str) -> bool {
     (text.starts_with('/') || text.contains("://")) && !text.contains(is_other)
 }
 
-/// Returns the end of the authority of a URL. If its port is not a number, it is part of a password
-/// with characters that should have been encoded: `redis://:pa/ss@host`.
+/// Returns the end of the authority (user, host and port) of a URL. A port that is not a number is
+/// part of a password with characters that should have been encoded: `redis://:pa/ss@host`.
 fn authority_end(text: &str) -> usize {
     let end = end_of_authority(text);
     let authority = &text[..end];
@@ -246,11 +251,6 @@ fn authority_end(text: &str) -> usize {
     let is_end = |c: char| c.is_whitespace() || "\"'<>`,".contains(c);
     let word = &text[..text.find(is_end).unwrap_or(text.len())];
     word.rfind('@').map_or(end, |index| index + end_of_authority(&word[index..]))
-}
-
-/// Whether all members of an object of this name are secret. Sessions also contain settings.
-fn is_secret_object(name: &str) -> bool {
-    is_secret_field(name) || is_secret(name) && !name.eq_ignore_ascii_case("session")
 }
 
 /// Whether a text is a form of names and values, without the parts of a URL or of a sentence.

@@ -1,10 +1,11 @@
-//! Withholds secrets in commands: dyno's own, and curl commands, which some options take.
+//! Withholds secrets in commands: dyno's own commands, and curl commands in values of their
+//! options.
 
 use dyno_archive::secret::{is_credential, is_distinctive, is_secret, is_token, without_escapes};
 
 use super::Secrets;
 
-/// The content of an option's value.
+/// What the value of an option contains.
 #[derive(Clone, Copy)]
 enum ValueKind {
     /// `Name: value`.
@@ -13,7 +14,7 @@ enum ValueKind {
     User,
     /// `file:password`.
     KeyFile,
-    /// Only a secret.
+    /// A secret and nothing else.
     Secret,
     /// A body.
     Body,
@@ -63,8 +64,8 @@ const CURL_OPTIONS: [SecretOption; 18] = [
     option(None, "--form-string", ValueKind::Body),
 ];
 
-/// Standard headers of requests whose values are no secrets, in lower case. A command could not be
-/// repeated without them. Any other header may have a secret, whatever its name.
+/// Standard headers of requests whose values are not secret, in lower case. A command could not be
+/// repeated without these headers. The value of any other header may be secret.
 pub(super) const PLAIN_HEADERS: [&str; 33] = [
     "accept",
     "accept-charset",
@@ -101,17 +102,17 @@ pub(super) const PLAIN_HEADERS: [&str; 33] = [
     "x-requested-with",
 ];
 
-/// Whether the values of this header are no secrets.
+/// Whether the values of this header are not secret.
 pub(super) fn is_plain_header(name: &str) -> bool {
     PLAIN_HEADERS.contains(&&*name.trim().to_ascii_lowercase())
 }
 
-/// Letters of curl's options without a value. They may stand before another letter in a word, as in
-/// `-sSu`.
+/// Letters of curl's options without a value. These letters may precede another letter in a word,
+/// as in `-sSu`.
 const SWITCHES: &str = "0123456#aBfgGiIjJkLlMnNOpqRsSvZ";
 
-/// Whether the user name is the secret: services take a token in its place, with an empty or fixed
-/// password.
+/// Whether the user name is a secret: some services expect a token as user name, with an empty or
+/// fixed password.
 pub(super) fn is_user_secret(user: &str, password: &str) -> bool {
     !user.is_empty() && password.is_empty() || is_token(user) || is_distinctive(user)
 }
@@ -143,6 +144,7 @@ impl Secrets {
         self.redact_words(words, &OPTIONS)
     }
 
+    /// Withholds secrets in the words of a command with these options.
     fn redact_words(&mut self, words: &[String], options: &[SecretOption]) -> Vec<String> {
         let mut redacted = Vec::with_capacity(words.len());
         let mut next_kind: Option<ValueKind> = None;
@@ -160,7 +162,7 @@ impl Secrets {
                     Some((flag, value, kind)) => {
                         format!("{flag}{}", self.option_value(kind, value))
                     }
-                    // Of a program that the command starts: `-- sh -c 'curl …'`.
+                    // A curl command of a program that the command starts: `-- sh -c 'curl …'`.
                     None if word.contains("curl ") => self.curl_command(word),
                     None => word.clone(),
                 }
@@ -226,8 +228,8 @@ impl Secrets {
     }
 }
 
-/// Splits a command into words as bash does, including `$'…'`. An unclosed quote ends with the
-/// command, so that a command with a fault is searched, too.
+/// Splits a command into words as bash does, including `$'…'`. An unclosed quotation ends with the
+/// command, so that a faulty command is searched, too.
 fn shell_words(command: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), None::<String>);
     let mut chars = command.chars().peekable();

@@ -1,4 +1,4 @@
-//! Erases secrets from all places where they occur again.
+//! Erases collected secrets from all places where they occur again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use super::report_texts::{evidence_texts, own_texts, workload_names};
 use super::{MARK, Secrets};
 
 impl Secrets {
-    /// Replaces each secret that cannot be an ordinary word. It is for requests and dyno's own
+    /// Replaces each secret that cannot be an ordinary word. Use it for requests and dyno's own
     /// texts.
     pub(super) fn erase(&self, text: &str) -> String {
         self.erase_all(text, is_distinctive)
     }
 
-    /// Replaces each secret, even if it is an ordinary word. It is for foreign texts.
+    /// Replaces each secret, even an ordinary word. Use it for foreign texts.
     pub(super) fn erase_from_foreign(&self, text: &str) -> String {
         self.erase_all(text, |value| value.chars().count() >= MIN_ERASED_CHARS)
     }
@@ -56,14 +56,15 @@ impl Secrets {
         renamed
     }
 
-    /// Erases secrets from a name. It may end with the query of a URL. Fresh `Secrets` search it,
-    /// so that its secrets are not counted twice.
+    /// Erases secrets from a name, which may end with the query of a URL. New `Secrets` search the
+    /// name, so that its secrets are not counted twice.
     fn erase_from_name(&self, name: &str) -> String {
-        let mut fresh = Secrets::default();
-        let name_without_query_secrets = fresh.without_password(name);
-        self.erase(&fresh.log(&name_without_query_secrets))
+        let mut uncounted = Secrets::default();
+        let name_without_query_secrets = uncounted.without_password(name);
+        self.erase(&uncounted.log(&name_without_query_secrets))
     }
 
+    /// Erases secrets from a request and its expected response.
     pub(super) fn erase_from_request(&self, request: &mut Request) {
         let expect = &mut request.expect;
         let headers = request.headers.iter_mut().map(|(_, value)| value);
@@ -78,10 +79,12 @@ impl Secrets {
         request.body.iter_mut().chain(&mut expect.body).for_each(|body| self.erase_from_body(body));
     }
 
+    /// Erases secrets from the texts in a body.
     fn erase_from_body(&self, body: &mut Body) {
         body.0 = change_texts(&body.0, |text| self.erase(text));
     }
 
+    /// Erases secrets from the texts and keys of a JSON value.
     pub(super) fn erase_from_json(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.erase(text),
@@ -108,10 +111,10 @@ impl Secrets {
         redacted
     }
 
-    /// Erases secrets from a text by dyno. If it begins with a text of `quoting`, the part after
-    /// the first colon is foreign.
+    /// Erases secrets from a text by dyno. If the text begins with a text of `quoting`, its part
+    /// after the first colon is foreign.
     pub(super) fn erase_from_own(&self, text: &str, quoting: &BTreeSet<String>) -> String {
-        // Of texts with the same beginning, the longest comes first in reverse order.
+        // In reverse order, the longest of several texts with the same beginning comes first.
         let quotation = quoting.iter().rev().find(|quotation| text.starts_with(quotation.as_str()));
         let Some((subject_text, foreign)) =
             quotation.and_then(|quotation| quotation.split_once(": "))
@@ -122,6 +125,7 @@ impl Secrets {
         self.erase(&format!("{subject_text}: {}{after}", self.erase_from_foreign(foreign)))
     }
 
+    /// Replaces the values and parts for which `is_selected` is true, the longest first.
     fn erase_all(&self, text: &str, is_selected: impl Fn(&str) -> bool) -> String {
         let values = self.values.iter().chain(&self.parts).map(String::as_str);
         let mut selected: Vec<&str> = values.filter(|value| is_selected(value)).collect();
@@ -137,8 +141,8 @@ fn unused_name(name: String, used: &BTreeSet<String>) -> String {
 }
 
 /// Replaces a value by [`MARK`]. A value that may be an ordinary word is kept within a longer word.
-/// Any other value is replaced there too, because the colour code or escape before it may end with
-/// a letter or digit.
+/// Any other value is replaced within a longer word, too, because a colour code or escape before
+/// the value may end with a letter or digit.
 fn replace_value(text: &str, value: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
     let mut remainder = text;

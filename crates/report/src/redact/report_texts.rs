@@ -1,5 +1,5 @@
-//! Lists the texts of a report by their origin, so that secrets are erased from each by its own
-//! rules.
+//! Lists the texts of a report by their origin, because each origin has its own rules for erasing
+//! secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,15 @@ use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use serde_json::Value;
 
-/// Texts by the user: the command and the source of the suite. They are searched by their syntax.
+/// Returns the texts by the user: the command and the source of the suite. Command and source are
+/// searched by their syntax.
 pub(super) fn user_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let run = &mut report.run;
     run.command.iter_mut().chain([&mut run.suite_source])
 }
 
-/// All other texts by a user, a server or a compiler. Servers log requests, so logs may hold
-/// secrets.
+/// Returns all other texts by a user, a server or a compiler. Servers log requests, so logs may
+/// contain secrets.
 pub(super) fn foreign_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let subjects = report.subjects.iter_mut().flat_map(|subject| {
         let checks = subject.checks.iter_mut();
@@ -34,7 +35,7 @@ pub(super) fn foreign_texts(report: &mut Report) -> impl Iterator<Item = &mut St
     subjects.chain(searches).chain(markers).chain([&mut report.run.description])
 }
 
-/// Texts by dyno. They quote parts of foreign texts.
+/// Returns the texts by dyno, which quote parts of foreign texts.
 pub(super) fn own_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let trials = report.trials.iter_mut().flat_map(|trial| {
         let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
@@ -74,8 +75,8 @@ pub(super) fn own_texts(report: &mut Report) -> impl Iterator<Item = &mut String
         .chain(cells)
 }
 
-/// Texts in the evidence of caveats and limiters. They hold names of workloads and what servers
-/// sent.
+/// Returns the texts in the evidence of caveats and limiters. These texts contain names of
+/// workloads and data that servers sent.
 pub(super) fn evidence_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let trials = report.trials.iter_mut().flat_map(|trial| {
         let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
@@ -85,7 +86,7 @@ pub(super) fn evidence_texts(report: &mut Report) -> impl Iterator<Item = &mut S
     trials.chain(caveats).flat_map(json_texts)
 }
 
-/// Returns all texts of a JSON value that are no keys.
+/// Returns all texts of a JSON value except keys.
 fn json_texts(value: &mut Value) -> Vec<&mut String> {
     match value {
         Value::String(text) => vec![text],
@@ -95,15 +96,15 @@ fn json_texts(value: &mut Value) -> Vec<&mut String> {
     }
 }
 
-/// Effects of an experiment.
+/// Returns the effects of an experiment.
 fn experiment_effects(
     experiment: &mut Option<ExperimentResult>,
 ) -> impl Iterator<Item = &mut Effect> {
     experiment.iter_mut().flat_map(|experiment| &mut experiment.effects)
 }
 
-/// Texts by dyno that end with a foreign text, after the first colon. Verdicts, summaries and
-/// tables repeat them.
+/// Returns the texts by dyno that end with a foreign text, after the first colon. Verdicts,
+/// summaries and tables repeat these texts.
 pub(super) fn quoting_texts(report: &Report) -> BTreeSet<String> {
     const QUOTING: [Code; 4] =
         [Code::ChecksFailed, Code::SubjectFailed, Code::BackendFailed, Code::MachineFailed];
@@ -114,7 +115,7 @@ pub(super) fn quoting_texts(report: &Report) -> BTreeSet<String> {
     caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).cloned().collect()
 }
 
-/// Names of workloads and requests. A name may be made from a URL.
+/// Returns the names of workloads and requests. A name may come from a URL.
 pub(super) fn workload_names(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let plan = report.run.workloads.iter_mut().flat_map(|workload| {
         let requests = workload.requests.iter_mut().map(|request| &mut request.name);
@@ -151,12 +152,13 @@ pub(super) fn workload_names(report: &mut Report) -> impl Iterator<Item = &mut S
         .chain(twins)
 }
 
+/// Returns the names of workloads in an effect.
 pub(super) fn effect_names(effect: &mut Effect) -> impl Iterator<Item = &mut String> {
     let rows = effect.rows.iter_mut().map(|row| &mut row.workload);
     rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.workload))
 }
 
-/// URLs and paths of all trials. They may hold a token under a name that does not show it.
+/// Returns the URLs and paths of all trials. A URL may contain a token under an ordinary name.
 pub(super) fn addresses(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let configs = report.trials.iter_mut().map(|trial| &mut trial.load.config);
     configs.flat_map(|config| {
@@ -164,13 +166,13 @@ pub(super) fn addresses(report: &mut Report) -> impl Iterator<Item = &mut String
     })
 }
 
-/// Counts whose keys quote an expected or a received text.
+/// Returns the counts whose keys quote an expected or a received text.
 pub(super) fn text_counts(report: &mut Report) -> impl Iterator<Item = &mut BTreeMap<String, u64>> {
     let loads = report.trials.iter_mut().map(|trial| &mut trial.load);
     loads.flat_map(|l| [&mut l.unexpected, &mut l.protocol_errors, &mut l.connection_failures])
 }
 
-/// Names of workloads in a comparison.
+/// Returns the names of workloads in a comparison.
 pub(super) fn comparison_names(
     compared: &mut ComparisonResult,
 ) -> impl Iterator<Item = &mut String> {
@@ -182,7 +184,7 @@ pub(super) fn comparison_names(
         .chain(compared.repeats.iter_mut().map(|cell| &mut cell.workload))
 }
 
-/// Sentences of a comparison.
+/// Returns the sentences of a comparison.
 pub(super) fn comparison_sentences(
     compared: &mut ComparisonResult,
 ) -> impl Iterator<Item = &mut String> {

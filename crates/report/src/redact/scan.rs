@@ -1,6 +1,6 @@
 //! Finds secrets in texts of any form: logs, messages, comments, and bodies with placeholders.
 //!
-//! A text may quote another one, so quotes and line ends also count with backslashes before them.
+//! A text may quote another text, so quotes and line ends are also recognised after backslashes.
 
 use std::ops::Range;
 
@@ -11,17 +11,11 @@ use dyno_archive::secret::{
 
 use super::MARK;
 use super::commands::is_user_secret;
+use super::members::member_spans;
+use super::name::{Span, ValueName, is_message_about_name, name_at_end};
 use super::value::{
     self, Value, end_of_quotation, end_of_word, is_ordinary, looks_random, quotation,
 };
-
-/// A secret in a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub range: Range<usize>,
-    /// Whether the name or the form is unambiguous.
-    pub is_sure: bool,
-}
 
 /// Returns the secrets of a text in order, without overlaps.
 pub(super) fn spans(text: &str) -> Vec<Span> {
@@ -41,11 +35,8 @@ fn without_colours(text: &str) -> (String, Vec<usize>) {
         (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
     let mut offset = 0;
     while let Some(c) = text[offset..].chars().next() {
-        let codes = text[offset..].strip_prefix("\x1b[");
-        let end = codes.and_then(|codes| codes.find(|c: char| !c.is_ascii_digit() && c != ';'));
-        let is_colour = codes.zip(end).is_some_and(|(codes, end)| codes[end..].starts_with('m'));
-        if let Some(end) = end.filter(|_| is_colour) {
-            offset += end + "\x1b[m".len();
+        if let Some(length) = colour_length(&text[offset..]) {
+            offset += length;
             continue;
         }
         plain.push(c);
@@ -55,8 +46,17 @@ fn without_colours(text: &str) -> (String, Vec<usize>) {
     (plain, offsets)
 }
 
+/// Returns the length of the colour (SGR sequence) at the beginning of a text. `None`: no colour.
+fn colour_length(text: &str) -> Option<usize> {
+    let codes = text.strip_prefix("\x1b[")?;
+    let end = codes.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    codes[end..].starts_with('m').then_some(end + "\x1b[m".len())
+}
+
+/// Returns the secrets of a text without colours. Overlapping secrets are merged.
 fn plain_spans(text: &str) -> Vec<Span> {
     let mut found = named_spans(text);
+    found.extend(member_spans(text));
     found.extend(option_spans(text));
     found.extend(curl_user_spans(text));
     found.extend(element_spans(text));
@@ -81,51 +81,6 @@ fn plain_spans(text: &str) -> Vec<Span> {
     merged
 }
 
-/// A name before `=` or `:`.
-struct Name<'a> {
-    text: &'a str,
-    /// The quotation mark around it.
-    quote: Option<char>,
-    /// The character before it, or before its quotation mark.
-    before: Option<char>,
-    /// Whether it is the first word of its line.
-    is_first: bool,
-}
-
-/// Maximum length of a name. Longer ones are ordinary text.
-const LONGEST_NAME: usize = 80;
-
-fn is_name_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "_-.%[]+$".contains(c)
-}
-
-/// Returns the name at the end of a text.
-fn name_at_end(text: &str) -> Option<Name<'_>> {
-    let text = text.trim_end_matches([' ', '\t']);
-    // `headers["Cookie"] = …`
-    let text = text.strip_suffix(']').filter(|text| text.ends_with(['"', '\''])).unwrap_or(text);
-    let quote = text.chars().next_back().filter(|c| value::QUOTES.contains(c));
-    let inside = text.strip_suffix(value::QUOTES).map_or(text, |text| text.trim_end_matches('\\'));
-    let is_end = |c: char| quote.map_or_else(|| !is_name_char(c), |quote| c == quote || c == '\n');
-    let start = match inside.char_indices().rev().take(LONGEST_NAME).find(|(_, c)| is_end(*c)) {
-        Some((at, c)) => at + c.len_utf8(),
-        None if inside.len() <= LONGEST_NAME => 0,
-        None => return None,
-    };
-    let before = inside[..start].chars().next_back();
-    // Parameters of a query may also be separated by semicolons.
-    let word = inside[..start].rsplit([' ', '\t', '\n', '"', '\'']).next().unwrap_or_default();
-    let before = if before == Some(';') && word.contains('?') { Some('&') } else { before };
-    // An escaped line end before a bare name: `\r\nCookie`.
-    let is_escaped =
-        quote.is_none() && before == Some('\\') && inside[start..].starts_with(['n', 'r', 't']);
-    let start = start + usize::from(is_escaped);
-    let line = inside[..start].trim_end_matches([' ', '\t', '-']);
-    let is_first = line.is_empty() || line.ends_with('\n') || is_escaped;
-    Some(Name { text: &inside[start..], quote, before, is_first })
-        .filter(|name| !name.text.is_empty())
-}
-
 /// How certain it is that the value of a name is a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Secrecy {
@@ -133,8 +88,8 @@ enum Secrecy {
     Possible,
 }
 
-/// Returns how certainly a name marks its value as a secret. `None`: it does not.
-fn secrecy(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<Secrecy> {
+/// Returns how certain it is that the value of a name is a secret. `None`: the value is not secret.
+fn secrecy(name: &ValueName<'_>, is_variable: bool, is_header: bool) -> Option<Secrecy> {
     let plain = without_escapes(&value::without_unicode_escapes(name.text));
     if is_secret(&plain) {
         return Some(Secrecy::Certain);
@@ -151,7 +106,7 @@ fn secrecy(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<Secrec
         // An HTML form body in quotation marks: `"pin=1234"`.
         Some('"' | '\'' | '`') if is_variable && is_secret_field(&plain) => true,
         _ if is_header => may_be_secret_header(&plain),
-        // Parts of words do not count, as in AUTHOR.
+        // Only whole words are compared, because AUTHOR contains AUTH.
         _ if plain.chars().all(is_capital) => {
             let is_word =
                 may_be_secret_header(&plain) || plain.split('_').any(|word| word == "PAT");
@@ -168,6 +123,7 @@ fn named_spans(text: &str) -> Vec<Span> {
     signs.flat_map(|(at, sign)| named_spans_at(text, at, sign == ":")).collect()
 }
 
+/// Finds the value after the `=` or `:` at this index, if it follows a secret name.
 fn named_spans_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let (before, after) = (&text[..at], &text[at + 1..]);
     let is_operator_or_url = match is_colon {
@@ -175,10 +131,10 @@ fn named_spans_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
         // A comparison.
         false => before.ends_with([' ', '!', '<', '>']) && after.starts_with('='),
     };
-    let Some(name) = Some(before.strip_suffix(':').unwrap_or(before))
-        .filter(|_| !is_operator_or_url)
-        .and_then(name_at_end)
-    else {
+    if is_operator_or_url {
+        return Vec::new();
+    }
+    let Some(name) = name_at_end(before.strip_suffix(':').unwrap_or(before)) else {
         return Vec::new();
     };
     // `:name => value`, as in Ruby.
@@ -189,55 +145,51 @@ fn named_spans_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     if is_colon && is_spaced && is_message_about_name(&name, value) {
         return Vec::new();
     }
-    let is_known =
-        ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
-    let is_header = is_colon && is_bare && (is_known || name.text.contains('-'));
+    let is_header = is_colon && is_bare && (is_short_header(name.text) || name.text.contains('-'));
     let Some(secrecy) = secrecy(&name, !is_colon && is_bare && !is_spaced, is_header) else {
         return if is_colon { Vec::new() } else { encoded_spans(text, value) };
     };
     // `token-service:8080`, `session.rs:12:5`
-    let number = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let is_port_or_line = is_colon && is_bare && !is_spaced && number > 0;
-    if is_port_or_line && value[number..].chars().next().is_none_or(|c| !c.is_ascii_alphanumeric())
-    {
+    let after_digits = value.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_number = after_digits.len() < value.len()
+        && !after_digits.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let is_port_or_line = is_colon && is_bare && !is_spaced && is_number;
+    if is_port_or_line {
         return Vec::new();
     }
     let start = text.len() - value.len();
-    let kind = match (is_header, is_colon && is_spaced && is_bare) {
-        // `'Cookie: …'`: the quotation ends the value.
-        (true, _) => {
-            Value::Header { quote: name.before.filter(|c| is_bare && value::QUOTES.contains(c)) }
-        }
-        (false, true) if !name.is_first || value::is_sentence(value) => Value::InSentence,
-        (false, _) => Value::Word,
+    let may_be_in_sentence = is_colon && is_spaced && is_bare;
+    let kind = if is_header {
+        // In `'Cookie: …'`, the quotation mark ends the value.
+        Value::Header { quote: name.before.filter(|c| is_bare && value::QUOTES.contains(c)) }
+    } else if may_be_in_sentence && (!name.is_first || value::is_sentence(value)) {
+        Value::InSentence
+    } else {
+        Value::Word
     };
     let ranges = value::ranges(name.text, value, &kind);
     let is_sure = secrecy == Secrecy::Certain;
     ranges.into_iter().map(|r| Span { range: start + r.start..start + r.end, is_sure }).collect()
 }
 
-/// Whether a message is about a path or a quoted text, so that no value follows a name:
-/// `/etc/passwd: No such file`, `"Authorization Bearer": write it like 'Name: value'`.
-fn is_message_about_name(name: &Name<'_>, value: &str) -> bool {
-    match name.quote {
-        None => name.before == Some('/'),
-        Some(_) => {
-            let is_address = name.text.contains(['/', '?', '=']);
-            is_address || name.text.contains(' ') && !value.starts_with(value::QUOTES)
-        }
-    }
+/// Whether a name without a hyphen is the name of a header with credentials.
+fn is_short_header(name: &str) -> bool {
+    ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Maximum length of a value that is searched for an encoded secret. Of longer ones, the beginning
-/// is searched.
+/// Maximum length of a value that is searched for an encoded secret. Only the beginning of a longer
+/// value is searched.
 const LONGEST_ENCODED: usize = 1000;
 
 /// Finds a percent-encoded value that contains a secret, such as a URL.
 fn encoded_spans(text: &str, value: &str) -> Vec<Span> {
     let start = text.len() - value.len();
-    let word = value::beginning(value, LONGEST_ENCODED);
+    let word = value::first_chars(value, LONGEST_ENCODED);
     let word = &word[..end_of_word(word)];
-    let plain = Some(without_escapes(word)).filter(|plain| plain != word).unwrap_or_default();
+    let plain = without_escapes(word);
+    if plain == word {
+        return Vec::new();
+    }
     let has_user = plain
         .split_once("://")
         .is_some_and(|(_, remainder)| remainder.contains('@') && remainder.contains(':'));
@@ -286,7 +238,7 @@ fn curl_user_spans(text: &str) -> Vec<Span> {
     let password_of = |(at, flag): (usize, &str)| {
         let after = text[at + flag.len()..].trim_start_matches(value::QUOTES);
         let word = &after[..end_of_word(after)];
-        // A colon without a password after it is not part of the word.
+        // A colon without a password is not part of the word.
         let is_alone = !word.contains(':') && after[word.len()..].starts_with(':');
         let (user, password) = if is_alone { (word, "") } else { word.split_once(':')? };
         let line = text[..at].rsplit('\n').next().unwrap_or_default();
@@ -334,7 +286,7 @@ const LONGEST_HEAD: usize = 400;
 fn form_part_spans(text: &str) -> Vec<Span> {
     let value_of = |(at, found): (usize, &str)| {
         let remainder = &text[at + found.len()..];
-        let remainder = value::beginning(remainder, LONGEST_HEAD);
+        let remainder = value::first_chars(remainder, LONGEST_HEAD);
         let end = value::first_match(remainder, &["\r\n\r\n", "\n\n", "\\r\\n\\r\\n", "\\n\\n"])?;
         let head = &remainder[..end.start];
         let name = head.split(';').find_map(|part| part.trim().strip_prefix("name="))?;
@@ -363,10 +315,14 @@ fn expectation_spans(text: &str) -> Vec<Span> {
         if !(is_sure || found == HEADER && may_be_secret_header(name)) {
             return None;
         }
-        let expression =
-            ["does not match ", "matching "].iter().find_map(|v| remainder.strip_prefix(v));
-        let value = expression.or_else(|| remainder.strip_prefix("is not "));
-        let value = value.or_else(|| Some(remainder).filter(|_| found == "JSON /"))?;
+        let expression = remainder
+            .strip_prefix("does not match ")
+            .or_else(|| remainder.strip_prefix("matching "));
+        let value = match (expression, remainder.strip_prefix("is not ")) {
+            (Some(value), _) | (None, Some(value)) => value,
+            (None, None) if found == "JSON /" => remainder,
+            (None, None) => return None,
+        };
         let start = text.len() - value.len();
         let range = match quotation(value) {
             Some((mark, inside)) => {
@@ -393,13 +349,15 @@ fn expectation_spans(text: &str) -> Vec<Span> {
 fn listed_header_spans(text: &str) -> Vec<Span> {
     let value_of = |(at, _): (usize, &str)| {
         let name = name_at_end(&text[..at]).filter(|name| name.quote.is_some())?;
-        let is_known =
-            ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
-        let is_header = is_known || name.text.contains('-') && !name.text.starts_with('-');
+        let is_option = name.text.starts_with('-');
+        let is_header = is_short_header(name.text) || name.text.contains('-') && !is_option;
         let value = text[at + 1..].trim_start();
         let value =
             value.strip_prefix('b').filter(|v| v.starts_with(value::QUOTES)).unwrap_or(value);
-        let (mark, inside) = quotation(value).filter(|_| is_header && is_secret(name.text))?;
+        if !is_header || !is_secret(name.text) {
+            return None;
+        }
+        let (mark, inside) = quotation(value)?;
         let end = end_of_quotation(inside, mark);
         let start = text.len() - inside.len();
         // In a list of names, the next item is a name too, and no pair ends after it.
@@ -463,13 +421,13 @@ fn escaped_credential_spans(text: &str) -> Vec<Span> {
     spans.collect()
 }
 
-/// Decodes percent-escapes. Escapes of other than ASCII characters become blanks; with `is_form`, a
-/// plus does, too. Also returns the offset of each byte in the original text, and of the end.
+/// Decodes percent-escapes. Escapes of non-ASCII characters become blanks. With `is_form`, a plus
+/// becomes a blank, too. Also returns the offset of each byte in the original text, and of the end.
 fn without_url_escapes(text: &str, is_form: bool) -> (String, Vec<usize>) {
     let (mut plain, mut offsets) = (String::with_capacity(text.len()), Vec::new());
     let mut offset = 0;
     while let Some(c) = text[offset..].chars().next() {
-        let digits = text.get(offset + 1..offset + 3).filter(|_| c == '%');
+        let digits = if c == '%' { text.get(offset + 1..offset + 3) } else { None };
         let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         let (decoded, length) = match byte {
@@ -487,6 +445,7 @@ fn without_url_escapes(text: &str, is_form: bool) -> (String, Vec<usize>) {
     (plain, offsets)
 }
 
+/// Finds the credentials after an authentication scheme such as `Bearer`.
 fn scheme_word_span(text: &str, scheme: &str, end: usize) -> Option<Span> {
     let after = text[end..].trim_start_matches(' ');
     let start = Some(text.len() - after.len()).filter(|start| *start > end)?;

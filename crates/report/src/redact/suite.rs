@@ -13,7 +13,7 @@ impl Secrets {
         let settings = secret_settings(source);
         let mut redacted = String::with_capacity(source.len());
         let mut remainder = source;
-        // The previous string. It is the name of the next one if only a `=` is between them.
+        // The previous string. It is the name of the next string if only a `=` is between them.
         let mut previous = "";
         // Name of the list that the strings belong to.
         let mut list_name: Option<&str> = None;
@@ -26,7 +26,8 @@ impl Secrets {
             let own_name = assigned.map(|key| setting_name(key, previous));
             list_name = match list_start {
                 Some(_) => own_name,
-                None => list_name.filter(|_| !is_list_ended(outside)),
+                None if is_list_ended(outside) => None,
+                None => list_name,
             };
             let name = own_name.or(list_name).unwrap_or_default();
             let is_setting = |text: &str| settings.contains(text) || self.is_withheld(text);
@@ -35,7 +36,7 @@ impl Secrets {
                 false => self.fields(value),
             };
             let closing = if after.starts_with(quote) { quote } else { "" };
-            // A comment may hold a secret, too.
+            // A comment may contain a secret, too.
             redacted.extend([&self.log(outside), quote, &redacted_value, closing]);
             remainder = &after[closing.len()..];
             previous = value;
@@ -43,14 +44,14 @@ impl Secrets {
         redacted + &self.log(remainder)
     }
 
-    /// Whether a text was withheld elsewhere. Short texts do not count.
+    /// Whether a text was withheld elsewhere. Short texts are ignored.
     fn is_withheld(&self, text: &str) -> bool {
         text.chars().count() >= MIN_ERASED_CHARS && self.values.iter().any(|value| value == text)
     }
 }
 
-/// Returns the name at the end of a text, or else the string before it. An expression has the name
-/// of the setting that it matches: `NAME = { matches = "…" }`.
+/// Returns the name at the end of a text. If the text is empty, the string `before` is the name. An
+/// expression has the name of the setting that it matches: `NAME = { matches = "…" }`.
 fn setting_name<'a>(text: &'a str, before: &'a str) -> &'a str {
     let key = text.trim();
     let outer = key.strip_suffix("matches").and_then(|key| key.trim_end().strip_suffix('{'));
@@ -63,14 +64,14 @@ fn setting_name<'a>(text: &'a str, before: &'a str) -> &'a str {
     key.rsplit([' ', '{', ',', '[', '\t', '\n']).next().unwrap_or_default()
 }
 
-/// Whether a list ends in the text after one of its strings. A bracket in a comment does not count.
+/// Whether a list ends in the text after one of its strings. Brackets in comments are ignored.
 fn is_list_ended(after: &str) -> bool {
     after.lines().any(|line| line.split('#').next().is_some_and(|code| code.contains(']')))
 }
 
-/// Returns secret values whose names do not show it: credentials of any name, and values of
-/// environments.
+/// Returns secret values with ordinary names: credentials of any name, and values of environments.
 fn secret_settings(source: &str) -> BTreeSet<String> {
+    /// Collects the secret texts of a value at any depth.
     fn texts(value: &toml::Value, found: &mut BTreeSet<String>) {
         match value {
             toml::Value::String(text) if holds_secret(text) => {
@@ -81,6 +82,7 @@ fn secret_settings(source: &str) -> BTreeSet<String> {
             _ => {}
         }
     }
+    /// Collects secret values of a table and its inner tables.
     fn walk(table: &toml::Table, found: &mut BTreeSet<String>) {
         for (key, value) in table {
             match value {
@@ -120,8 +122,8 @@ fn opening_quotes(text: &str) -> &str {
     &text[..if three { 3 } else { 1 }]
 }
 
-/// Returns the byte offset at which a TOML string ends. An unclosed one ends with its line, or with
-/// the text if it may span lines.
+/// Returns the byte offset at which a TOML string ends. An unclosed string ends with its line, or
+/// with the text if it may span lines.
 fn end_of_string(inside: &str, quote: &str) -> usize {
     let mut is_escaped = false;
     for (i, c) in inside.char_indices() {

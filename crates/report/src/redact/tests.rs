@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::*;
 
 mod headers;
+mod members;
 mod names;
+mod plan;
 
 fn words(line: &str) -> Vec<String> {
     shlex::split(line).unwrap()
@@ -119,7 +121,7 @@ fn source_withholds_ambiguous_settings_and_url_passwords() {
     );
 }
 
-/// The archive omits variables of a server's environment by the same rules.
+/// The archive omits variables of a server's environment by the same rules as reports.
 #[test]
 fn source_withholds_environment_values_with_secrets() {
     for (source, redacted) in [
@@ -322,35 +324,6 @@ fn multiline_strings_are_withheld_whole() {
 }
 
 #[test]
-fn plan_in_json_withholds_secrets() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
-    let run = dyno_archive::RunDir::open(std::path::Path::new(folder)).unwrap().read().unwrap();
-    let mut open = run.header.plan;
-    assert_eq!(plan(&open).unwrap(), (serde_json::to_value(&open).unwrap(), Withheld(0)));
-    let set = |name: &str, value: &str| (name.to_string(), value.to_string());
-    open.workloads[0].requests[0].headers.push(set("Authorization", "Bearer abc123xyz"));
-    open.workloads[0].requests[0].path = "/a?access_token=abc124xyz".into();
-    let env = [set("DB_PASSWORD", "abc125xyz"), set("URL", "redis://:abc126xyz@h:1")];
-    open.arms[0].conditions.env.extend(env);
-    // Names that may be secret, and values that are words.
-    let words = [set("STRIPE_KEY", "correct-horse"), set("DATABASE_DSN", "app:hunter@tcp(db)/x")];
-    open.arms[0].conditions.env.extend(words);
-    // A value of requests that is a part of a secret header.
-    open.workloads[0].requests[0].headers.push(set("Cookie", "{request.who}"));
-    open.arms[0].conditions.request.extend([set("who", "somebody"), set("page", "kept")]);
-    open.suite.source.push_str(
-        "\nenv = { API_TOKEN = \"abc127xyz\", X = \"kept\" }\nrequest = { who = \"somebody\" }",
-    );
-    let (json, withheld) = plan(&open).unwrap();
-    let text = json.to_string();
-    for secret in ["abc12", "correct-horse", "hunter", "somebody"] {
-        assert!(!text.contains(secret), "{secret}: {text}");
-    }
-    assert!(text.contains("kept") && json["arms"][0]["conditions"]["request"]["page"] == "kept");
-    assert_eq!(withheld, Withheld(9));
-}
-
-#[test]
 fn withheld_note_states_number_of_values() {
     assert_eq!(withheld_note(Withheld(0)), None);
     assert!(withheld_note(Withheld(2)).unwrap().starts_with("2 values"));
@@ -484,7 +457,7 @@ fn bodies_with_placeholders_or_multipart_are_searched() {
         let command = ["dyno", "load", body].map(String::from);
         assert_eq!(Secrets::default().command(&command)[2], redacted);
     }
-    // A part may be binary.
+    // A part of a body may be binary.
     let bytes = [b"\xff\n".as_slice(), multipart("a").as_bytes()].concat();
     let redacted = [b"\xff\n".as_slice(), multipart(MARK).as_bytes()].concat();
     assert_eq!(Secrets::default().bytes(&bytes), redacted);
@@ -582,7 +555,7 @@ fn source_withholds_secrets_in_strings_and_comments() {
     ] {
         assert_eq!(Secrets::default().source(source), redacted);
     }
-    // The value is known from the request. Here it is escaped.
+    // The value is known from the request, and escaped in this text.
     let mut secrets = Secrets::default();
     secrets.pattern("set-cookie", &mut r"^id=\d+".to_string());
     assert_eq!(secrets.source(r#"matches = "^id=\\d+""#), "matches = \"(withheld)\"");
@@ -611,7 +584,7 @@ fn command_in_any_spelling_withholds_bodies() {
     }
 }
 
-/// The words are those of bash.
+/// The words are the same as those of bash.
 #[test]
 fn curl_command_keeps_other_words() {
     let redacted = |curl: &str| {
@@ -665,8 +638,7 @@ fn json_pointers_into_secret_objects_are_withheld() {
     }
 }
 
-/// Credentials in the query of a URL, as clients encode them: the text of a result and its page
-/// withhold the same ones.
+/// The text of a result and its page withhold the same credentials in the query of a URL.
 #[test]
 fn encoded_credentials_in_urls_are_withheld() {
     const TOKEN: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";

@@ -6,7 +6,7 @@ use dyno_archive::secret::{NOT_RECORDED, STATES, is_scheme, small_letters};
 
 pub(super) const QUOTES: [char; 3] = ['"', '\'', '`'];
 
-/// How a value is written.
+/// The form in which a value is written.
 pub(super) enum Value {
     /// One word, or a quotation.
     Word,
@@ -16,7 +16,7 @@ pub(super) enum Value {
     Header { quote: Option<char> },
 }
 
-/// Words that replace a value.
+/// Words that replace a missing or hidden value.
 const NONE: &str = " none null nil true false undefined redacted filtered masked hidden withheld ";
 
 /// Words that are common in sentences.
@@ -26,17 +26,18 @@ const PROSE: &str = " not is was are the a an and or for how of to in as must sh
                      authenticated credentials scheme header headers format unauthorized forbidden \
                      number integer text bytes value sent used ";
 
+/// Whether one of the lists contains a word.
 fn is_one_of(word: &str, lists: &[&str]) -> bool {
     let word = format!(" {} ", word.to_ascii_lowercase());
     lists.iter().any(|list| list.contains(&word))
 }
 
-/// Whether a word stands for a missing or hidden value.
+/// Whether a word represents a missing or hidden value.
 fn is_missing(word: &str) -> bool {
     word.chars().all(|c| matches!(c, '*' | '.' | '…' | '•' | '-' | '_')) || is_one_of(word, &[NONE])
 }
 
-/// Whether a word is an ordinary one of settings, logs or sentences.
+/// Whether a word is ordinary in settings, logs or sentences.
 pub(super) fn is_ordinary(word: &str) -> bool {
     is_missing(word) || is_one_of(word, &[STATES, PROSE])
 }
@@ -50,7 +51,7 @@ pub(super) fn looks_random(word: &str) -> bool {
         || is_mixed && length >= 12
 }
 
-/// Returns the ranges of the secrets after a name. A list has several.
+/// Returns the ranges of the secrets after a name. A list may have several secrets.
 pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> {
     // `Some("…")` of Rust, `b'…'` of Python.
     let remainder = text.strip_prefix("Some(").unwrap_or(text);
@@ -87,7 +88,7 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
         Value::Word => !is_one_of(value, &[STATES]),
         Value::Header { .. } => true,
     };
-    // A placeholder stands for a value.
+    // A placeholder is not a literal value.
     let is_literal = !value.is_empty() && !value.starts_with(['{', '$']);
     if is_secret && is_literal && !is_erased(remainder, end) && !is_harmless(name, value) {
         single(start..start + end)
@@ -96,7 +97,8 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
     }
 }
 
-/// Whether the record of a value already has a mark in its place. The mark has two words.
+/// Whether the mark [`NOT_RECORDED`], which has two words, already replaces the value. `end`: end
+/// of the first word.
 fn is_erased(text: &str, end: usize) -> bool {
     let Some((first, last)) = NOT_RECORDED.split_once(' ') else { return false };
     let before = text[..end].strip_suffix(first).map(str::trim);
@@ -104,6 +106,7 @@ fn is_erased(text: &str, end: usize) -> bool {
         && text[end..].trim_start().starts_with(last)
 }
 
+/// Returns a list of one range.
 fn single(range: Range<usize>) -> Vec<Range<usize>> {
     Vec::from_iter(Some(range))
 }
@@ -115,8 +118,8 @@ pub(super) fn is_sentence(value: &str) -> bool {
     line.contains(' ') || is_ordinary(line)
 }
 
-/// Whether a value is missing, or describes a secret: a number of tokens, a file with passwords.
-fn is_harmless(name: &str, value: &str) -> bool {
+/// Whether a value is missing, or only describes secrets: a number of tokens, a password file.
+pub(super) fn is_harmless(name: &str, value: &str) -> bool {
     let name = small_letters(name);
     let is_number = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
     let about = ["count", "max", "min", "size", "len", "ttl", "expir", "timeout", "age"];
@@ -129,6 +132,7 @@ fn is_harmless(name: &str, value: &str) -> bool {
         || is_place && value.starts_with(['/', '.'])
 }
 
+/// Whether a name certainly belongs to a password or key.
 fn is_password_name(name: &str) -> bool {
     let name = small_letters(name);
     ["password", "passwd", "passphrase", "pwd", "apikey"].iter().any(|part| name.contains(part))
@@ -141,14 +145,21 @@ pub(super) fn quotation(text: &str) -> Option<(&str, &str)> {
     Some(text.split_at(text.len() - after.len()))
 }
 
-/// Returns the end of a quotation that began with `mark`. An unclosed one ends with its line.
+/// Returns the end of a quotation that began with `mark`. An unclosed quotation ends with its line.
 pub(super) fn end_of_quotation(inside: &str, mark: &str) -> usize {
-    let line = inside.find('\n').unwrap_or(inside.len());
-    let is_end = |at: &usize| {
-        let slashes = inside[..*at].len() - inside[..*at].trim_end_matches('\\').len();
-        if mark.len() == 1 { slashes.is_multiple_of(2) } else { slashes == 0 }
+    let (escapes, quote) = mark.split_at(mark.len() - 1);
+    let ends = |(at, found): (usize, &str)| {
+        if found == "\n" {
+            return Some(at);
+        }
+        // JSON within JSON text: each level of quotation doubles the backslashes of the content.
+        let slashes = at - inside[..at].trim_end_matches('\\').len();
+        let of_content = slashes.checked_sub(escapes.len())?;
+        of_content.is_multiple_of(2 * mark.len()).then_some(at - escapes.len())
     };
-    inside[..line].match_indices(mark).map(|(at, _)| at).find(is_end).unwrap_or(line)
+    let quote = quote.chars().next();
+    let mut places = inside.match_indices(|c| c == '\n' || Some(c) == quote);
+    places.find_map(ends).unwrap_or(inside.len())
 }
 
 /// Returns the quoted values of a list. A list without quotes is one value.
@@ -227,13 +238,14 @@ fn end_of_header(text: &str, quote: Option<char>) -> usize {
     spaces.find(|at| !line[..*at].ends_with([';', ',', ' '])).unwrap_or(line.len())
 }
 
+/// Whether a text begins with the name of a header and its colon.
 fn is_header(text: &str) -> bool {
     let name = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(text.len());
     name > 0 && text[name..].starts_with(": ") || text.starts_with("body \"")
 }
 
 /// Returns the first `max_chars` characters of a text.
-pub(super) fn beginning(text: &str, max_chars: usize) -> &str {
+pub(super) fn first_chars(text: &str, max_chars: usize) -> &str {
     text.char_indices().nth(max_chars).map_or(text, |(end, _)| &text[..end])
 }
 

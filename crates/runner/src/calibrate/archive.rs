@@ -1,5 +1,5 @@
 //! Records a calibration as a run, so that it can be read like any other run. Each configuration of
-//! the generator is an arm of the null responder.
+//! the generator becomes an arm (a configuration under test) of the null responder.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ use dyno_observer::monotonic_ns;
 /// The null responder's name in archives, as in suites.
 const NULL: &str = "null";
 
-/// Returns whether a measurement is a trial of the plan. Requests to a closed port are not: they
-/// never reach the responder.
+/// Returns whether a measurement is a trial of the plan. The measurement of refused connections is
+/// not a trial, because its requests never reach the null responder.
 fn is_trial(measurement: &Measurement) -> bool {
     measurement.shows != MeasurementPurpose::Refusals
 }
 
-/// Returns the plan of a calibration: a trial for each measurement of the null responder, in their
-/// order.
+/// Returns the plan of a calibration: a trial for each measurement of the null responder, in the
+/// order of the measurements.
 #[must_use]
 pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
     let mut entries = PlanEntries::default();
@@ -39,8 +39,8 @@ pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
         suite: Suite {
             name: "calibration".into(),
             description:
-                "Most that the generator reaches on this machine, with the null responder as the \
-                 server"
+                "Limits of the load generator on this machine, measured with the null responder \
+                 (dyno's built-in server)"
                     .into(),
             source: String::new(),
             profiles: Vec::new(),
@@ -60,7 +60,9 @@ pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
             name: NULL.into(),
             title: "null responder".into(),
             language: "Rust".into(),
-            description: "The smallest server that meets the hello contract".into(),
+            description: "dyno's built-in server, the smallest that passes the checks of the \
+                          contract `hello`"
+                .into(),
             control: true,
             ..Subject::default()
         }],
@@ -82,7 +84,7 @@ pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
     }
 }
 
-/// The workloads, steps and arms of the measurements, each once.
+/// The different workloads, steps and arms of the measurements, and the trials.
 #[derive(Default)]
 struct PlanEntries {
     arms: Vec<Arm>,
@@ -92,6 +94,7 @@ struct PlanEntries {
 }
 
 impl PlanEntries {
+    /// Adds the trial of a measurement, with its arm, workload and step.
     fn add(&mut self, measurement: &Measurement, placement: &Placement) {
         let arm = index_of(&mut self.arms, arm(measurement, placement));
         let trial = Trial {
@@ -108,7 +111,7 @@ impl PlanEntries {
 
 /// Returns the index of an entry in a list. A new entry is appended.
 fn index_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
-    list.iter().position(|known| *known == entry).unwrap_or_else(|| {
+    list.iter().position(|existing| *existing == entry).unwrap_or_else(|| {
         list.push(entry);
         list.len() - 1
     })
@@ -145,7 +148,8 @@ pub(super) struct CalibrationArchive<'a> {
 }
 
 impl<'a> CalibrationArchive<'a> {
-    /// Begins the archive. One process serves all arms, so each arm's start names it.
+    /// Begins the archive. One process serves all arms, so the start of each arm names this
+    /// process.
     pub(super) fn begin(dir: &'a RunDir, plan: Plan, pid: u32) -> CalibrationArchive<'a> {
         let mut starts = (0..plan.launches.len()).map(|launch| {
             let part = PartStart { pid: Some(pid), ..PartStart::new(Party::SUBJECT, NULL.into()) };
@@ -161,13 +165,13 @@ impl<'a> CalibrationArchive<'a> {
         if !is_trial(measurement) || self.archive_error.is_some() {
             return;
         }
-        let (trial, planned) = self.trials.next().expect("each measurement has a trial");
+        let (trial, planned) = self.trials.next().expect("each measurement should have a trial");
         let (load, checks) = (load.clone(), Vec::new());
         let record = TrialRecord { trial, start: planned.launch, load, checks, ceiling: None };
         self.archive_error = self.dir.write_trial(&record).err();
     }
 
-    /// Returns why the archive lacks measurements, if it does.
+    /// Returns why the archive lacks measurements. `None`: the archive is complete.
     pub(super) fn end(self) -> Option<ArchiveError> {
         self.archive_error
     }

@@ -1,5 +1,5 @@
-//! Runs the workers of a load, each a thread with its own driver. All workers agree on the instant
-//! at which the load begins.
+//! Runs the workers of a load. Each worker is a thread with a separate driver. All workers agree on
+//! the instant at which the load begins.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -46,8 +46,8 @@ impl CommonStart {
         self.closable.notify_all();
     }
 
-    /// Lets workers close their connections once the guard is dropped. The control thread drops it
-    /// on every exit, so that no worker waits for it forever.
+    /// Lets workers close their connections once the returned guard is dropped. The control thread
+    /// drops the guard on every exit, so that no worker waits forever.
     pub(super) const fn let_close_on_drop(&self) -> CloseGuard<'_> {
         CloseGuard(self)
     }
@@ -57,13 +57,12 @@ impl CommonStart {
         drop(self.closable.wait_while(can_close, |can_close| !*can_close));
     }
 
-    /// Returns the common begin; `None` until all workers are ready. The first call after that sets
-    /// it.
+    /// Returns the instant at which all workers begin. The first call after all workers are ready
+    /// sets the instant. `None`: some workers are not ready.
     fn agree(&self) -> Option<Instant> {
         if self.ready.load(Ordering::Acquire) < self.threads {
             return None;
         }
-        // Set once, by the first worker: all workers count from the same instant.
         Some(*self.at.get_or_init(|| sys::now().plus(BEGIN_NOTICE_NS)))
     }
 }
@@ -77,32 +76,33 @@ impl Drop for CloseGuard<'_> {
     }
 }
 
-/// A worker's report: an interval that has ended, or that the worker has drained.
+/// A worker's message to the control thread: the worker has ended an interval, or has drained.
 pub(super) struct WorkerMessage {
-    /// Index of the worker's load among those that run together.
+    /// Index of the worker's load among the loads that run at the same time.
     pub(super) load: usize,
     pub(super) worker: u32,
     /// `None`: the worker has drained.
     pub(super) interval: Option<Interval>,
 }
 
-/// State that the workers of one load share, such as the instants at which it begins and ends.
+/// State that the workers of one load share, such as the instants at which the load begins and
+/// ends.
 pub(super) struct LoadState {
-    /// Index of the load among those that run together.
+    /// Index of the load among the loads that run at the same time.
     load: usize,
     threads: u32,
-    beginning: Arc<CommonStart>,
-    /// How the load ends early. Set once, by the first reason to end it.
+    common_start: Arc<CommonStart>,
+    /// How the load ends early. The first reason to end the load sets it. Empty: no early end.
     stop: OnceLock<Stop>,
-    /// Whether a worker did not get the priority that it requested.
-    is_refused: AtomicBool,
-    /// Workers that have drained, or could not begin.
+    /// Whether real-time priority was requested and a worker could not get it.
+    is_priority_refused: AtomicBool,
+    /// Number of workers that have drained (no request waits for a response), or could not begin.
     drained: AtomicU32,
     response_counts: Arc<ResponseCounts>,
 }
 
-/// Number of complete responses so far of each worker of a load, correct or not. Other counts over
-/// the same time are divided by it.
+/// Number of complete responses so far of each worker of a load, correct or not. It is used to
+/// compute costs per response.
 #[derive(Debug)]
 pub struct ResponseCounts(Vec<WorkerCounter>);
 
@@ -118,7 +118,8 @@ impl ResponseCounts {
         Arc::new(ResponseCounts((0..workers).map(|_| WorkerCounter::default()).collect()))
     }
 
-    /// Returns the sum over all workers, without the responses of their current iterations.
+    /// Returns the sum over all workers. Workers store their numbers once per iteration of their
+    /// loops, so the latest responses are missing.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().map(|worker| worker.0.load(Ordering::Relaxed)).sum()
@@ -132,19 +133,19 @@ impl ResponseCounts {
 }
 
 impl LoadState {
-    /// `load`: index of the load among those that run together.
+    /// `load`: index of the load among the loads that run at the same time.
     pub(super) fn new(
         load: usize,
         threads: u32,
         response_counts: Option<Arc<ResponseCounts>>,
-        beginning: &Arc<CommonStart>,
+        common_start: &Arc<CommonStart>,
     ) -> LoadState {
         LoadState {
             load,
             threads,
-            beginning: Arc::clone(beginning),
+            common_start: Arc::clone(common_start),
             stop: OnceLock::new(),
-            is_refused: AtomicBool::new(false),
+            is_priority_refused: AtomicBool::new(false),
             drained: AtomicU32::new(0),
             response_counts: response_counts.unwrap_or_else(|| ResponseCounts::new(threads)),
         }
@@ -154,27 +155,27 @@ impl LoadState {
         self.threads
     }
 
-    /// Returns the common begin; `None` until it is set.
+    /// Returns the instant at which all loads begin. `None`: some workers are not ready.
     pub(super) fn begin_time(&self) -> Option<Instant> {
-        self.beginning.at.get().copied()
+        self.common_start.at.get().copied()
     }
 
     /// Returns the priority that all workers have.
     pub(super) fn priority(&self, requested: Priority) -> Priority {
-        if self.is_refused.load(Ordering::Acquire) { Priority::Normal } else { requested }
+        if self.is_priority_refused.load(Ordering::Acquire) { Priority::Normal } else { requested }
     }
 
-    /// Returns whether all its workers have drained.
+    /// Returns whether all workers of the load have drained.
     pub(super) fn is_drained(&self) -> bool {
         self.drained.load(Ordering::Acquire) >= self.threads
     }
 
-    /// Returns how the load ends early; `None`: no early end so far.
+    /// Returns how the load ends early. `None`: there is no reason for an early end so far.
     pub(super) fn stop_signal(&self) -> Option<Stop> {
         self.stop.get().copied()
     }
 
-    /// Ends the load for all workers. Returns false if its end was already decided.
+    /// Ends the load for all workers. Returns false if an earlier call has ended the load.
     pub(super) fn end(&self, stop: Stop) -> bool {
         self.stop.set(stop).is_ok()
     }
@@ -193,8 +194,8 @@ pub(super) fn worker(
     report
 }
 
-/// Ends the whole load when it is dropped, if a worker fails before it begins: the other workers
-/// would wait for it forever.
+/// Ends the whole load if a worker fails before the load begins. Otherwise the other workers would
+/// wait forever for the failed worker.
 struct FailureGuard<'a> {
     shared: &'a LoadState,
     is_armed: bool,
@@ -209,6 +210,7 @@ impl Drop for FailureGuard<'_> {
     }
 }
 
+/// Binds this thread to its CPU, creates the driver, and runs the worker's share of the load.
 fn start_worker(
     spec: &LoadSpec,
     k: u32,
@@ -218,8 +220,9 @@ fn start_worker(
     // Workers are distributed over the CPUs in turn. With more workers than CPUs, some share one.
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
     if let Some(&cpu) = cpu {
-        set_affinity(&[cpu])
-            .map_err(|error| format!("CPU {cpu}: a worker thread cannot run there: {error}"))?;
+        set_affinity(&[cpu]).map_err(|error| {
+            format!("CPU {cpu}: no thread of the load generator can be bound to this CPU: {error}")
+        })?;
     }
     let config = config(spec, k, shared.threads)?;
     let endpoint = endpoint(spec, k, shared.threads);
@@ -246,12 +249,13 @@ fn start_worker(
 fn priority(spec: &LoadSpec, shared: &LoadState) -> Priority {
     let share_cpus = !spec.cpus.is_empty() && shared.threads as usize > spec.cpus.len();
     if spec.load.priority == Priority::Realtime && share_cpus {
-        shared.is_refused.store(true, Ordering::Release);
+        shared.is_priority_refused.store(true, Ordering::Release);
         return Priority::Normal;
     }
     spec.load.priority
 }
 
+/// Runs a worker with a driver until it has drained, and returns its report.
 fn drive<D: Driver>(
     mut driver: D,
     config: WorkerConfig,
@@ -261,19 +265,19 @@ fn drive<D: Driver>(
 ) -> WorkerReport {
     let k = config.worker;
     let mut worker = Worker::new(config);
-    let (mut is_counted, mut has_requested) = (false, false);
+    let (mut is_counted_as_ready, mut has_requested_priority) = (false, false);
     let begin = || {
-        if !std::mem::replace(&mut is_counted, true) {
-            shared.beginning.ready.fetch_add(1, Ordering::AcqRel);
+        if !std::mem::replace(&mut is_counted_as_ready, true) {
+            shared.common_start.ready.fetch_add(1, Ordering::AcqRel);
         }
-        // Requested only after all workers are ready: a waiting real-time thread could block others
-        // on its CPU.
-        shared.beginning.agree().inspect(|_| {
+        // The priority is requested only after all workers are ready, because a waiting real-time
+        // thread could block others on its CPU.
+        shared.common_start.agree().inspect(|_| {
             if priority == Priority::Realtime
-                && !std::mem::replace(&mut has_requested, true)
+                && !std::mem::replace(&mut has_requested_priority, true)
                 && set_realtime().is_err()
             {
-                shared.is_refused.store(true, Ordering::Release);
+                shared.is_priority_refused.store(true, Ordering::Release);
             }
         })
     };
@@ -281,21 +285,23 @@ fn drive<D: Driver>(
         shared.response_counts.record(k, responses);
         shared.stop_signal().unwrap_or(Stop::No)
     };
-    // It cannot fail, because the control thread receives until all workers have ended.
+    // Sending cannot fail, because the control thread receives until all workers have ended.
     let send = |interval| drop(to.send(WorkerMessage { load: shared.load, worker: k, interval }));
     dyno_engine::run_until_drained(&mut worker, &mut driver, begin, stop, |interval| {
         send(Some(interval));
     });
     shared.drained.fetch_add(1, Ordering::AcqRel);
     send(None);
-    // The closing sample comes first, because a server's threads may end with their connections.
-    shared.beginning.wait_until_closable();
+    // The closing sample must be taken first, because a thread of the server may end with its
+    // connection.
+    shared.common_start.wait_until_closable();
     worker.close(&mut driver);
     worker.report()
 }
 
 /// Returns the endpoint for worker `k` of this number of workers. Source addresses are assigned in
-/// turn to the connections of all workers, so each worker begins where the preceding one ends.
+/// turn to the connections of all workers. The first address of a worker follows the last address
+/// of the worker before.
 fn endpoint(spec: &LoadSpec, k: u32, workers: u32) -> Endpoint {
     let mut endpoint = Endpoint { sources: sources(spec), ..spec.endpoint.clone() };
     let per_visitor = spec.page_connections.unwrap_or(1);
@@ -309,18 +315,17 @@ fn endpoint(spec: &LoadSpec, k: u32, workers: u32) -> Endpoint {
     endpoint
 }
 
-/// Returns the source addresses of connections: the requested ones, or [`LOOPBACK_SOURCES`] for a
-/// load that would exhaust the local ports. Empty: the kernel chooses.
+/// Returns the source addresses of connections: the requested addresses, or [`LOOPBACK_SOURCES`]
+/// addresses for a load that would exhaust the local ports. Empty: the kernel chooses the address.
 fn sources(spec: &LoadSpec) -> Vec<IpAddr> {
     let requested = &spec.endpoint.sources;
     let is_loopback = |peer: &PeerAddress| match peer {
         PeerAddress::Tcp(SocketAddr::V4(addr)) => addr.ip().is_loopback(),
         _ => false,
     };
-    if !requested.is_empty()
-        || spec.load.requests_per_connection.is_none()
-        || !is_loopback(&spec.endpoint.peer)
-    {
+    let replaces_connections = spec.load.requests_per_connection.is_some();
+    let may_exhaust_ports = replaces_connections && is_loopback(&spec.endpoint.peer);
+    if !requested.is_empty() || !may_exhaust_ports {
         return requested.clone();
     }
     (1..=LOOPBACK_SOURCES).map(|n| Ipv4Addr::new(127, 0, 0, n).into()).collect()

@@ -1,5 +1,5 @@
-//! Controls a load: merges the workers' intervals, and decides when the server is sampled. It is a
-//! state machine without a clock, so that simulated loads use it as well.
+//! Controls a load: merges the workers' intervals, and decides when the server is sampled. The
+//! control is a state machine without a clock, so that simulated loads can use it too.
 
 use std::time::Duration;
 
@@ -10,27 +10,48 @@ use dyno_engine::{Instant, Window};
 use super::Edge;
 use crate::limits::{BEGIN_CHECK_INTERVAL, MAX_INTERVALS, MAX_SAMPLES, STOP_CHECK_INTERVAL};
 
-/// The merged intervals of all workers and the samples of the server. Their number is limited for
-/// loads of any length.
+/// The merged intervals of all workers and the samples of the server. The number of both is
+/// limited, so that memory does not grow with the length of a load.
 #[derive(Debug)]
 pub(super) struct Control {
     window: Window,
     merged: Vec<Interval>,
-    /// End of each worker's latest interval, nanoseconds since the load began.
-    progress: Vec<u64>,
+    /// The drain (wait for the last responses) of all workers that have drained so far. The drain
+    /// is reported after all other intervals, because other workers may still load the server.
+    /// `None`: no worker has drained.
+    drain: Option<Interval>,
+    progress: Vec<WorkerProgress>,
     /// Number of merged intervals that every worker has reported.
     reported_intervals: usize,
     samples: Vec<Sample>,
     /// Index of the sample that was taken as the window opened.
     opening_sample: Option<usize>,
-    /// When the next sample is due, nanoseconds since the load began; `None`: no more samples.
+    /// Time of the next sample, nanoseconds since the load began; `None`: no more samples.
     next_sample_ns: Option<u64>,
     /// The turns of the load; `None`: the load does not take turns.
     slices: Option<Slices>,
-    /// End of a load that ended early, nanoseconds since it began.
+    /// Time since the load began at which it ended early, nanoseconds. `None`: no early end.
     ended_ns: Option<u64>,
-    /// Whether slow readings of the closing sample are still to be made.
+    /// Whether the closing sample still lacks the readings that take long.
     is_closing_sample_incomplete: bool,
+}
+
+/// How much of a worker's load is covered by the intervals that it has reported.
+#[derive(Clone, Copy, Debug, Default)]
+struct WorkerProgress {
+    /// End of the latest interval before the drain, nanoseconds since the load began.
+    loaded_until_ns: u64,
+    /// Whether the worker has drained, and has no further intervals.
+    has_drained: bool,
+    /// Open connections at the end of the latest interval.
+    connections_open: u64,
+}
+
+impl WorkerProgress {
+    /// Whether the worker has reported all its parts of intervals that end by `end_ns`.
+    const fn has_reported(&self, end_ns: u64) -> bool {
+        self.has_drained || self.loaded_until_ns >= end_ns
+    }
 }
 
 impl Control {
@@ -38,7 +59,8 @@ impl Control {
         Control {
             window,
             merged: Vec::new(),
-            progress: vec![0; workers as usize],
+            drain: None,
+            progress: vec![WorkerProgress::default(); workers as usize],
             reported_intervals: 0,
             samples: Vec::new(),
             opening_sample: None,
@@ -49,44 +71,49 @@ impl Control {
         }
     }
 
-    /// Returns the control of a load that takes turns. Its server is sampled at the beginning and
-    /// end of each own turn. Around some turns it is also sampled one interval before, when it is
-    /// idle, and one after, when requests in flight get their responses.
+    /// Returns the control of a load that takes turns in these slices. The server is sampled at the
+    /// beginning and end of each of its turns. Around some turns, the server is also sampled at two
+    /// instants outside of the turn:
+    /// - one interval before the turn, when the server is idle
+    /// - one interval after the turn, when the requests in flight get their responses
     pub(super) fn with_slices(self, slices: Option<Slices>) -> Control {
         Control { slices, ..self }
     }
 
-    /// Returns whether a sample is due at an instant. Sampling takes generator CPU time from the
-    /// load whose turn it is. A server is therefore sampled in others' turns in only two rounds of
-    /// eight. In some rounds a load has both its turns in a row. The gap to the next round is then
-    /// sampled.
-    fn is_sample_due(&self, at_ns: u64) -> bool {
+    /// Returns whether the server is sampled at an instant. A sample outside of the server's turns
+    /// takes generator CPU time from the load of another server. Therefore a server is sampled
+    /// outside of its turns only in two of eight rounds. Two rounds are needed, because a load that
+    /// has both turns of a round in a row has a gap only before the next round.
+    fn is_sampled_at(&self, at_ns: u64) -> bool {
         const ROUNDS: u64 = 8;
         const OBSERVED_ROUNDS: u64 = 2;
-        let (interval_ns, opens_ns) = (self.window.interval_ns, self.window.warmup_ns);
-        self.slices.is_none_or(|slices| {
-            let begins = |at_ns: u64| slices.current_or_next(at_ns).0 == at_ns;
-            let ends = |at_ns: u64| {
-                at_ns.checked_sub(1).is_some_and(|before| slices.current_or_next(before).1 == at_ns)
-            };
-            let is_observed = |turn_ns: u64| {
-                let since_opening = turn_ns.checked_sub(opens_ns);
-                since_opening
-                    .is_some_and(|since_ns| since_ns / slices.round_ns() % ROUNDS < OBSERVED_ROUNDS)
-            };
-            let (next, last) = (at_ns + interval_ns, at_ns.checked_sub(interval_ns));
-            begins(at_ns)
-                || ends(at_ns)
-                || is_observed(next) && begins(next)
-                || last.is_some_and(|last| ends(last) && is_observed(last - 1))
-        })
+        let Some(slices) = self.slices else { return true };
+        let turn_begins_at = |at_ns: u64| slices.current_or_next(at_ns).0 == at_ns;
+        let turn_ends_at = |at_ns: u64| {
+            at_ns.checked_sub(1).is_some_and(|before| slices.current_or_next(before).1 == at_ns)
+        };
+        if turn_begins_at(at_ns) || turn_ends_at(at_ns) {
+            return true;
+        }
+        let is_in_observed_round = |at_ns: u64| {
+            at_ns.checked_sub(self.window.warmup_ns).is_some_and(|since_opening_ns| {
+                since_opening_ns / slices.round_ns() % ROUNDS < OBSERVED_ROUNDS
+            })
+        };
+        let later_ns = at_ns + self.window.interval_ns;
+        let is_before_turn = is_in_observed_round(later_ns) && turn_begins_at(later_ns);
+        let is_after_turn = at_ns.checked_sub(self.window.interval_ns).is_some_and(|earlier_ns| {
+            turn_ends_at(earlier_ns) && is_in_observed_round(earlier_ns - 1)
+        });
+        is_before_turn || is_after_turn
     }
 
-    /// Returns the time to sleep until the next sample, or until the next check. `begin`: begin of
-    /// the load, at most [`crate::limits::BEGIN_NOTICE_NS`] from now; `None`: unknown yet.
+    /// Returns how long the control thread sleeps: until the next sample, but at most until its
+    /// next check. `begin`: instant at which the load begins, at most
+    /// [`crate::limits::BEGIN_NOTICE_NS`] from now. `None`: not known yet.
     pub(super) fn until_next_sample(&self, begin: Option<Instant>, now: Instant) -> Duration {
         match (begin, self.next_sample()) {
-            // The opening sample is due as the load begins.
+            // The first sample is taken when the load begins, so the begin must be noticed in time.
             (None, _) => BEGIN_CHECK_INTERVAL,
             (Some(begin), Some((at, _))) => {
                 Duration::from_nanos(begin.plus(at).ns_since(now)).min(STOP_CHECK_INTERVAL)
@@ -95,25 +122,25 @@ impl Control {
         }
     }
 
-    /// Returns when the next sample is due, nanoseconds since the load began, and its position in
+    /// Returns the time of the next sample, nanoseconds since the load began, and its position in
     /// the load.
     pub(super) fn next_sample(&self) -> Option<(u64, Edge)> {
-        let due = self.next_sample_ns?;
+        let next_ns = self.next_sample_ns?;
         let opens = self.window.warmup_ns;
-        let edge = if due < opens {
+        let edge = if next_ns < opens {
             Edge::Warmup
-        } else if due == opens {
+        } else if next_ns == opens {
             Edge::Opens
-        } else if Some(due) == self.closes_ns() {
+        } else if Some(next_ns) == self.closes_ns() {
             Edge::Closes
         } else {
             Edge::Within
         };
-        Some((due, edge))
+        Some((next_ns, edge))
     }
 
-    /// Handles the drain of the load at this time since it began. The closing sample is due now,
-    /// unless it was taken or the window never opened.
+    /// Handles the end of the load's drain, `since_ns` after the load began. The closing sample is
+    /// scheduled for now, except if it was taken or the window never opened.
     pub(super) fn close_early(&mut self, since_ns: u64) {
         if since_ns > self.window.warmup_ns
             && self.next_sample_ns.is_some()
@@ -124,7 +151,8 @@ impl Control {
         }
     }
 
-    /// Returns whether the load ended before its set end, or had no set end.
+    /// Returns whether the load ended before the end of its set duration, or without a set
+    /// duration.
     pub(super) const fn has_ended_early(&self) -> bool {
         self.ended_ns.is_some()
     }
@@ -140,9 +168,10 @@ impl Control {
         self.closes_ns().is_some_and(|closes| since_ns >= closes)
     }
 
-    /// Stores the sample that was due. `None`: no counters to read.
+    /// Stores the sample that is due, and schedules the one after it. `None`: there are no counters
+    /// to read.
     pub(super) fn record_sample(&mut self, sample: Option<Sample>) {
-        let Some((due, edge)) = self.next_sample() else { return };
+        let Some((next_ns, edge)) = self.next_sample() else { return };
         self.is_closing_sample_incomplete = edge == Edge::Closes && sample.is_some();
         self.samples.extend(sample);
         if edge == Edge::Opens {
@@ -150,53 +179,100 @@ impl Control {
         }
         self.thin_samples();
         if edge == Edge::Closes {
-            // There are no further samples. After an early end, the loop below might not terminate.
+            // There are no further samples. After an early end, the loop below might never end,
+            // because its times might never meet the edge of a slice.
             self.next_sample_ns = None;
             return;
         }
         let step = self.window.interval_ns;
-        let mut next = due + step;
-        // Short, because the load has slices in every round.
-        while !self.is_sample_due(next) {
+        let mut next = next_ns + step;
+        // This loop is short, because the load has slices in every round.
+        while !self.is_sampled_at(next) {
             next += step;
         }
-        let ends_phase =
+        // The end of each phase is sampled too.
+        let phase_end_ns =
             if edge == Edge::Warmup { Some(self.window.warmup_ns) } else { self.closes_ns() };
-        self.next_sample_ns = Some(ends_phase.map_or(next, |end| next.min(end)));
+        self.next_sample_ns = Some(phase_end_ns.map_or(next, |end| next.min(end)));
     }
 
-    /// Returns the closing sample, once, so that its slow readings can be added.
+    /// Returns the closing sample at the first call, so that readings that take long can be added.
     pub(super) fn take_incomplete_closing_sample(&mut self) -> Option<&mut Sample> {
         let is_incomplete = std::mem::take(&mut self.is_closing_sample_incomplete);
         self.samples.last_mut().filter(|_| is_incomplete)
     }
 
-    /// Adds an interval of a worker. Calls `report` with each interval that is now complete,
-    /// because all workers have reported it.
+    /// Adds an interval of a worker. Calls `report` with each merged interval that is now complete,
+    /// because all workers have reported their parts. The drains of all workers become one
+    /// interval, which is reported last.
     pub(super) fn merge(
         &mut self,
         worker: u32,
         interval: &Interval,
-        mut report: impl FnMut(&Interval),
+        report: impl FnMut(&Interval),
     ) {
+        let progress = &mut self.progress[worker as usize];
+        progress.connections_open = interval.connections_open;
+        if interval.phase == Phase::Drain {
+            self.merge_drain(interval);
+        } else {
+            progress.loaded_until_ns = interval.end_ns;
+            self.merge_loaded(interval);
+            self.report_complete(report);
+        }
+    }
+
+    /// Handles the end of a worker, which has no further intervals. Calls `report` like
+    /// [`Control::merge`].
+    pub(super) fn end_worker(&mut self, worker: u32, mut report: impl FnMut(&Interval)) {
+        self.progress[worker as usize].has_drained = true;
+        self.report_complete(&mut report);
+        if self.progress.iter().all(|worker| worker.has_drained) {
+            self.drain.iter().for_each(report);
+        }
+    }
+
+    /// Calls `report` with the intervals that are now complete, without the drain.
+    fn report_complete(&mut self, mut report: impl FnMut(&Interval)) {
+        while let Some(next) = self.merged.get(self.reported_intervals)
+            && self.progress.iter().all(|worker| worker.has_reported(next.end_ns))
+        {
+            self.complete_next_interval();
+            report(&self.merged[self.reported_intervals - 1]);
+        }
+        self.join_if_too_many();
+    }
+
+    /// Adds an interval of a worker before its drain.
+    fn merge_loaded(&mut self, interval: &Interval) {
         let is_same =
             |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
-        // From the end: other workers' parts of this interval are the most recent.
+        // The search begins at the end, because other workers' parts of this interval are recent.
         match self.merged.iter_mut().rev().find(is_same) {
             Some(known) => known.merge(interval),
             None => self.merged.push(interval.clone()),
         }
-        // A draining worker has no further intervals within the window.
-        self.progress[worker as usize] =
-            if interval.phase == Phase::Drain { u64::MAX } else { interval.end_ns };
-        let reported_ns = self.progress.iter().copied().min().unwrap_or(0);
-        while let Some(next) =
-            self.merged.get(self.reported_intervals).filter(|i| i.end_ns <= reported_ns)
-        {
-            report(next);
-            self.reported_intervals += 1;
+    }
+
+    /// Adds the drain of a worker. With a number of requests, workers begin to drain at different
+    /// times.
+    fn merge_drain(&mut self, interval: &Interval) {
+        match &mut self.drain {
+            Some(drain) => drain.merge_drain(interval),
+            None => self.drain = Some(interval.clone()),
         }
-        self.join_if_too_many();
+    }
+
+    /// Completes the next interval. Connections of workers whose load ended before the interval are
+    /// added, because these connections stay open until the closing sample.
+    fn complete_next_interval(&mut self) {
+        let next = &mut self.merged[self.reported_intervals];
+        let start_ns = next.start_ns;
+        let has_ended =
+            |worker: &&WorkerProgress| worker.has_drained && worker.loaded_until_ns <= start_ns;
+        let ended = self.progress.iter().filter(has_ended);
+        next.connections_open += ended.map(|worker| worker.connections_open).sum::<u64>();
+        self.reported_intervals += 1;
     }
 
     /// Joins complete intervals in pairs when there are too many, so that memory does not grow with
@@ -221,18 +297,20 @@ impl Control {
 
     /// Returns all intervals in order of time, and all samples.
     pub(super) fn finish(mut self) -> (Vec<Interval>, Vec<Sample>) {
+        self.merged.extend(self.drain);
         self.merged.sort_by_key(|i| (i.start_ns, i.phase));
         (self.merged, self.samples)
     }
 }
 
-/// Drops every second element except the first, the last and the one at `keep`. Returns the new
-/// index of that element.
-fn drop_every_second<T>(elements: &mut Vec<T>, keep: Option<usize>) -> Option<usize> {
+/// Drops every second element except the first, the last and the element at `protected`. Returns
+/// the new index of that element.
+fn drop_every_second<T>(elements: &mut Vec<T>, protected: Option<usize>) -> Option<usize> {
     let last = elements.len().saturating_sub(1);
     let is_retained =
-        |index: usize| index.is_multiple_of(2) || index == last || Some(index) == keep;
-    let new_index = keep.map(|keep| (0..keep).filter(|index| is_retained(*index)).count());
+        |index: usize| index.is_multiple_of(2) || index == last || Some(index) == protected;
+    let new_index =
+        protected.map(|protected| (0..protected).filter(|index| is_retained(*index)).count());
     let mut index = 0;
     elements.retain(|_| {
         index += 1;
@@ -243,17 +321,18 @@ fn drop_every_second<T>(elements: &mut Vec<T>, keep: Option<usize>) -> Option<us
 
 /// Joins neighbours of the same phase in pairs.
 fn join_pairs(intervals: Vec<Interval>) -> Vec<Interval> {
+    // Each of the two phases may have an interval without a partner.
     let mut joined: Vec<Interval> = Vec::with_capacity(intervals.len() / 2 + 2);
-    let mut is_single = false;
+    let mut is_last_single = false;
     for interval in intervals {
-        match joined.last_mut().filter(|last| is_single && last.phase == interval.phase) {
+        match joined.last_mut().filter(|last| is_last_single && last.phase == interval.phase) {
             Some(last) => {
                 last.extend(&interval);
-                is_single = false;
+                is_last_single = false;
             }
             None => {
                 joined.push(interval);
-                is_single = true;
+                is_last_single = true;
             }
         }
     }
@@ -265,8 +344,9 @@ mod tests {
     use super::*;
     use crate::limits::BEGIN_NOTICE_NS;
 
-    /// Three loads in slices of 400, with intervals of 100: samples are due at the beginning and
-    /// end of each own slice, and in the first two rounds of the window also 100 before and after.
+    /// Three loads in slices of 400, with intervals of 100. Each server is sampled at the beginning
+    /// and end of each slice of its load. In the first two rounds of the window it is also sampled
+    /// 100 before and after them.
     #[test]
     fn load_in_turns_is_sampled_at_edges_of_its_turns() {
         let (round, rounds) = (2400, 7);
@@ -280,9 +360,9 @@ mod tests {
         for load_index in 0..3 {
             let slices = Slices { length_ns: 400, loads: 3, index: load_index, seed: 5 };
             let mut control = Control::new(window, 1).with_slices(Some(slices));
-            let mut due = Vec::new();
+            let mut sampled_ns = Vec::new();
             while let Some((at, _)) = control.next_sample() {
-                due.push(at);
+                sampled_ns.push(at);
                 control.record_sample(Some(Sample { at_ns: at, ..Sample::default() }));
             }
             let edges =
@@ -290,10 +370,10 @@ mod tests {
             let observed = slices.slices_between(round, 3 * round);
             let around = observed.into_iter().flat_map(|(start, end)| [start - 100, end + 100]);
             // Both ends of the window are sampled in any turn.
-            let mut wanted: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
-            wanted.sort_unstable();
-            wanted.dedup();
-            assert_eq!(due, wanted, "{load_index}");
+            let mut expected: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
+            expected.sort_unstable();
+            expected.dedup();
+            assert_eq!(sampled_ns, expected, "{load_index}");
         }
     }
 
@@ -309,8 +389,8 @@ mod tests {
             let is_sampled = |pair: &[(u64, u64)]| {
                 let (ends, begins) = (pair[0].1, pair[1].0);
                 begins > ends
-                    && control.is_sample_due(ends + 100)
-                    && control.is_sample_due(begins - 100)
+                    && control.is_sampled_at(ends + 100)
+                    && control.is_sampled_at(begins - 100)
             };
             assert!(turns.windows(2).any(is_sampled), "{seed} {loads}: {turns:?}");
         }
@@ -341,34 +421,62 @@ mod tests {
         }
     }
 
-    /// Workers end at different times, while the list of intervals is full.
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Returns an interval of a worker with 10 connections.
+    fn interval(phase: Phase, from_ns: u64, to_ns: u64) -> Interval {
+        Interval { connections_open: 10, started: 1, ..Interval::new(phase, from_ns, to_ns) }
+    }
+
+    /// Two workers load with a number of requests. Worker 0 ends in the first second, worker 1 in
+    /// the third one.
     #[test]
-    fn join_pairs_merges_overlapping_drains() {
-        const SECOND: u64 = 1_000_000_000;
-        let interval = |phase, from_ms: u64, to_ms: u64, started| Interval {
-            started,
-            connections_open: started,
-            ..Interval::new(phase, from_ms * SECOND / 1000, to_ms * SECOND / 1000)
+    fn drain_is_reported_after_load_of_all_workers() {
+        let window =
+            Window { warmup_ns: 0, duration_ns: None, interval_ns: SECOND, drain_ns: SECOND };
+        let mut control = Control::new(window, 2);
+        let early_ns = SECOND / 2;
+        let late_ns = 5 * SECOND / 2;
+        let mut reported = Vec::new();
+        let mut report = |i: &Interval| {
+            reported.push((i.phase, i.start_ns, i.end_ns, i.connections_open, i.started));
         };
-        let joined = join_pairs(vec![
-            interval(Phase::Measured, 4000, 5000, 1),
-            interval(Phase::Drain, 5000, 9000, 2),
-            interval(Phase::Drain, 5100, 8000, 3),
-            interval(Phase::Drain, 4900, 9500, 4),
-            interval(Phase::Drain, 4800, 4850, 5),
-        ]);
-        let intervals: Vec<_> =
-            joined.iter().map(|i| (i.phase, i.start_ns, i.end_ns, i.started)).collect();
-        let ms = |n: u64| n * SECOND / 1000;
-        assert_eq!(
-            intervals,
-            [
-                (Phase::Measured, ms(4000), ms(5000), 1),
-                (Phase::Drain, ms(5000), ms(9000), 5),
-                (Phase::Drain, ms(4800), ms(9500), 9),
-            ]
-        );
-        assert_eq!(joined.iter().map(|i| i.connections_open).collect::<Vec<_>>(), [1, 5, 9]);
+        control.merge(0, &interval(Phase::Measured, 0, early_ns), &mut report);
+        control.merge(0, &interval(Phase::Drain, early_ns, early_ns + 1), &mut report);
+        control.end_worker(0, &mut report);
+        for (start_ns, end_ns) in [(0, SECOND), (SECOND, 2 * SECOND), (2 * SECOND, late_ns)] {
+            control.merge(1, &interval(Phase::Measured, start_ns, end_ns), &mut report);
+        }
+        control.merge(1, &interval(Phase::Drain, late_ns, late_ns + 1), &mut report);
+        control.end_worker(1, &mut report);
+        let expected = [
+            (Phase::Measured, 0, SECOND, 20, 2),
+            (Phase::Measured, SECOND, 2 * SECOND, 20, 1),
+            (Phase::Measured, 2 * SECOND, late_ns, 20, 1),
+            (Phase::Drain, early_ns, late_ns + 1, 20, 2),
+        ];
+        assert_eq!(reported, expected);
+        let (mut recorded, _) = control.finish();
+        recorded.sort_by_key(|i| i.phase);
+        let recorded: Vec<_> = recorded
+            .iter()
+            .map(|i| (i.phase, i.start_ns, i.end_ns, i.connections_open, i.started))
+            .collect();
+        assert_eq!(recorded, expected);
+    }
+
+    /// A worker that is stopped at once may have no drain.
+    #[test]
+    fn worker_without_drain_holds_back_no_interval() {
+        let window =
+            Window { warmup_ns: 0, duration_ns: None, interval_ns: SECOND, drain_ns: SECOND };
+        let mut control = Control::new(window, 2);
+        let mut count = 0;
+        let mut report = |_: &Interval| count += 1;
+        control.merge(0, &interval(Phase::Measured, 0, SECOND / 2), &mut report);
+        control.end_worker(0, &mut report);
+        control.merge(1, &interval(Phase::Measured, 0, SECOND), &mut report);
+        assert_eq!(count, 1);
     }
 
     #[test]
@@ -412,11 +520,11 @@ mod tests {
     #[test]
     fn drop_every_second_retains_ends_and_marked_element() {
         let mut all: Vec<u32> = (0..1024).collect();
-        let mut keep = Some(301);
+        let mut protected = Some(301);
         while all.len() > 8 {
-            keep = drop_every_second(&mut all, keep);
+            protected = drop_every_second(&mut all, protected);
             assert_eq!(
-                (all.first(), all.last(), keep.map(|k| all[k])),
+                (all.first(), all.last(), protected.map(|k| all[k])),
                 (Some(&0), Some(&1023), Some(301))
             );
         }

@@ -1,8 +1,8 @@
-//! Runs loads: worker threads with a driver each, whose intervals are merged, and a watch that
-//! samples the server on the same clock.
+//! Runs loads. Worker threads, each with a driver, send requests. A watch samples the server on the
+//! same clock.
 //!
-//! `agent` runs the workers, `control` merges their intervals, `record` makes the record. This
-//! module runs them with a real clock, `simulated` with a simulated one.
+//! `agent` runs the workers, `control` merges their intervals, and `record` makes the record of the
+//! load. This module combines them with a real clock, and `simulated` with a simulated clock.
 
 mod agent;
 mod control;
@@ -28,10 +28,10 @@ use crate::limits::{BEGIN_NOTICE_NS, INTERVALS_PER_SLICE, STEP_WARMUP_NS, STOP_C
 use crate::machine;
 use agent::{CommonStart, LoadState, WorkerMessage, worker};
 use control::Control;
-use record::{ControlReport, Cut, assemble};
+use record::{ControlReport, CutPhase, assemble};
 
 pub use agent::ResponseCounts;
-pub(crate) use preflight::spare_files;
+pub(crate) use preflight::unused_open_files;
 pub use preflight::{Mismatch, SingleResponse, preflight, request_once};
 pub use shared_use::exchange_server_use;
 pub use simulated::{CounterReader, simulate};
@@ -44,20 +44,21 @@ pub struct LoadSpec {
     /// `None`: plain connections.
     pub tls: Option<TlsOptions>,
     pub traffic: Arc<Traffic>,
-    /// Connections that load one page together, where the traffic is a page; the step's
-    /// `connections` are visitors then.
+    /// Number of connections that load one page together. The step's `connections` are then the
+    /// number of visitors. `None`: the traffic is not a page.
     pub page_connections: Option<u32>,
-    /// The load as plans describe it. Never more threads than connections are started.
+    /// The load as plans describe it. If it has more threads than connections, only one thread per
+    /// connection is started.
     pub load: plan::Load,
     /// The step of this load.
     pub step: Step,
-    /// Send instants of a recorded schedule, nanoseconds since it began; empty unless the step
-    /// replays one.
+    /// Send instants of a recorded schedule, nanoseconds since the schedule began. Empty: the step
+    /// replays no recorded schedule.
     pub trace: Arc<[u64]>,
     /// Time slices of this load, if it takes turns with other closed loops.
     pub slices: Option<Slices>,
     /// Number of loads, including this one, that run at the same time against servers on the same
-    /// CPUs. `None`: this load is alone on them, or takes turns.
+    /// CPUs. `None`: the load has its server's CPUs for itself, or takes turns.
     pub concurrent_loads: Option<u32>,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
@@ -79,8 +80,8 @@ impl LoadSpec {
         self.load.threads.clamp(1, self.step.connections.max(1))
     }
 
-    /// Returns the same load as a closed loop without ramp or polling and with a short drain. It
-    /// keeps a server busy where response times are not measured.
+    /// Returns the same load as a closed loop without ramp or polling and with a short drain, for
+    /// cases in which the server must be busy and response times are not measured.
     #[must_use]
     pub fn to_busy_loop(self) -> LoadSpec {
         let drain_ns = self.load.timeout_ns.min(limits::DRAIN_NS);
@@ -115,9 +116,10 @@ impl LoadSpec {
     }
 }
 
-/// Makes loads take turns, in slices of this length. Phases are extended to whole rounds, so that
-/// each load has as much time as it would have alone. An interval is a quarter of a slice. A single
-/// load is unchanged.
+/// Makes loads take turns, in slices of this length. In a round, each load has two slices. The
+/// warm-up and the measured window are extended to whole rounds, in which each load has at least as
+/// much time as it would have alone. An interval is a quarter of a slice. A single load is
+/// unchanged.
 pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
     let (loads, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
     if loads < 2 {
@@ -134,15 +136,15 @@ pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
     }
 }
 
-/// Extends loads that run at the same time, so that each server has as much CPU time as it would
-/// have alone. A load without partners is marked as well, because its numbers are not comparable
-/// with the numbers of a load with partners.
+/// Extends loads that run at the same time on the same CPUs, so that each server has as much CPU
+/// time as it would have alone. A single load is also marked with its number of concurrent loads,
+/// because its numbers are not comparable with the numbers of loads that run at the same time.
 pub fn share_cpus(specs: &mut [LoadSpec]) {
     let loads = specs.len() as u32;
     for spec in specs {
         spec.load.warmup_ns = spec.load.warmup_ns.saturating_mul(u64::from(loads));
         spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(loads));
-        // Several generators share these CPUs: polling would take CPU time from the others.
+        // Polling would take CPU time from the other generators, which share the CPUs.
         spec.spin = SpinPolicy::Never;
         spec.concurrent_loads = Some(loads);
     }
@@ -179,18 +181,19 @@ pub fn default_load() -> plan::Load {
     }
 }
 
-/// Default interval of full checks: one in this many responses.
+/// By default, one in this many responses is fully checked.
 pub const CHECK_ONE_IN: u64 = 100;
 
-/// Returns the length of the drain after the window, for a time-out. It lasts for the full time-out
-/// of the last request, so that the server's count of requests agrees with dyno's.
+/// Returns the length of the drain (the wait for the last responses after the window), for a
+/// time-out. The drain includes the full time-out of the last request, so that the server and dyno
+/// count the same number of requests.
 #[must_use]
 pub const fn drain_ns(timeout_ns: u64) -> u64 {
     if timeout_ns > limits::DRAIN_NS { timeout_ns } else { limits::DRAIN_NS }
 }
 
-/// Decides how the workers of a load wait: `auto` polls in an open loop where the generator has
-/// CPUs of its own.
+/// Returns whether the workers of a load poll while they wait. With `auto`, they poll in an open
+/// loop if the generator has separate CPUs.
 #[must_use]
 pub fn polling(requested: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> SpinPolicy {
     match requested {
@@ -211,14 +214,15 @@ pub enum Edge {
     Closes,
 }
 
-/// An observer that can end a running load. All calls come from the thread that runs the load.
+/// An observer of a running load that can end the load. All calls come from the thread that runs
+/// the load.
 pub trait Watch {
     /// Reads the counters of the server. `None`: no counters to read.
     fn sample(&mut self, _edge: Edge) -> Option<Sample> {
         None
     }
 
-    /// Adds readings that take long to the closing sample. Connections are still open.
+    /// Adds the readings that take long to the closing sample. The connections are still open.
     fn complete(&mut self, _sample: &mut Sample) {}
 
     /// Returns the counters in which workers store their number of responses. `None`: the counters
@@ -227,14 +231,14 @@ pub trait Watch {
         None
     }
 
-    /// Takes an interval that has ended, all workers merged.
+    /// Receives an interval that has ended. The interval has the sums over all workers.
     fn interval(&mut self, _interval: &Interval) {}
 
-    /// Returns a reason to end the load now. Called many times a second.
+    /// Returns a reason to end the load now. `None`: the load goes on. Called many times a second.
     fn stop(&mut self) -> Option<LoadStopReason>;
 }
 
-/// A watch that reads nothing, and ends the load once its condition holds.
+/// A watch that reads nothing, and ends the load once its condition is true.
 pub(crate) struct StopWhen<F>(pub(crate) F);
 
 impl<F: FnMut() -> bool> Watch for StopWhen<F> {
@@ -246,9 +250,9 @@ impl<F: FnMut() -> bool> Watch for StopWhen<F> {
 /// Why a load ends before its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadStopReason {
-    /// The watch stopped it; the result is valid for the measured part.
+    /// The watch stopped the load. The result is valid for the measured part.
     Stopped,
-    /// The server failed, in words.
+    /// The server failed, with a description of the failure.
     ServerFailed(String),
 }
 
@@ -265,23 +269,23 @@ pub struct MonitoredLoad<'a> {
     pub watch: &'a mut dyn Watch,
 }
 
-/// Runs loads that begin at the same instant. If one of them ends early, all do, so that all
-/// compared servers were loaded for the same time. Returns their records in the order of the loads.
+/// Runs loads that begin at the same instant. If one load ends early, all loads end, so that the
+/// compared servers were loaded for the same time. Returns the records in the order of the loads.
 ///
 /// # Errors
-/// One of them could not begin, and none has begun.
+/// A load could not begin, so none has begun.
 pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, String> {
     preflight::check(loads)?;
-    let beginning = CommonStart::new(loads.iter().map(|load| load.spec.threads()).sum());
+    let common_start = CommonStart::new(loads.iter().map(|load| load.spec.threads()).sum());
     let new_state = |(number, load): (usize, &MonitoredLoad<'_>)| {
-        LoadState::new(number, load.spec.threads(), load.watch.response_counts(), &beginning)
+        LoadState::new(number, load.spec.threads(), load.watch.response_counts(), &common_start)
     };
     let states: Vec<LoadState> = loads.iter().enumerate().map(new_state).collect();
     let mut followers: Vec<Follower<'_>> =
         loads.iter().zip(&states).map(|(load, state)| Follower::new(load.spec, state)).collect();
     let (to_control, from_workers) = mpsc::channel();
     thread::scope(|scope| {
-        let _closable = beginning.let_close_on_drop();
+        let _closable = common_start.let_close_on_drop();
         let start = |(load, k): (usize, u32)| {
             let (spec, state, to_control) = (loads[load].spec, &states[load], to_control.clone());
             thread::Builder::new()
@@ -296,13 +300,13 @@ pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, 
             .flat_map(|(load, state)| (0..state.threads()).map(move |k| (load, k)));
         let workers: Vec<_> =
             all_workers.map(start).collect::<Result<_, _>>().inspect_err(|_| {
-                // The started threads must not wait for those that could not start.
+                // The started threads must not wait for threads that could not be started.
                 states.iter().for_each(|load| {
                     load.end(Stop::At(Instant(0)));
                 });
             })?;
         drop(to_control);
-        follow(&mut followers, loads, &from_workers, &beginning);
+        follow(&mut followers, loads, &from_workers, &common_start);
         let mut reports: Vec<Vec<WorkerReport>> = followers.iter().map(|_| Vec::new()).collect();
         for (load, worker) in workers {
             reports[load]
@@ -313,16 +317,18 @@ pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, 
     })
 }
 
-/// Follows loads until their workers have reported everything. Connections are closed only after
-/// the closing samples of all loads, because each sample holds the counters of all servers.
+/// Handles the messages of the workers, takes the samples and ends the loads, until all workers
+/// have reported everything. Connections are closed only after the closing samples of all loads,
+/// because each sample has the counters of all servers.
 ///
-/// Watches are asked whether to stop once per [`STOP_CHECK_INTERVAL`], not with each message: they
-/// make system calls for each server, and workers in turns send hundreds of messages a second.
+/// Each watch is asked for a reason to stop once per [`STOP_CHECK_INTERVAL`], not with each
+/// message. A watch makes system calls for each server, and the workers of loads that take turns
+/// send hundreds of messages per second.
 fn follow(
     followers: &mut [Follower<'_>],
     loads: &mut [MonitoredLoad<'_>],
     from_workers: &mpsc::Receiver<WorkerMessage>,
-    beginning: &CommonStart,
+    common_start: &CommonStart,
 ) {
     let mut last_check = None;
     loop {
@@ -331,10 +337,11 @@ fn follow(
         match from_workers.recv_timeout(wait) {
             Ok(WorkerMessage { load, worker, interval }) => {
                 let watch = &mut loads[load].watch;
-                if let Some(interval) = interval {
-                    followers[load]
-                        .control
-                        .merge(worker, &interval, |merged| watch.interval(merged));
+                let control = &mut followers[load].control;
+                let report = |merged: &Interval| watch.interval(merged);
+                match interval {
+                    Some(interval) => control.merge(worker, &interval, report),
+                    None => control.end_worker(worker, report),
                 }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -344,12 +351,11 @@ fn follow(
             follower.close_if_drained();
             follower.sample_if_due(load.watch);
         }
-        // The check makes each watch look for a reason to stop at most once per
-        // `STOP_CHECK_INTERVAL`.
         let now = sys::now();
-        if last_check
-            .is_none_or(|last: Instant| now.ns_since(last) >= STOP_CHECK_INTERVAL.as_nanos() as u64)
-        {
+        let is_check_due = last_check.is_none_or(|last: Instant| {
+            now.ns_since(last) >= STOP_CHECK_INTERVAL.as_nanos() as u64
+        });
+        if is_check_due {
             last_check = Some(now);
             for (follower, load) in followers.iter_mut().zip(&mut *loads) {
                 follower.end_if_requested(load.watch);
@@ -358,18 +364,19 @@ fn follow(
         if let Some(stop) = followers.iter().find_map(|follower| follower.state.stop_signal()) {
             followers.iter_mut().for_each(|follower| follower.end_with(stop));
         }
-        // The closing samples of all loads are due at the same instant. Slow work follows.
+        // The readings that take long follow only after the closing samples of all loads, so that
+        // these samples are taken at the same instant.
         if followers.iter().all(Follower::is_sampled) {
             for (follower, load) in followers.iter_mut().zip(&mut *loads) {
                 follower.complete_closing_sample(load.watch);
             }
-            beginning.let_close();
+            common_start.let_close();
         }
     }
 }
 
-/// The control thread's side of a load: takes samples when they are due, and ends the load early if
-/// its watch says so.
+/// The control thread's part of a load: takes samples at their times, and ends the load early if
+/// its watch requests it.
 struct Follower<'a> {
     driver: DriverKind,
     /// Requested priority.
@@ -379,7 +386,7 @@ struct Follower<'a> {
     machine: machine::MachineWatch,
     failure: Option<String>,
     /// Phase in which the load was ended before its time.
-    cut: Option<Cut>,
+    cut: Option<CutPhase>,
 }
 
 impl<'a> Follower<'a> {
@@ -395,11 +402,11 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Ends the load if its watch requests it. The watch is called even after the end was decided:
-    /// it also updates the screen.
+    /// Ends the load if its watch requests the end. The watch is called even after the end was
+    /// decided, because a watch also updates the screen.
     fn end_if_requested(&mut self, watch: &mut dyn Watch) {
         if let Some(reason) = watch.stop()
-            // Ahead of now, so that all workers learn of it in time.
+            // The end is a little later than now, so that all workers read it in time.
             && self.state.end(Stop::Now(sys::now().plus(BEGIN_NOTICE_NS)))
         {
             match reason {
@@ -409,7 +416,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Ends the load because another one that runs together with it ends.
+    /// Ends the load because a load that runs at the same time ends.
     fn end_with(&mut self, stop: Stop) {
         if self.state.end(stop) {
             self.note_cut();
@@ -418,7 +425,7 @@ impl<'a> Follower<'a> {
 
     /// Notes that the load ends before its time.
     fn note_cut(&mut self) {
-        self.cut = Some(if self.is_window_over() { Cut::Drain } else { Cut::Window });
+        self.cut = Some(if self.is_window_over() { CutPhase::Drain } else { CutPhase::Window });
     }
 
     fn is_window_over(&self) -> bool {
@@ -427,19 +434,19 @@ impl<'a> Follower<'a> {
 
     /// Returns the nanoseconds since the load began; `None`: the load has not begun.
     fn since_begin(&self) -> Option<u64> {
-        // Read at each call: decisions about due samples need the present time.
+        // The clock is read at each call, because decisions about samples need the present time.
         let now = sys::now();
         self.state.begin_time().filter(|begin| now >= *begin).map(|begin| now.ns_since(begin))
     }
 
     fn until_next_sample(&self) -> Duration {
-        // Read immediately before the sleep, from which the wait counts.
+        // The clock is read immediately before the sleep, because the wait begins there.
         self.control.until_next_sample(self.state.begin_time(), sys::now())
     }
 
-    /// Makes the closing sample due immediately if the load has drained before its set end, because
-    /// the workers wait for it with their connections open. A failed server has no counters to
-    /// read.
+    /// Schedules the closing sample for now if the load has drained before the end of its set
+    /// duration. The workers wait for the sample with their connections open. A failed server is
+    /// not sampled, because it has no counters to read.
     fn close_if_drained(&mut self) {
         if self.state.is_drained()
             && self.failure.is_none()
@@ -449,7 +456,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Returns whether the closing sample was taken, or will never be.
+    /// Returns whether the closing sample was taken, or will not be taken.
     fn is_sampled(&self) -> bool {
         self.state.is_drained() || self.control.next_sample().is_none()
     }
@@ -460,6 +467,7 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Takes the next sample if its time has come.
     fn sample_if_due(&mut self, watch: &mut dyn Watch) {
         let (Some(now), Some((due, edge))) = (self.since_begin(), self.control.next_sample())
         else {
@@ -473,10 +481,11 @@ impl<'a> Follower<'a> {
             Edge::Closes if !self.control.has_ended_early() => self.machine.close(),
             Edge::Closes | Edge::Warmup | Edge::Within => {}
         }
-        // The counters are read at the edge; the sample records the actual instant of the reading.
+        // The sample has the actual instant of the reading, which may be later than `due`.
         self.control.record_sample(watch.sample(edge));
     }
 
+    /// Returns the record of the load.
     fn finish(self, spec: &LoadSpec, reports: Vec<WorkerReport>) -> LoadRecord {
         let control_report = ControlReport {
             began_ns: self.state.begin_time().map_or(0, |begin| begin.0),

@@ -1,22 +1,25 @@
-//! Checks before a load that this machine can run it, and that the server's responses are as
-//! expected. A load with incorrect responses would only fail later.
+//! Checks before a load that this machine can run the load, and that the server's responses are
+//! correct. Without these checks, a load with a problem would fail only at its end.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
 
+use dyno_analysis::drops::{self, DropExplanation};
 use dyno_archive::plan::{Arrivals, Load, Step};
-use dyno_archive::{Interval, Outcome};
+use dyno_archive::{Interval, LoadRecord, Outcome};
 use dyno_driver::PeerAddress;
 use dyno_engine::SpinPolicy;
 use dyno_launch::raise_open_files;
 
 use super::{LoadSpec, MonitoredLoad, StopWhen, Traffic, Watch, run};
+use crate::drops::DropWatch;
 use crate::limits::RESERVED_FILES;
 
-/// Fully checks one response to each request of which the load fully checks only a sample. `Err`: a
-/// response is incorrect or missing.
+/// Fully checks one response to each request. The load itself fully checks only a sample of the
+/// responses. `Err`: a response is incorrect or missing.
 pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
     for (i, traffic) in spec.traffic.trials() {
+        let watch = DropWatch::begin();
         let record = run(&one_request(spec, Arc::new(traffic)), &mut StopWhen(|| false))
             .map_err(|message| Mismatch { has_response: false, message })?;
         let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
@@ -28,39 +31,72 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
             None => ("unanswered", None),
         };
         let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
-        let message = format!(
-            "request {}: no correct response to a trial request before the load \
-             ({outcome}{reason})\nhint: fix the server or the expectation",
-            i + 1
-        );
+        let message = mismatch_text(i + 1, &format!("{outcome}{reason}"), dropped(&record, watch));
         return Err(Mismatch { has_response: record.books.completed > 0, message });
     }
     Ok(())
 }
 
+/// Returns the packets that the machine dropped while a single request got no response in time.
+/// `None`: the machine dropped nothing, or the server responded, closed or refused the connection.
+fn dropped(record: &LoadRecord, watch: DropWatch) -> Option<DropExplanation> {
+    is_silent(record.books.completed, &record.intervals)
+        .then(|| watch.explanation_with(|| drops::connect_timeouts(record)))?
+}
+
+/// Returns whether a load of one request ended without any response, by a time-out or unfinished.
+fn is_silent(completed: u64, intervals: &[Interval]) -> bool {
+    let outcomes = || intervals.iter().flat_map(|interval| interval.outcomes.iter());
+    let is_late = |outcome: Outcome| {
+        outcome.is_timeout() || matches!(outcome, Outcome::ConnectTimeout | Outcome::Cancelled)
+    };
+    completed == 0 && outcomes().all(|(outcome, n)| n == 0 || is_late(outcome))
+}
+
+/// Returns the message for a test request without a correct response. `dropped`: packets that the
+/// machine dropped while the request got no response.
+fn mismatch_text(number: usize, outcome: &str, dropped: Option<DropExplanation>) -> String {
+    let problem = format!(
+        "request {number}: no correct response to a test request before the load ({outcome})"
+    );
+    match dropped {
+        Some(DropExplanation { causes, remedies }) => format!(
+            "{problem}. The machine dropped packets during the request: {causes}. The server may \
+             not be the cause\nhint: {remedies}"
+        ),
+        None => format!("{problem}\nhint: fix the server or the expectation"),
+    }
+}
+
 /// The response to a single request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SingleResponse {
     /// A complete response, with its time if it was correct.
     Complete { response_ns: Option<u64> },
-    /// None within the timeout.
+    /// No response within the time-out.
     Missing,
-    /// None, because no local port was left to connect from.
+    /// No response, because no local port was free for a connection.
     NoLocalPort,
+    /// No response within the time-out, while the machine dropped packets.
+    Dropped(DropExplanation),
 }
 
-/// Sends one request, apart from any load. `Err`: it could not be sent.
+/// Sends a single request outside of a load. `Err`: the request could not be sent.
 pub fn request_once(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<SingleResponse, String> {
+    let drops = DropWatch::begin();
     let record = run(&one_request(spec, Arc::clone(&spec.traffic)), watch)?;
     let longest =
         record.intervals.iter().filter_map(|interval| interval.times.response.max()).max();
-    Ok(single_response(record.books.completed, &record.intervals, longest))
+    let dropped = dropped(&record, drops);
+    Ok(single_response(record.books.completed, &record.intervals, longest, dropped))
 }
 
+/// Returns the result of a load of one request.
 fn single_response(
     completed: u64,
     intervals: &[Interval],
     response_ns: Option<u64>,
+    dropped: Option<DropExplanation>,
 ) -> SingleResponse {
     let is_exhausted = |i: &Interval| i.outcomes.get(Outcome::AddressExhausted) > 0;
     if completed > 0 {
@@ -68,7 +104,7 @@ fn single_response(
     } else if intervals.iter().any(is_exhausted) {
         SingleResponse::NoLocalPort
     } else {
-        SingleResponse::Missing
+        dropped.map_or(SingleResponse::Missing, SingleResponse::Dropped)
     }
 }
 
@@ -110,18 +146,19 @@ pub(super) fn check(loads: &[MonitoredLoad<'_>]) -> Result<(), String> {
     })
 }
 
-/// Returns the number of open files that each of these loads may use in addition to those that it
-/// needs.
-pub(crate) fn spare_files<'a>(specs: impl IntoIterator<Item = &'a LoadSpec>) -> usize {
+/// Returns the number of open files that each of these loads may use in addition to the open files
+/// that it needs.
+pub(crate) fn unused_open_files<'a>(specs: impl IntoIterator<Item = &'a LoadSpec>) -> usize {
     let (mut connections, mut loads) = (0, 0);
     for spec in specs {
         connections += u64::from(spec.connections());
         loads += 1;
     }
-    let spare = raise_open_files().saturating_sub(connections + RESERVED_FILES);
-    usize::try_from(spare / loads.max(1)).unwrap_or(usize::MAX)
+    let unused = raise_open_files().saturating_sub(connections + RESERVED_FILES);
+    usize::try_from(unused / loads.max(1)).unwrap_or(usize::MAX)
 }
 
+/// Checks that this user may open enough files for these connections.
 fn check_open_files(connections: u64) -> Result<(), String> {
     let limit = raise_open_files();
     let needed = connections + RESERVED_FILES;
@@ -129,8 +166,8 @@ fn check_open_files(connections: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "open files: {connections} connections need {needed}, and the limit is {limit}\nhint: \
-         raise the limit with `ulimit -n {needed}`, or use fewer connections"
+        "open files: {connections} connections need {needed} open files, but the limit is \
+         {limit}\nhint: raise the limit with `ulimit -n {needed}`, or use fewer connections"
     ))
 }
 
@@ -142,7 +179,8 @@ fn check_sources(spec: &LoadSpec) -> Result<(), String> {
             && peer.is_ipv4() != source.is_ipv4()
         {
             return Err(format!(
-                "--source {source}: cannot reach {peer}, because one is IPv4 and the other IPv6"
+                "--source {source}: cannot reach {peer}, because one address is IPv4 and the other \
+                 IPv6"
             ));
         }
         UdpSocket::bind((*source, 0)).map_err(|error| {
@@ -166,9 +204,9 @@ fn check_ports(spec: &LoadSpec) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "local ports: {connections} connections need one each, and {} are available\nhint: widen \
-         net.ipv4.ip_local_port_range, or connect from {} addresses: `--source \
-         127.0.0.1,127.0.0.2,…`",
+        "local ports: {connections} connections need one port each, but only {} ports are available\
+         \nhint: increase the range net.ipv4.ip_local_port_range (sysctl), or connect from {} \
+         addresses: `--source 127.0.0.1,127.0.0.2,…`",
         ports * sources,
         connections.div_ceil(ports)
     ))
@@ -185,11 +223,52 @@ mod tests {
         let response = |outcome: Option<Outcome>| {
             let mut interval = Interval::new(Phase::Measured, 0, 1);
             outcome.into_iter().for_each(|outcome| interval.outcomes.count(outcome));
-            single_response(0, &[interval], None)
+            single_response(0, &[interval], None, None)
         };
         assert_eq!(response(Some(Outcome::AddressExhausted)), SingleResponse::NoLocalPort);
         for outcome in [Some(Outcome::ConnectRefused), None] {
             assert_eq!(response(outcome), SingleResponse::Missing);
         }
+        assert_eq!(
+            single_response(0, &[], None, Some(drops())),
+            SingleResponse::Dropped(drops()),
+            "the server may work"
+        );
+    }
+
+    fn drops() -> DropExplanation {
+        DropExplanation {
+            causes: "3 by connection tracking".into(),
+            remedies: "Exempt loopback.".into(),
+        }
+    }
+
+    #[test]
+    fn mismatch_during_drops_names_machine_and_remedies() {
+        let text = mismatch_text(1, "connect_timeout", Some(drops()));
+        assert_eq!(
+            text,
+            "request 1: no correct response to a test request before the load (connect_timeout). \
+             The machine dropped packets during the request: 3 by connection tracking. The server \
+             may not be the cause\nhint: Exempt loopback."
+        );
+        let text = mismatch_text(2, "connect_refused", None);
+        assert!(text.ends_with("(connect_refused)\nhint: fix the server or the expectation"));
+    }
+
+    #[test]
+    fn only_silence_can_be_caused_by_drops() {
+        let is_silent_after = |completed, outcome: Option<Outcome>| {
+            let mut interval = Interval::new(Phase::Measured, 0, 1);
+            outcome.into_iter().for_each(|outcome| interval.outcomes.count(outcome));
+            is_silent(completed, &[interval])
+        };
+        for outcome in [None, Some(Outcome::ConnectTimeout), Some(Outcome::Timeout)] {
+            assert!(is_silent_after(0, outcome), "{outcome:?}");
+        }
+        for outcome in [Outcome::ConnectRefused, Outcome::Reset, Outcome::ClosedEarly] {
+            assert!(!is_silent_after(0, Some(outcome)), "{outcome:?}");
+        }
+        assert!(!is_silent_after(1, Some(Outcome::UnexpectedStatus)));
     }
 }

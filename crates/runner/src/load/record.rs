@@ -14,7 +14,7 @@ use dyno_engine::WorkerReport;
 /// The control thread's part of a record. The other part is the workers' reports.
 #[derive(Debug)]
 pub(super) struct ControlReport {
-    /// Begin of the load on the samples' clock, nanoseconds; 0: it never began.
+    /// Begin of the load on the samples' clock, nanoseconds. 0: the load never began.
     pub(super) began_ns: u64,
     pub(super) driver: DriverKind,
     /// Priority that all workers have.
@@ -23,13 +23,13 @@ pub(super) struct ControlReport {
     pub(super) machine: Option<MachineUse>,
     /// Failure of the server under the load; `None`: the server did not fail.
     pub(super) failure: Option<String>,
-    /// Phase in which the load was ended before its time.
-    pub(super) cut: Option<Cut>,
+    /// `None`: the load was not cut short.
+    pub(super) cut: Option<CutPhase>,
 }
 
-/// Phase of a load.
+/// Phase in which a load was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum CutPhase {
     /// The warm-up or the measured window.
     Window,
     /// The wait for the last responses.
@@ -75,19 +75,28 @@ pub(super) fn assemble(
         timeouts: Timeouts::default(),
         continues: None,
     };
+    let http1_chosen: u64 = reports.iter().map(|report| report.http1_chosen).sum();
     reports.into_iter().for_each(|report| add_report(&mut record, report));
+    // Connections on which ALPN chose HTTP/1.1 are fallbacks only if another connection uses
+    // HTTP/2.
+    if let Some(http2) = &mut record.http2 {
+        http2.fallen_back += http1_chosen;
+    }
     let window_ns = record.window_ns;
     record.silences = record.silences.map(|silences| silence::long_silences(&silences, window_ns));
     record.cut_short = match control_report.cut {
-        Some(Cut::Window) => true,
-        // If all responses had arrived, nothing was cut off.
-        Some(Cut::Drain) => record.books.in_flight_at_end > 0,
+        Some(CutPhase::Window) => true,
+        // If all responses had arrived, the early end changed nothing.
+        Some(CutPhase::Drain) => record.books.in_flight_at_end > 0,
         None => false,
     };
     record
 }
 
+/// Adds a worker's report to the record.
 fn add_report(record: &mut LoadRecord, report: WorkerReport) {
+    // The windows of all workers begin at the same instant, except if the load ends in its warm-up.
+    // In this case all windows are empty, and the latest one is the window of the load.
     record.window_ns.0 = record.window_ns.0.max(report.window_ns.0);
     record.window_ns.1 = record.window_ns.1.max(report.window_ns.1);
     record.books.add(&report.books);

@@ -1,14 +1,14 @@
-//! Exchanges the servers' resource use between the records of loads that run together. Each record
-//! then shows which part of the machine's use belongs to the other servers.
+//! Exchanges the servers' resource use between the records of loads that run at the same time. Each
+//! record then shows which part of the machine's use belongs to the other servers.
 
 use std::collections::BTreeSet;
 
 use dyno_archive::sample::{OtherPartiesUse, PartyUse};
 use dyno_archive::{LoadRecord, Party, Sample};
 
-/// Adds to the samples of each load the resource use of the other loads' servers, read at about the
-/// same instant. Without it their CPU time would be attributed to unrelated processes. A single
-/// load is unchanged.
+/// Adds to the samples of each load the resource use of the other loads' servers at about the same
+/// instant. Otherwise the CPU time of these servers would be attributed to unrelated processes. A
+/// single load is unchanged.
 pub fn exchange_server_use(records: &mut [LoadRecord]) {
     let uses: Vec<Vec<(u64, OtherPartiesUse)>> = records
         .iter()
@@ -30,19 +30,20 @@ pub fn exchange_server_use(records: &mut [LoadRecord]) {
     }
 }
 
-/// Returns the sum of the servers' resource use, each at its sample nearest to an instant.
+/// Returns the sum of the servers' resource use at an instant, from the nearest sample of each
+/// server. The CPU time is unknown if it is unknown for one server.
 fn total_use_at(servers: &[&Vec<(u64, OtherPartiesUse)>], at_ns: u64) -> OtherPartiesUse {
     let nearest = servers
         .iter()
         .map(|samples| samples.iter().min_by_key(|(sample_ns, _)| sample_ns.abs_diff(at_ns)));
     let no_use = OtherPartiesUse { cpu_ns: Some(0), pids: BTreeSet::new() };
-    nearest.fold(no_use, |sum, used| OtherPartiesUse {
-        cpu_ns: sum.cpu_ns.zip(used.and_then(|(_, used)| used.cpu_ns)).map(|(a, b)| a + b),
-        pids: sum
-            .pids
-            .into_iter()
-            .chain(used.into_iter().flat_map(|(_, used)| used.pids.clone()))
-            .collect(),
+    nearest.fold(no_use, |mut sum, sample| {
+        let cpu_ns = sample.and_then(|(_, used)| used.cpu_ns);
+        sum.cpu_ns = sum.cpu_ns.zip(cpu_ns).map(|(a, b)| a + b);
+        if let Some((_, used)) = sample {
+            sum.pids.extend(used.pids.iter().copied());
+        }
+        sum
     })
 }
 

@@ -12,9 +12,9 @@ use super::{Edge, LoadSpec};
 /// Reads the simulated server's counters at an instant of the simulated clock.
 pub type CounterReader<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
 
-/// Simulates a load to its end. Each worker has its own simulated world. `read_counters` returns
-/// samples at the instants at which a real load takes them, nanoseconds on the world's clock. The
-/// load begins at `began_ns`. `Err`: the specification cannot be simulated.
+/// Simulates a load to its end. Each worker has its own simulated world. The load begins at
+/// `began_ns` on the clock of these worlds. `read_counters` is called for each instant at which a
+/// real load would take a sample. `Err`: the specification cannot be simulated.
 pub fn simulate(
     spec: &LoadSpec,
     began_ns: u64,
@@ -22,15 +22,16 @@ pub fn simulate(
     read_counters: &mut CounterReader<'_>,
 ) -> Result<LoadRecord, String> {
     if spec.load.set_duration_ns().is_none() {
-        return Err("a simulated load needs a duration: nothing else ends it".into());
+        return Err("simulated load: needs a duration, because nothing else ends it".into());
     }
     let workers = spec.threads();
     let mut control = Control::new(spec.window(), workers);
     let mut reports = Vec::new();
     for k in 0..workers {
-        let played = sim::simulate(world(k), config(spec, k, workers)?);
-        played.intervals.iter().for_each(|interval| control.merge(k, interval, |_| ()));
-        reports.push(played.report);
+        let simulated = sim::simulate(world(k), config(spec, k, workers)?);
+        simulated.intervals.iter().for_each(|interval| control.merge(k, interval, |_| ()));
+        control.end_worker(k, |_| ());
+        reports.push(simulated.report);
     }
     while let Some((due_ns, edge)) = control.next_sample() {
         control.record_sample(read_counters(began_ns + due_ns, edge));

@@ -67,17 +67,24 @@ fn resolve_suite(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, File
     resolve(suite, &Folders(vec![root.path().into()]), &Overrides::default(), &[0, 1], &|_| None)
 }
 
-/// Returns the error of a suite whose subjects a and b have the fixed port 8080.
-fn error_with_fixed_ports(keys: &str) -> Option<String> {
+/// Returns the error of a suite whose subjects a and b have the fixed port 8080 for both keys.
+fn error_with_fixed_ports(suite: &str) -> Option<String> {
+    error_with_start_keys("port = 8080\ntls_port = 8080\n", suite)
+}
+
+/// Returns the error of a suite whose subjects a and b have these keys in `[start]`.
+fn error_with_start_keys(start: &str, suite: &str) -> Option<String> {
     let root = tempfile::tempdir().unwrap();
     for name in ["a", "b"] {
         let folder = root.path().join(name);
         std::fs::create_dir(&folder).unwrap();
-        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\nport = \
-                    8080\ntls_port = 8080\n";
+        let text = format!(
+            "language = \"C\"\nprotocols = [\"h1\"]\n[start]\n\
+             command = [\"x\", \"{{port}}\"]\n{start}"
+        );
         std::fs::write(folder.join("subject.toml"), text).unwrap();
     }
-    let suite = SuiteFile::parse(Path::new("s.toml"), keys, &[]).unwrap();
+    let suite = SuiteFile::parse(Path::new("s.toml"), suite, &[]).unwrap();
     let folders = Folders(vec![root.path().into()]);
     let result = resolve(suite, &folders, &Overrides::default(), &[0, 1], &|_| None);
     result.err().map(|error| error.to_string())
@@ -101,6 +108,18 @@ fn servers_that_run_together_need_different_ports() {
     let backend = "subjects = [\"a\"]\n[[backends]]\nuse = \"b\"\n";
     let error = error_with_fixed_ports(backend).unwrap();
     assert!(error.contains("hint: give one of them another `port`"), "{error}");
+}
+
+#[test]
+fn shared_tls_port_is_named_by_its_key() {
+    let two = "subjects = [\"a\", \"b\"]\n[load]\nconnections = 4\n[suite]\norder = \"duet\"\n";
+    let error = error_with_start_keys("tls_port = 8443\n", two).unwrap();
+    assert!(error.contains("`tls_port`: a and b run at the same time"), "{error}");
+    assert!(error.contains("hint: use `{tls_port}` in the command"), "{error}");
+    let backend = "subjects = [\"a\"]\n[[backends]]\nuse = \"b\"\n";
+    let error = error_with_start_keys("tls_port = 8443\n", backend).unwrap();
+    let hint = "hint: give one of them another `tls_port`, or use `{tls_port}`";
+    assert!(error.contains(hint), "{error}");
 }
 
 #[test]
@@ -158,7 +177,7 @@ fn duet_excludes_controls_unless_required() {
     assert!(baseline("b").is_ok());
     let alone = baseline("null").unwrap_err();
     assert!(
-        alone.message.contains("\"null\": is loaded alone")
+        alone.message.contains("\"null\": cannot be compared with the other subjects")
             && alone.hint.as_deref() == Some("use one of a, b"),
         "{alone}"
     );
@@ -265,7 +284,7 @@ fn oversized_plan_is_refused() {
         error.contains("make 20000000000 trials") && error.contains("20000 or fewer `repeats`"),
         "{error}"
     );
-    // Starts count even without trials.
+    // Starts are included even without trials.
     assert!(check_size(200_000, &[&none], &[vec![0]]).is_err());
 }
 
@@ -285,7 +304,10 @@ fn subject_gets_workloads_of_its_protocols() {
     assert_eq!(not_served, [(0, 1, "it speaks h1, not h2c")]);
     assert_eq!(
         plan.subjects[2].skipped.as_deref(),
-        Some("it speaks h2, not h1, and none of the protocols of the other workloads")
+        Some(
+            "it speaks h2, not h1, and the other workloads use other protocols that it does not \
+             speak"
+        )
     );
     // The skipped subject takes no time.
     let trials_ns = 7 * (plan.load.warmup_ns + plan.load.duration_ns);
@@ -307,9 +329,11 @@ fn unavailable_cpuset_is_refused_with_position() {
     assert_eq!(error.position, Some(Position { line: 3, column: 10 }));
     assert!(
         error.message.contains("CPU 2 is not available")
-            && error.hint.as_deref().is_some_and(|hint| hint.contains("some of CPU 0,1")),
+            && error.hint.as_deref().is_some_and(|hint| hint.contains("from the list 0,1")),
         "{error}"
     );
+    let error = check_cpuset(&[8, 0, 9], &[0, 1]).unwrap_err().locate(Path::new("s.toml"), "");
+    assert!(error.message.contains("CPUs 8,9 are not available"), "{error}");
     assert_eq!(check_cpuset(&[0, 1], &[0, 1]), Ok(()));
 }
 

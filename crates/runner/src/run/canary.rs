@@ -1,5 +1,6 @@
-//! Measures the canary: a fixed piece of work before each start, on the first CPU of the server. It
-//! detects a machine that has become slower, independently of the server.
+//! Measures the canary: a fixed piece of work before each start, on the first CPU of the server.
+//! Reports use it to detect changes of the machine. If the machine becomes slower, the canary
+//! becomes slower, too, independently of the server.
 
 use std::hint::black_box;
 use std::thread;
@@ -12,7 +13,7 @@ use dyno_observer::monotonic_ns;
 /// Pieces of each canary. Together they take about a fifth of a second.
 const PIECES: usize = 10;
 
-/// Steps of a piece. Each depends on the preceding one, and on a word anywhere in the buffer.
+/// Steps of a piece. Each step depends on the preceding step, and on a word anywhere in the buffer.
 const STEPS: u32 = 1_000_000;
 
 /// Words of the buffer: 2 MiB, more than the CPU's inner caches, so that the load of shared caches
@@ -20,7 +21,7 @@ const STEPS: u32 = 1_000_000;
 const WORDS: usize = 1 << 18;
 
 /// Runs the work on one CPU, because CPUs may differ in speed. `None`: no thread can be bound to
-/// it.
+/// the CPU.
 pub(super) fn measure(cpu: u32) -> Option<Canary> {
     // On a separate thread, whose CPU affinity affects no other code.
     let worker = thread::spawn(move || {
@@ -32,8 +33,8 @@ pub(super) fn measure(cpu: u32) -> Option<Canary> {
     worker.join().ok().flatten()
 }
 
-/// Times one piece. Both clocks are read immediately before and after it, so that nothing else is
-/// included.
+/// Times one piece. Both clocks are read immediately before and after the piece, so that nothing
+/// else is included.
 fn piece(words: &mut [u64]) -> CanaryPiece {
     let (cpu_ns, wall_ns) = (thread_run_ns(), monotonic_ns());
     work(words);
@@ -41,11 +42,13 @@ fn piece(words: &mut [u64]) -> CanaryPiece {
     CanaryPiece { wall_ns, cpu_ns }
 }
 
+/// Does the fixed work: a chain of multiplications and random memory accesses.
 fn work(words: &mut [u64]) {
     let mut x = 1u64;
     for _ in 0..STEPS {
         // Knuth's multiplier (The Art of Computer Programming 2, §3.3.4).
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        // The 18 highest bits are the index of a word.
         let word = &mut words[(x >> 46) as usize];
         x ^= *word;
         *word = x;
@@ -60,7 +63,7 @@ mod tests {
     #[test]
     fn canary_times_every_piece_by_both_clocks() {
         let canary = measure(dyno_launch::allowed_cpus()[0])
-            .expect("this thread can be bound to an allowed CPU");
+            .expect("this thread should be bound to an allowed CPU");
         assert_eq!((canary.pieces.len(), canary.steps), (PIECES, u64::from(STEPS)));
         assert!(canary.pieces.iter().all(|piece| piece.wall_ns > 0 && piece.cpu_ns > 0));
         assert_eq!(measure(4000), None, "CPU 4000 does not exist");

@@ -1,6 +1,7 @@
-//! Inspects the first start of an arm: its program, and its resource use without requests. Later
-//! starts are the same program, so one inspection is enough.
+//! Inspects the first start of an arm (a subject under one configuration): its program, and its
+//! resource use without requests. Later starts run the same program, so one inspection is enough.
 
+use std::collections::BTreeSet;
 use std::thread;
 
 use dyno_archive::sample::{PartyUse, ThreadUse};
@@ -20,20 +21,20 @@ impl Runner<'_> {
         record: &mut PartStart,
         launched: &mut Launched<'_>,
     ) {
-        if !self.plan.is_first_inspection(launch) || self.interrupts.count() > 0 {
+        if !self.plan.is_first_start_with_probes(launch) || self.interrupts.count() > 0 {
             return;
         }
         let sampler = launched.subject.process.sampler.clone();
-        let watched = MonitoredProcesses {
+        let processes = MonitoredProcesses {
             subject: &mut launched.subject.process,
             monitor: launched.subject.monitor.as_deref(),
             backends: launched.backends,
             files: Files::default(),
         };
-        let (before, cpu_before) = (watched.sample(Reads::All), sampler.cpu_ns());
-        // There are no requests during this time, so all resource use is the server's own.
+        let (before, cpu_before) = (processes.sample(Reads::All), sampler.cpu_ns());
+        // There are no requests during this time, so the measured use is the use of an idle server.
         thread::sleep(IDLE_MEASUREMENT);
-        let (after, cpu_after) = (watched.sample(Reads::All), sampler.cpu_ns());
+        let (after, cpu_after) = (processes.sample(Reads::All), sampler.cpu_ns());
         let growth = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         record.idle = Some(IdleUse {
             length_ns: after.at_ns - before.at_ns,
@@ -45,20 +46,43 @@ impl Runner<'_> {
     }
 }
 
-/// Returns how often the subject's threads were woken between two samples. `None`: a thread ended
-/// in between, so that its last wake-ups are unknown, or a counter was not read.
-fn wakeups_between(before: &Sample, after: &Sample) -> Option<u64> {
-    let (before, after) = (before.party_use(Party::SUBJECT)?, after.party_use(Party::SUBJECT)?);
-    let key = |thread: &ThreadUse| (thread.pid, thread.tid, thread.began_ticks);
-    let wakeups =
-        |thread: &ThreadUse| thread.seen.map(|seen| seen.wakeups).or(thread.switches_voluntary);
-    let find = |threads: &[ThreadUse], wanted: &ThreadUse| {
-        threads.iter().position(|thread| key(thread) == key(wanted))
+/// Number of births (threads and processes that began) that are in no sample. From this number, the
+/// wake-ups of an idle server are unknown, because some of the threads may be the server's. An idle
+/// machine had two births in ten seconds.
+const MIN_UNSEEN_BIRTHS: u64 = 10;
+
+/// Returns the number of threads and processes that began on the machine between two samples and
+/// are in no sample of a party. `None`: the kernel does not count births.
+fn unseen_births(before: &Sample, after: &Sample) -> Option<u64> {
+    let births = |sample: &Sample| sample.host.as_ref()?.births;
+    let threads = |sample: &Sample| -> BTreeSet<u32> {
+        sample.parties.iter().flat_map(|used| &used.threads).map(|thread| thread.tid).collect()
     };
-    if before.threads.iter().any(|thread| find(&after.threads, thread).is_none()) {
+    let new_threads = threads(after).difference(&threads(before)).count() as u64;
+    Some(births(after)?.saturating_sub(births(before)?).saturating_sub(new_threads))
+}
+
+/// Returns how often the subject's threads were woken between two samples. `None`: one of these
+/// cases:
+/// - A thread ended between the samples, so that its last wake-ups are unknown.
+/// - A counter was not read.
+/// - So many threads began and ended between the samples that some may be the subject's.
+fn wakeups_between(before: &Sample, after: &Sample) -> Option<u64> {
+    if unseen_births(before, after).is_some_and(|births| births >= MIN_UNSEEN_BIRTHS) {
         return None;
     }
-    let growth = |thread: &ThreadUse| match find(&before.threads, thread) {
+    let (before, after) = (before.party_use(Party::SUBJECT)?, after.party_use(Party::SUBJECT)?);
+    let key = |thread: &ThreadUse| (thread.pid, thread.tid, thread.began_ticks);
+    // A voluntary switch ends with a wake-up, so their numbers are about equal.
+    let wakeups =
+        |thread: &ThreadUse| thread.seen.map(|seen| seen.wakeups).or(thread.switches_voluntary);
+    let position_in = |threads: &[ThreadUse], thread: &ThreadUse| {
+        threads.iter().position(|other| key(other) == key(thread))
+    };
+    if before.threads.iter().any(|thread| position_in(&after.threads, thread).is_none()) {
+        return None;
+    }
+    let growth = |thread: &ThreadUse| match position_in(&before.threads, thread) {
         Some(earlier) => wakeups(thread)?.checked_sub(wakeups(&before.threads[earlier])?),
         None => wakeups(thread),
     };
@@ -74,6 +98,8 @@ fn busiest_process(used: &PartyUse) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::host::HostUse;
+
     use super::*;
 
     fn sample(threads: &[(u32, u64)]) -> Sample {
@@ -94,5 +120,20 @@ mod tests {
         assert_eq!(wakeups(&[(1, 510), (2, 407)]), Some(17));
         assert_eq!(wakeups(&[(1, 510), (2, 400), (3, 4)]), Some(14), "a new thread");
         assert_eq!(wakeups(&[(1, 620)]), None, "its counter is gone with 400 wake-ups");
+    }
+
+    #[test]
+    fn wakeups_are_unknown_if_threads_may_have_begun_and_ended() {
+        let with_births = |births: u64, threads: &[(u32, u64)]| {
+            let host = HostUse { births: Some(births), ..HostUse::default() };
+            Sample { host: Some(host), ..sample(threads) }
+        };
+        let before = with_births(1000, &[(1, 500)]);
+        let wakeups = |births: u64, threads: &[(u32, u64)]| {
+            wakeups_between(&before, &with_births(births, threads))
+        };
+        assert_eq!(wakeups(1002, &[(1, 510)]), Some(10));
+        assert_eq!(wakeups(1010, &[(1, 510)]), None);
+        assert_eq!(wakeups(1010, &[(1, 510), (2, 3)]), Some(13), "one birth is in a sample");
     }
 }

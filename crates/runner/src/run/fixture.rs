@@ -2,14 +2,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use dyno_archive::{Party, Protocol};
+use dyno_archive::{LoadRecord, Party, Protocol, RunDir};
 use dyno_contract::listener::Listener;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::group::Groups;
 use dyno_launch::guard::Guard;
+use dyno_launch::network::Network;
 use dyno_launch::process::{Process, ProcessSpec, Workspace};
 use dyno_launch::secret_values::SecretValues;
+use dyno_launch::tool::ServerCommand;
 use dyno_observer::cgroup::Layout;
 use dyno_subject::definition::{Definition, Role};
 
@@ -19,6 +22,25 @@ pub(super) fn definition() -> Definition {
     let source = "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\n\
                   [start]\ncommand = [\"x\", \"{port}\"]\n";
     Definition::parse(Path::new("/dev/null/x"), Role::Subject, source).unwrap()
+}
+
+/// The record of a load with a server that did not fail, without intervals.
+pub(super) fn load_without_responses() -> LoadRecord {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
+    let run = RunDir::open(&golden).unwrap().read().unwrap();
+    let load = run.trials.into_iter().next().unwrap().load;
+    LoadRecord { intervals: Vec::new(), server_failure: None, ..load }
+}
+
+/// A command of a server with a minute to end, run in the root folder.
+pub(super) fn command(command: &str) -> ServerCommand {
+    ServerCommand {
+        command: command.into(),
+        folder: "/".into(),
+        environment: Environment::for_tool(&DynoVariables::read(), &[], Path::new("/")),
+        deadline: Duration::from_secs(60),
+        network: Network::default(),
+    }
 }
 
 /// A running part, whose process only sleeps. `addr`: address of its listener, if it has one.
@@ -44,6 +66,7 @@ pub(super) fn part(addr: Option<std::net::SocketAddr>, alive: AliveCheck) -> Run
         name: "x".into(),
         process: Process::start(spec).unwrap(),
         monitor: None,
+        monitor_failure: None,
         listeners: addr.map(checked).map(Arc::new).into_iter().collect(),
         alive,
         runtime: None,

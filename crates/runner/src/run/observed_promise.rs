@@ -1,4 +1,5 @@
-//! What was observed of a promise about a server's lifecycle, and whether the start failed instead.
+//! The observed result of a promise about a server's lifecycle. If the start itself failed, the
+//! failure is reported instead of a broken promise.
 
 use std::process::ExitStatus;
 
@@ -7,28 +8,29 @@ use dyno_archive::trial::CheckResult;
 use dyno_contract::exchange::Problem;
 use dyno_observer::cgroup::OomKills;
 
-use super::judge::memory_first;
+use super::failure_cause::memory_first;
 
-/// What was observed of a promise.
+/// The observed result of a promise.
 #[derive(Debug)]
 pub(super) struct ObservedPromise {
     pub(super) result: Result<String, Problem>,
     /// Processes of the start that the kernel killed for lack of memory.
     pub(super) oom_kills: OomKills,
-    /// Exit status of a server that was not to end.
+    /// Exit status of a server that ended although it should run.
     pub(super) ended: Option<ExitStatus>,
 }
 
 impl ObservedPromise {
-    /// A promise that could not be checked, or for whose check no server was started.
+    /// Returns the result of a promise that could not be checked.
     pub(super) fn unchecked(problem: Problem) -> ObservedPromise {
         ObservedPromise { result: Err(problem), oom_kills: OomKills::default(), ended: None }
     }
 }
 
-/// Returns the failure of the start in which a promise was broken: it ran out of memory, or ended
-/// without being asked to. `None`: the server did not do what it promised.
-pub(super) fn failure_behind(
+/// Returns the failure of the start that caused a broken promise: the server ran out of memory, or
+/// ended before dyno sent a signal. `None`: the start did not fail, so the server broke its
+/// promise.
+pub(super) fn start_failure(
     result: &CheckResult,
     oom_kills: OomKills,
     ended: Option<ExitStatus>,
@@ -36,9 +38,9 @@ pub(super) fn failure_behind(
     if result.ok || oom_kills.count == 0 && ended.is_none() {
         return None;
     }
-    let end = ended.map_or(String::new(), |status| format!("its process ended with {status}, "));
+    let end = ended.map_or(String::new(), |status| format!("its process ended with {status} "));
     let message = format!(
-        "{end}in a separate start for the lifecycle checks: check {:?}: {}",
+        "{end}in a separate start, to check how the server starts and stops, at the check {:?}: {}",
         result.name,
         result.detail()
     );
@@ -67,9 +69,8 @@ mod tests {
             got: "nothing".into(),
         };
         let kills = |count, is_limit_reached| OomKills { count, is_limit_reached };
-        let kind = |ok, kills, ended| {
-            failure_behind(&result(ok), kills, ended).map(|failure| failure.kind)
-        };
+        let kind =
+            |ok, kills, ended| start_failure(&result(ok), kills, ended).map(|failure| failure.kind);
         let ended = Some(ExitStatus::from_raw(9));
         assert_eq!(kind(false, kills(0, false), None), None);
         assert_eq!(kind(false, kills(1, false), None), Some(FailureKind::Harness));

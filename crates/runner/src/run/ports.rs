@@ -1,4 +1,5 @@
-//! Assigns ports to the parts of a start, and refuses a fixed port that another program uses.
+//! Assigns ports to the parts of a start (the subject and its back ends), and refuses a fixed port
+//! that another program uses.
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -24,13 +25,12 @@ impl Ports {
         let start = &definition.start;
         for port in [start.port, start.tls_port].into_iter().flatten() {
             let owner = proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
-            let user = port_user(&owner);
-            user.map_or(Ok(()), |(user, hint)| {
+            if let Some((user, hint)) = port_user(&owner) {
                 let name = &definition.name;
-                Err(format!(
+                return Err(format!(
                     "port {port}: the fixed port of {name} is in use by {user}\nhint: {hint}"
-                ))
-            })?;
+                ));
+            }
         }
         Ok(Ports { plain: start.port.unwrap_or(free[0]), tls: start.tls_port.unwrap_or(free[1]) })
     }
@@ -73,8 +73,8 @@ fn port_user(owner: &ListenerOwner) -> Option<(String, &'static str)> {
             Some((format!("{name}, process {pid}"), "stop that process first"))
         }
         ListenerOwner::Unknown => Some((
-            "a program that dyno may not inspect".into(),
-            "stop that program first. `ss -ltnp`, run as root, names it",
+            "a program that dyno is not allowed to inspect".into(),
+            "stop that program first. To find the program, run `ss -ltnp` as root",
         )),
     }
 }
@@ -89,6 +89,7 @@ mod tests {
         let user = |owner| port_user(&owner).map(|(user, _)| user);
         assert_eq!(user(ListenerOwner::Absent), None);
         assert_eq!(user(process).unwrap(), "nginx, process 7");
-        assert_eq!(user(ListenerOwner::Unknown).unwrap(), "a program that dyno may not inspect");
+        let unknown = user(ListenerOwner::Unknown).unwrap();
+        assert_eq!(unknown, "a program that dyno is not allowed to inspect");
     }
 }

@@ -1,5 +1,5 @@
-//! Measures the cost of the probes for a subject, in its first start. Reports show this cost,
-//! because probes take CPU time from the server that they observe.
+//! Measures the price of the probes (the CPU time that they cost a subject) in the subject's first
+//! start. Reports show this price, because probes take CPU time from the server that they observe.
 
 use std::sync::Arc;
 
@@ -11,34 +11,38 @@ use dyno_observer::probes::{Probes, needs_kernel_observer};
 use super::Runner;
 use super::running_parts::{Launched, listener};
 use super::warm::reference_trial;
-use crate::limits::PRICE_PAIRS;
+use crate::limits::PROBE_COST_PAIRS;
 use crate::load_at;
 use crate::price::PricedServer;
 
 impl Runner<'_> {
-    /// Loads the subject with its probes alternately on and off, if the plan requires it and this
-    /// start is in the first block. If it fails, the record has the reason, and the start
-    /// continues.
-    pub(super) fn price(
+    /// Loads the subject with its probes alternately on and off, if the plan requires the price and
+    /// this is the first start of the subject. If the measurement fails, the record has the reason,
+    /// and the start continues.
+    ///
+    /// `pending_trials`: indices of the trials of this start that are still to be run.
+    pub(super) fn measure_probe_price(
         &mut self,
         launch: usize,
         record: &mut PartStart,
         launched: &Launched<'_>,
-        pending: &[usize],
+        pending_trials: &[usize],
         probes: &Probes,
     ) {
-        if !self.plan.probe_price || !self.plan.is_first_inspection(launch) {
+        if !self.plan.probe_price || !self.plan.is_first_start_with_probes(launch) {
             return;
         }
-        // The cost is measured with the first workload.
-        let first_workload = pending.iter().map(|t| self.plan.trials[*t].workload).min();
-        let Some(trial) =
-            first_workload.and_then(|workload| reference_trial(self.plan, pending, workload))
+        // The price is measured with the first workload.
+        let first_workload = pending_trials.iter().map(|t| self.plan.trials[*t].workload).min();
+        let Some(trial) = first_workload
+            .and_then(|workload| reference_trial(self.plan, pending_trials, workload))
         else {
             return;
         };
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
-        let RequestedProbes { attached, refused } = priced_probes(probes.probes_use(observe));
+        let available = probes.probes_use(observe);
+        let used = launched.subject.probes_use(available);
+        let RequestedProbes { attached, refused } = priced_probes(used);
         let mut price = ProbePrice { probes: attached, ..ProbePrice::default() };
         let Some(attached_probes) = &launched.subject.monitor else {
             let reason = refused.into_iter().next().map(|refused| refused.reason);
@@ -48,14 +52,15 @@ impl Runner<'_> {
             return;
         };
         match self.measure_slices(trial, launched, attached_probes) {
-            // The user interrupted the run.
-            Ok(slices) if slices.len() < 2 * PRICE_PAIRS => return,
+            // With fewer slices, the user interrupted the run.
+            Ok(slices) if slices.len() < 2 * PROBE_COST_PAIRS => return,
             Ok(slices) => price.slices = slices,
             Err(reason) => price.failure = Some(reason),
         }
         record.probe_price = Some(price);
     }
 
+    /// Measures the slices with a trial's load.
     fn measure_slices(
         &self,
         trial: usize,
@@ -72,9 +77,9 @@ impl Runner<'_> {
     }
 }
 
-/// Returns the probes whose cost is measured: those that can be detached from a loaded server.
-/// Profiles are taken after the window, runtime statistics are read during trials, and stamps are
-/// the generator's.
+/// Returns the probes whose price is measured: the probes that can be detached from a loaded
+/// server. The price of the other probes is not measured. Profiles are taken after the window,
+/// runtime statistics are read during trials, and timestamps are read by the generator.
 fn priced_probes(used: RequestedProbes) -> RequestedProbes {
     let RequestedProbes { mut attached, mut refused } = used;
     attached.retain(|probe| needs_kernel_observer(*probe));

@@ -11,7 +11,7 @@ use crate::profile::ProfiledServer;
 
 impl Runner<'_> {
     /// Profiles the subject at the load of a trial whose window has ended. `None`: no profile is
-    /// requested. If it fails, the record has the reason, and the start continues.
+    /// requested. If profiling fails, the record has the reason, and the start continues.
     pub(super) fn profile(
         &mut self,
         trial: usize,
@@ -27,6 +27,7 @@ impl Runner<'_> {
         Some(self.profile_load(trial, launched).unwrap_or_else(failed))
     }
 
+    /// Samples the server under the trial's load.
     fn profile_load(&self, trial: usize, launched: &Launched<'_>) -> Result<ProfileRecord, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let listener = listener(&launched.subject.listeners, workload)?;

@@ -1,5 +1,6 @@
-//! Watches the running parts of a start: samples them, checks whether they respond, and finds the
-//! part that caused a failure.
+//! Monitors the running parts of a start (the subject and its back ends): samples them, checks
+//! whether they respond, and finds the part that caused a failure. A failing back end must not be
+//! reported as a failure of the subject.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use dyno_analysis::drops::MachineDrops;
 use dyno_archive::plan::Workload;
+use dyno_archive::probe::RequestedProbes;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Party, Protocol, Sample};
@@ -24,14 +25,16 @@ use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{CommandError, ServerCommand};
 use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::proc::ListenerOwner;
-use dyno_observer::{Files, Reads, Scope, sockets};
+use dyno_observer::{Files, Reads, Scope, probes, sockets};
 use dyno_subject::definition::Definition;
 
 use FailureKind::BackendFailed;
 
-use super::judge::{LastEvent, command_failure, judge, memory_first, unknown_response};
+use super::failure_cause::{
+    LastEvent, command_failure, find_failure, memory_first, unknown_response,
+};
 use crate::contract_check;
-use crate::drops::{self, DropWatch};
+use crate::drops::DropWatch;
 use crate::limits::ALIVE_TIMEOUT;
 use crate::runtime::SampledRuntime;
 
@@ -44,8 +47,8 @@ pub(super) struct Launched<'a> {
 
 impl<'a> Launched<'a> {
     /// Wraps the running parts, the subject last.
-    pub(super) fn new(up: &'a mut [RunningPart]) -> Self {
-        let (subject, backends) = up.split_last_mut().expect("the subject is the last part");
+    pub(super) fn new(parts: &'a mut [RunningPart]) -> Self {
+        let (subject, backends) = parts.split_last_mut().expect("a start should have a subject");
         Launched { backends, subject }
     }
 
@@ -56,67 +59,96 @@ impl<'a> Launched<'a> {
         record: &mut LoadRecord,
         supervision: &Supervision<'_>,
     ) -> Result<(), Failure> {
-        let watch = DropWatch::begin();
-        let result = self.subject.after_load(record);
-        let result = result.map_err(|failure| self.blame(failure, supervision));
+        let drops = DropWatch::after_load(record);
+        let subject_result = self.subject.after_load(record);
         let depth = if has_responses_at_end(record) { CheckDepth::Cheap } else { CheckDepth::Full };
-        let result = result.and_then(|()| {
-            let failure = backend_failure(self.backends, None)
-                .or_else(|| silent_backend(self.backends, None, depth, supervision));
-            failure.map_or(Ok(()), Err)
-        });
-        let Err(failure) = result else { return Ok(()) };
-        let kind = failure.kind;
-        let during = MachineDrops::from_load(record).unwrap_or_default();
-        let failure = drops::explain(&during, watch.explain(failure));
-        // If the machine dropped the requests, the server has not failed. The drops have a caveat.
-        record.server_failure = (failure.kind == kind).then(|| failure.in_words());
+        let failed = match subject_result {
+            Err(failure) => Some(blame(self.backends, failure, supervision)),
+            Ok(()) => backend_failure(self.backends, None)
+                .or_else(|| silent_backend(self.backends, None, depth, supervision)),
+        };
+        let Some(failed) = failed else { return Ok(()) };
+        let kind = failed.failure.kind;
+        let failure = failed.explain(drops);
+        // `explain` changes the kind if the machine dropped packets. Drops are no failure of the
+        // server, and have a caveat. If the user interrupted the search for the cause, no failure
+        // is known.
+        let is_of_server = failure.kind == kind && kind != FailureKind::Interrupted;
+        record.server_failure = is_of_server.then(|| failure.in_words());
         Err(failure)
     }
 
-    /// Returns the failure of the subject, or of the back end that caused it.
-    pub(super) fn blame(&mut self, failure: Failure, supervision: &Supervision<'_>) -> Failure {
-        blame(self.backends, failure, supervision)
-    }
-
-    /// Judges the results of the subject's checks, and returns the protocols over which a check is
-    /// broken. `may_go_on`: whether the start is of use without these protocols. `Err`: it is not,
-    /// the subject is dead, or a back end or the machine failed, which may have broken the checks.
-    pub(super) fn judge_checks(
+    /// Evaluates the results of the subject's checks. Returns the protocols over which a check
+    /// failed. `can_continue`: whether the start has work left without these protocols. `drops`:
+    /// begun before the checks. `Err`: the start has to end, for one of these reasons:
+    /// - The start has no work left.
+    /// - The subject is dead.
+    /// - A back end or the machine failed, and may have caused the failed checks.
+    /// - The user interrupted the search for the cause.
+    pub(super) fn evaluate_checks(
         &mut self,
         checks: &[CheckResult],
+        drops: DropWatch,
         supervision: &Supervision<'_>,
-        may_go_on: impl Fn(&BTreeSet<Protocol>) -> bool,
+        can_continue: impl Fn(&BTreeSet<Protocol>) -> bool,
     ) -> Result<BTreeSet<Protocol>, Failure> {
         let broken = checks.iter().filter(|check| check.is_broken());
         let protocols = broken.flat_map(CheckResult::counted_protocols).copied().collect();
         let Some(failure) = self.subject.failure_after_checks(checks) else { return Ok(protocols) };
-        let failure = self.blame(failure, supervision);
+        let failure = blame(self.backends, failure, supervision).explain(drops);
         let is_incorrect = failure.kind == FailureKind::IncorrectResponses;
-        if is_incorrect && may_go_on(&protocols) { Ok(protocols) } else { Err(failure) }
+        if is_incorrect && can_continue(&protocols) { Ok(protocols) } else { Err(failure) }
     }
 
-    /// Resets the data of all back ends.
-    pub(super) fn reset(&self, supervision: &Supervision<'_>) -> Result<(), Failure> {
+    /// Resets the data of all back ends. If the reset of a running back end fails while the machine
+    /// drops packets, the machine has failed.
+    pub(super) fn reset(&mut self, supervision: &Supervision<'_>) -> Result<(), Failure> {
+        let drops = DropWatch::begin();
         let failed = |name: &str, error: &CommandError| {
             let failure = command_failure("`reset`", error, BackendFailed);
             let message = format!("back end {name}: {}", failure.message);
             Failure { message, ..failure }
         };
-        let mut resets = self.backends.iter().filter_map(|part| Some((part, part.reset.as_ref()?)));
-        resets.try_for_each(|(part, reset)| {
-            reset.run(supervision).map_err(|error| failed(&part.name, &error)).map(drop)
-        })
+        for part in &mut *self.backends {
+            let Some(reset) = &part.reset else { continue };
+            if let Err(error) = reset.run(supervision) {
+                let failure = failed(&part.name, &error);
+                let is_silent = part.process.exit_status().is_none();
+                return Err(PartFailure { failure, is_silent }.explain(drops));
+            }
+        }
+        Ok(())
     }
 }
 
-/// Returns a failure of the subject, or of the back end that caused it.
+/// The failure of a start, as it was observed at the part that failed.
+pub(super) struct PartFailure {
+    failure: Failure,
+    /// Whether the part is a running back end that does not respond. The machine may have dropped
+    /// the packets to or from the back end.
+    is_silent: bool,
+}
+
+impl PartFailure {
+    /// Returns the failure of the part. If the machine dropped packets while the part seemed to
+    /// fail, returns a failure of the machine.
+    pub(super) fn explain(self, drops: DropWatch) -> Failure {
+        match self.is_silent {
+            true => drops.explain_silence(self.failure),
+            false => drops.explain(self.failure),
+        }
+    }
+}
+
+/// Returns a failure of the subject, or of the back end that caused it. If the user interrupted the
+/// test of a back end, the cause is unknown, and the failure is the interrupt.
 pub(super) fn blame(
     backends: &mut [RunningPart],
     failure: Failure,
     supervision: &Supervision<'_>,
-) -> Failure {
-    // A subject that exited after its start did so by itself, unless a back end has exited, too.
+) -> PartFailure {
+    // A subject with any other failure does not wait for a back end. It exited by itself, unless a
+    // back end has exited, too.
     let may_be_waiting = matches!(
         failure.kind,
         FailureKind::NeverReady
@@ -129,28 +161,40 @@ pub(super) fn blame(
         true => silent_backend(backends, Some(&failure), depth, supervision),
         false => None,
     };
-    backend_failure(backends, Some(&failure)).or(silence_failure).unwrap_or(failure)
+    let of_backend = backend_failure(backends, Some(&failure)).or(silence_failure);
+    of_backend.unwrap_or(PartFailure { failure, is_silent: false })
 }
 
 /// Returns the failure of a running back end that does not respond. `subject_failure`: failure that
-/// was observed at the subject.
+/// was observed at the subject. If the user interrupted the test of a back end and no other back
+/// end is silent, the result is the interrupt.
 fn silent_backend(
     backends: &mut [RunningPart],
     subject_failure: Option<&Failure>,
     depth: CheckDepth,
     supervision: &Supervision<'_>,
-) -> Option<Failure> {
-    let silence_failure = |part: &mut RunningPart| {
+) -> Option<PartFailure> {
+    let mut interrupt = None;
+    for part in backends {
         let is_running = part.process.exit_status().is_none();
-        is_running
-            .then(|| part.silence(depth, supervision))
-            .flatten()
-            .map(|failure| (part.name.clone(), failure))
-    };
-    let (name, failure) = backends.iter_mut().find_map(silence_failure)?;
-    let (reason, consequence) = (failure.message, consequence_text(subject_failure));
-    let message = format!("back end {name}: it runs, but {reason}{consequence}");
-    Some(Failure { message, ..failure })
+        let silence = is_running.then(|| part.silence(depth, supervision)).flatten();
+        match silence {
+            None => {}
+            Some(failure) if failure.kind == FailureKind::Interrupted => {
+                interrupt = Some(PartFailure { failure, is_silent: false });
+            }
+            Some(failure) => return Some(silence_failure(&part.name, failure, subject_failure)),
+        }
+    }
+    interrupt
+}
+
+/// Adds the name of a silent back end and the failure of the subject to the message of a failure.
+fn silence_failure(name: &str, failure: Failure, subject_failure: Option<&Failure>) -> PartFailure {
+    let Failure { kind, message: reason } = failure;
+    let consequence = consequence_text(subject_failure);
+    let message = format!("back end {name}: its process runs, but {reason}{consequence}");
+    PartFailure { failure: Failure { kind, message }, is_silent: true }
 }
 
 /// Returns the failure of a back end that has exited, or has lost processes for lack of memory.
@@ -158,12 +202,14 @@ fn silent_backend(
 fn backend_failure(
     backends: &mut [RunningPart],
     subject_failure: Option<&Failure>,
-) -> Option<Failure> {
+) -> Option<PartFailure> {
     let describe_loss = |part: &mut RunningPart| {
         let oom_kills = part.process.oom_kills();
         let event = match part.process.exit_status() {
             Some(status) => format!("ended with {status}"),
-            None if oom_kills.count > 0 => "continues without them, or with new ones".into(),
+            None if oom_kills.count > 0 => {
+                "continues without these processes, or with new ones".into()
+            }
             None => return None,
         };
         Some((event, oom_kills, part.name.clone()))
@@ -171,17 +217,20 @@ fn backend_failure(
     let (event, oom_kills, name) = backends.iter_mut().find_map(describe_loss)?;
     let message = format!("back end {name} {event}{}", consequence_text(subject_failure));
     let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
-    // A back end that reached its own limit has failed itself. The machine's memory is no part's.
+    // A back end that reached its memory limit is the cause of its failure. If the machine ran out
+    // of memory, no part is the cause.
     let kind = match failure.kind {
         FailureKind::OutOfMemory => FailureKind::BackendFailed,
         kind => kind,
     };
-    Some(Failure { kind, ..failure })
+    Some(PartFailure { failure: Failure { kind, ..failure }, is_silent: false })
 }
 
 /// Returns the end of a back end's failure message: the failure that was observed at the subject.
 fn consequence_text(subject_failure: Option<&Failure>) -> String {
-    subject_failure.map(|failure| format!(". Subject: {}", failure.message)).unwrap_or_default()
+    subject_failure
+        .map(|failure| format!(". Failure of the subject: {}", failure.message))
+        .unwrap_or_default()
 }
 
 /// A running part of a start.
@@ -189,16 +238,18 @@ pub(super) struct RunningPart {
     pub(super) party: Party,
     pub(super) name: String,
     pub(super) process: Process,
-    /// Probes of its processes; `None`: not requested, or not available.
+    /// Probes of the part's processes. `None`: not requested, or not available.
     pub(super) monitor: Option<Arc<PartyMonitor>>,
-    /// One per protocol that it speaks.
+    /// Why available probes are not attached to the processes. `None`: attaching did not fail.
+    pub(super) monitor_failure: Option<String>,
+    /// One per protocol that the part supports.
     pub(super) listeners: Vec<Arc<CheckedListener>>,
     pub(super) alive: AliveCheck,
-    /// Runtime statistics; `None`: not available, or not requested.
+    /// Runtime statistics. `None`: not available, or not requested.
     pub(super) runtime: Option<SampledRuntime>,
-    /// Command that resets its data, if it has one.
+    /// Command that resets the part's data, if the part has such a command.
     pub(super) reset: Option<ServerCommand>,
-    /// Command by which it lists its compiled code for profiles, if it needs one.
+    /// Command that makes the part list its compiled code for profiles, if it needs a command.
     pub(super) list_compiled: Option<ServerCommand>,
 }
 
@@ -214,7 +265,7 @@ enum RequiredListeners {
 enum CheckDepth {
     /// Only checks of negligible cost.
     Cheap,
-    /// Also its readiness command, because there was a failure.
+    /// Also the back end's readiness command, because there was a failure.
     Full,
 }
 
@@ -228,8 +279,8 @@ fn has_responses_at_end(record: &LoadRecord) -> bool {
 
 /// Check whether a part is alive.
 pub(super) enum AliveCheck {
-    /// It responds to GET of this path, with any status. `plain`: client for a part that declares
-    /// no protocol.
+    /// The part responds to GET of this path, with any status. `plain`: client for a part that
+    /// declares no protocol.
     Request { path: String, plain: Option<ProbeClient> },
     /// These ports accept connections.
     Connect(Vec<u16>),
@@ -246,7 +297,10 @@ pub(super) fn listener<'a>(
     let protocol = workload.protocol;
     let listener = listeners.iter().find(|listener| listener.listener().protocol == protocol);
     listener.ok_or_else(|| {
-        format!("it no longer supports {protocol}\nhint: check whether its subject.toml changed")
+        format!(
+            "the subject no longer supports {protocol}\nhint: check whether its subject.toml \
+             changed"
+        )
     })
 }
 
@@ -271,60 +325,71 @@ impl RunningPart {
         Some(results)
     }
 
+    /// Returns the probes that measure this part. `available`: the probes that are available on the
+    /// machine. Probes that could not be attached to the part's processes are refused.
+    pub(super) fn probes_use(&self, mut available: RequestedProbes) -> RequestedProbes {
+        if let Some(reason) = &self.monitor_failure {
+            probes::refuse_unattached(&mut available, reason);
+        }
+        available
+    }
+
     /// Returns the failure that the results of checks show. A part that is dead has failed, even if
     /// the check is waived.
     pub(super) fn failure_after_checks(&mut self, results: &[CheckResult]) -> Option<Failure> {
         let failed = results.iter().find(|check| !check.ok)?;
         let response = self.check_alive(RequiredListeners::Any);
         let is_dead = self.process.exit_status().is_some() || response.is_err();
-        let shown =
+        let reported_check =
             if is_dead { failed } else { results.iter().find(|check| check.is_broken())? };
-        self.judge(&response, LastEvent::Check(shown))
+        self.find_failure(&response, LastEvent::Check(reported_check))
     }
 
     /// Checks that the part still serves after a load. A failure is also added to the load's
-    /// record. A response over one protocol is enough: a protocol that does not work is visible in
-    /// its own steps.
+    /// record. A response over one protocol is enough, because a protocol that does not work is
+    /// visible in the steps that use the protocol.
     pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
         let failure = match &record.server_failure {
             Some(message) => {
-                judge(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(message))
+                find_failure(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(message))
             }
-            None => self.judge(&self.check_alive(RequiredListeners::Any), LastEvent::Step),
+            None => self.find_failure(&self.check_alive(RequiredListeners::Any), LastEvent::Step),
         };
         let Some(failure) = failure.or_else(|| self.other_listener()) else { return Ok(()) };
         record.server_failure = Some(failure.in_words());
         Err(failure)
     }
 
-    /// Returns a failure if another program listens at a port of the part: some of the responses
-    /// may be that program's, and its CPU time is not counted.
+    /// Returns a failure if another program listens at a port of the part. Some of the responses
+    /// may be from that program, whose CPU time is not measured.
     fn other_listener(&self) -> Option<Failure> {
         let other = |listener: &Arc<CheckedListener>| {
             let port = listener.listener().addr.port();
             match self.process.other_listener_at(port) {
                 ListenerOwner::Process { pid, name } => Some((
                     port,
-                    format!("{name}, process {pid}, which is not a process of this start"),
+                    format!("{name}, process {pid}, which does not belong to this server"),
                 )),
                 ListenerOwner::Unknown => {
-                    Some((port, "a program of another user, which dyno may not inspect".into()))
+                    Some((port, "a program that dyno is not allowed to inspect".into()))
                 }
                 ListenerOwner::Absent => None,
             }
         };
         let (port, user) = self.listeners.iter().find_map(other)?;
-        let message =
-            format!("port {port} is also used by {user}. Responses may be that program's. Stop it");
+        let message = format!(
+            "port {port} is also used by {user}. Some responses may be from that program\nhint: \
+             stop that program"
+        );
         Some(Failure { kind: FailureKind::Harness, message })
     }
 
     /// Returns why the part failed. `None`: the part serves.
-    fn judge(&mut self, response: &io::Result<()>, event: LastEvent<'_>) -> Option<Failure> {
-        // A part without a failure is not waited for.
-        judge(None, self.process.oom_kills(), response, event)?;
+    fn find_failure(&mut self, response: &io::Result<()>, event: LastEvent<'_>) -> Option<Failure> {
+        // A part without a failure does not exit, so there is no wait for its exit.
+        find_failure(None, self.process.oom_kills(), response, event)?;
         let exit_status = self.wait_for_exit();
-        judge(exit_status, self.process.oom_kills(), response, event)
+        find_failure(exit_status, self.process.oom_kills(), response, event)
     }
 
     /// Checks whether the part is alive, at negligible cost. `required`: the listeners that have to
@@ -348,20 +413,19 @@ impl RunningPart {
         }
     }
 
-    /// Returns the failure of a part that is unresponsive, or whose state dyno could not find out,
-    /// with a message that is the end of a sentence. `None`: the part is alive.
+    /// Returns the failure of a part that does not respond, or whose state is unknown. Its message
+    /// is the end of a sentence. If the user interrupted the test, the failure is the interrupt.
+    /// `None`: the part responds, or is not tested at this depth.
     fn silence(&self, depth: CheckDepth, supervision: &Supervision<'_>) -> Option<Failure> {
         match &self.alive {
             AliveCheck::Command(command) if depth == CheckDepth::Full => {
                 let error = command.run(supervision).err()?;
-                // A command that the user interrupted has no result.
-                (supervision.interrupts.count() == 0)
-                    .then(|| command_failure("`ready`, run again,", &error, BackendFailed))
+                Some(command_failure("`ready`, run again,", &error, BackendFailed))
             }
             AliveCheck::Command(_) => None,
             AliveCheck::Request { .. } | AliveCheck::Connect(_) => {
                 let error = self.check_alive(RequiredListeners::All).err()?;
-                let message = format!("it does not respond: {error}");
+                let message = format!("does not respond: {error}");
                 Some(match is_own_shortage(&error) {
                     true => unknown_response("now", &error),
                     false => Failure { kind: BackendFailed, message },
@@ -370,8 +434,8 @@ impl RunningPart {
         }
     }
 
-    /// Returns the exit status of the first process. Waits up to 0.2 s for it, because sockets
-    /// close before the exit of a process is visible.
+    /// Returns the exit status of the first process. Waits up to 0.2 s for the exit, because the
+    /// sockets of a process close before its exit is visible.
     fn wait_for_exit(&mut self) -> Option<ExitStatus> {
         for _ in 0..100 {
             if let Some(status) = self.process.exit_status() {
@@ -392,8 +456,9 @@ fn send_request(client: &ProbeClient, path: &str) -> io::Result<()> {
     }
 }
 
-/// Makes attempts until one succeeds. `Err`: all failed, with the first error. A shortage at dyno's
-/// end goes first, because an attempt without it may have succeeded.
+/// Makes attempts until one succeeds. `Err`: all failed, with the first error. An error because
+/// dyno lacks a resource takes precedence, because the attempt could have succeeded with the
+/// resource.
 fn first_success(attempts: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
     let mut first = Ok(());
     for attempt in attempts {
@@ -453,7 +518,8 @@ impl MonitoredProcesses<'_> {
         }
     }
 
-    /// Makes the kernel reset each part's memory peak. Returns the parties for which it succeeded.
+    /// Makes the kernel reset each part's memory peak. Returns the parties (monitored process
+    /// groups) for which it succeeded.
     pub(super) fn reset_peaks(&self) -> Vec<Party> {
         self.scopes()
             .filter(|scope| scope.sampler.group.reset_peak())
@@ -512,10 +578,12 @@ impl CheckedListener {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::probe::Probe;
     use dyno_launch::guard::Guard;
     use dyno_launch::supervision::Interrupts;
 
     use super::*;
+    use crate::run::failure_cause::interrupted_failure;
     use crate::run::fixture;
 
     #[test]
@@ -527,16 +595,93 @@ mod tests {
         let mut backends = [fixture::part(None, AliveCheck::Connect(vec![port]))];
         let mut blamed = |kind| {
             let failure = Failure { kind, message: "no response by its deadline".into() };
-            blame(&mut backends, failure, &supervision)
+            blame(&mut backends, failure, &supervision).failure
         };
         use FailureKind::{BackendFailed, Crashed, NeverReady};
         assert_eq!(blamed(NeverReady).kind, NeverReady, "the back end responds");
         drop(listener);
         let failure = blamed(NeverReady);
         assert_eq!(failure.kind, BackendFailed, "{failure:?}");
-        assert!(failure.message.starts_with("back end x: it runs, but it does not respond"));
-        assert!(failure.message.ends_with("Subject: no response by its deadline"));
+        assert!(failure.message.starts_with("back end x: its process runs, but does not respond"));
+        assert!(failure.message.ends_with("Failure of the subject: no response by its deadline"));
         assert_eq!(blamed(Crashed).kind, Crashed);
+    }
+
+    /// The kernel drops the SYN of each connection to a database that works.
+    #[test]
+    fn silent_back_end_during_drops_is_machine_failure() {
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let mut backends = [fixture::part(None, AliveCheck::Connect(vec![port]))];
+        let mut explained = |kind, drops| {
+            let failure = Failure { kind, message: "status 500".into() };
+            blame(&mut backends, failure, &supervision).explain(drops)
+        };
+        let drops = DropWatch::with_tracking_drops(3);
+        for kind in [FailureKind::IncorrectResponses, FailureKind::Deaf] {
+            let failure = explained(kind, drops);
+            assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");
+            assert!(failure.message.contains("3 by connection tracking"), "{failure:?}");
+            assert!(failure.message.contains("back end x: its process runs"), "{failure:?}");
+        }
+        let mut ended = [fixture::part(None, AliveCheck::Connect(vec![port]))];
+        let pid = ended[0].process.pid().to_string();
+        std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap();
+        while ended[0].process.exit_status().is_none() {
+            thread::yield_now();
+        }
+        let failure = Failure { kind: FailureKind::Deaf, message: "silent".into() };
+        let failure = blame(&mut ended, failure, &supervision).explain(drops);
+        assert_eq!(
+            failure.kind,
+            FailureKind::BackendFailed,
+            "the back end ended by itself: {failure:?}"
+        );
+    }
+
+    /// A back end whose readiness command never ends.
+    fn hung_backend() -> RunningPart {
+        fixture::part(None, AliveCheck::Command(fixture::command("sleep 98756")))
+    }
+
+    #[test]
+    fn interrupted_test_of_back_end_blames_no_server() {
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        interrupts.raise();
+        let failure = |kind| Failure { kind, message: "no correct response".into() };
+        use FailureKind::{BackendFailed, Crashed, IncorrectResponses, Interrupted};
+        let mut backends = vec![hung_backend()];
+        let blamed = |backends: &mut [RunningPart], kind| {
+            blame(backends, failure(kind), &supervision).failure
+        };
+        assert_eq!(blamed(&mut backends, IncorrectResponses), interrupted_failure());
+        assert_eq!(blamed(&mut backends, Crashed).kind, Crashed);
+        // After a load without responses at its end.
+        let mut parts = vec![hung_backend(), fixture::part(None, AliveCheck::Connect(vec![]))];
+        let mut record = fixture::load_without_responses();
+        let after_load = Launched::new(&mut parts).after_load(&mut record, &supervision);
+        assert_eq!((after_load.unwrap_err().kind, record.server_failure), (Interrupted, None));
+        // The failure of another back end is known, in any order. Port 1 has no listener.
+        backends.push(fixture::part(None, AliveCheck::Connect(vec![1])));
+        let failure = blamed(&mut backends, IncorrectResponses);
+        assert_eq!(failure.kind, BackendFailed, "{failure:?}");
+    }
+
+    #[test]
+    fn probes_that_could_not_be_attached_are_refused() {
+        let available =
+            || RequestedProbes { attached: [Probe::Syscalls].into(), refused: Vec::new() };
+        let mut part = fixture::part(None, AliveCheck::Connect(Vec::new()));
+        assert_eq!(part.probes_use(available()), available());
+        let reason = "at most 16 process groups can be monitored at once";
+        part.monitor_failure = Some(reason.into());
+        let used = part.probes_use(available());
+        assert!(used.attached.is_empty());
+        assert_eq!(used.refused[0].reason, reason);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use dyno_archive::start::Failure;
 use dyno_archive::{LoadRecord, TrialRecord};
 use dyno_observer::Files;
 
-use super::judge::{harness, interrupted_failure};
+use super::failure_cause::{harness, interrupted_failure};
 use super::running_parts::{Launched, MonitoredProcesses, listener};
 use super::walk::{Start, StartAbort};
 use super::warm::WarmUpWatch;
@@ -31,15 +31,15 @@ struct PlannedLoad {
 }
 
 impl Runner<'_> {
-    /// Searches for the rates of a start, after all its trials: a search overloads the server,
-    /// which could affect a trial after it.
+    /// Makes the searches of a start, after all its trials. A search overloads the server, which
+    /// could affect a trial after the search.
     pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), StartAbort> {
         if start.to_search.is_empty() {
             return Ok(());
         }
         let run = self.dir.read()?;
         for trial in std::mem::take(&mut start.to_search) {
-            // The search begins at a rate that the trial provides.
+            // The search begins at a rate that is derived from the trial.
             if let Some(closed) = run.trials.iter().find(|record| record.trial == trial) {
                 self.reset_backends(start)?;
                 self.search(&run, closed, start)?;
@@ -48,9 +48,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Searches for the highest rate that meets the plan's objective, over as many connections as a
-    /// closed-loop trial had. After an interrupt or a fault that is not the subject's, nothing is
-    /// recorded, and a resumed run repeats the search.
+    /// Searches for the highest rate that meets the plan's objective, over as many connections as
+    /// the closed-loop trial `closed` had. After an interrupt, or a failure that the subject did
+    /// not cause, nothing is recorded, and a resumed run repeats the search.
     fn search(
         &mut self,
         run: &Run,
@@ -60,10 +60,14 @@ impl Runner<'_> {
         let trial = closed.trial;
         let mut record = SearchRecord { trial, ..SearchRecord::default() };
         let Some(mut search) = capacity::begin(run, closed) else {
-            record.failure = Some("the preceding closed loop had no correct responses".into());
+            record.failure = Some(
+                "the search did not begin, because the closed-loop load before it got no correct \
+                 responses"
+                    .into(),
+            );
             return Ok(self.dir.write_search(&record)?);
         };
-        let mut launched = Launched::new(&mut start.up);
+        let mut launched = Launched::new(&mut start.parts);
         loop {
             let (rate, confirms) = match search.next() {
                 SearchStep::Try(rate) => (rate, false),
@@ -102,7 +106,7 @@ impl Runner<'_> {
     fn announce_confirmation(&mut self, trial: usize, rate: f64) {
         let name = &self.plan.arms[self.plan.trials[trial].arm].name;
         let seconds = capacity::confirmation_ns(self.plan.load.duration_ns) as f64 / 1e9;
-        let line = format!("confirming {rate:.0}/s with a load of {seconds:.0} s");
+        let line = format!("confirming {rate:.0} requests/s with a load of {seconds:.0} s");
         (self.on_event)(RunEvent::Printed { name, line: &line });
     }
 
@@ -116,7 +120,7 @@ impl Runner<'_> {
     ) -> Result<(LoadRecord, Result<(), Failure>), String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let listener = listener(&launched.subject.listeners, workload)?;
-        let arrivals = self.plan.search.expect("the plan has a search").arrivals(rate);
+        let arrivals = self.plan.search.expect("the plan should have a search").arrivals(rate);
         let length_ns = |ns: u64| if confirms { capacity::confirmation_ns(ns) } else { ns };
         let spec = load_at::trial_with(listener.listener(), self.plan, trial, &|point| {
             load_at::LoadPoint {
@@ -140,11 +144,11 @@ impl Runner<'_> {
             subject: &mut launched.subject.process,
             monitor: None,
             backends: launched.backends,
-            files: Files::with_limit(load::spare_files([&spec])),
+            files: Files::with_limit(load::unused_open_files([&spec])),
         };
         let mut watcher = WarmUpWatch { processes, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher)?;
-        // Lets the server complete requests of an overload, before it is checked.
+        // After an overload, the server gets time to complete its requests before it is checked.
         thread::sleep(REST);
         let served = if self.interrupts.count() > 0 {
             Ok(())

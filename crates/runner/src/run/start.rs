@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dyno_archive::cpus::{AllowedCpus, cpu_list_text};
+use dyno_archive::hint;
 use dyno_archive::plan::{Arm, Conditions, Limits, Placement};
 use dyno_archive::probe::Probe;
 use dyno_archive::start::{
-    Failure, FailureKind, LimitKind, LimitReadBack, NewFiles, PADDING, PartStart, Startup,
+    Failure, FailureKind, LimitKind, LimitReadBack, PADDING, PartStart, Startup,
 };
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
@@ -33,14 +34,14 @@ use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::probes::Probes;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
-use dyno_subject::definition::snapshot::Snapshot;
 use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, ReadyBy};
 use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::{PROFILE_NAMES, Placeholders};
 
-use super::judge::{command_failure, harness, interrupted_failure, memory_first};
+use super::failure_cause::{command_failure, harness, interrupted_failure, memory_first};
 use super::ports::Ports;
 use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
+use super::start_files::check_files;
 use super::{RunEvent, Runner};
 use crate::drops::DropWatch;
 use crate::limits::{OUTPUT_READ_INTERVAL, READY_COMMAND_TIMEOUT};
@@ -49,7 +50,7 @@ use crate::runtime::{self, SampledRuntime};
 /// Resources that all starts of a run share.
 pub(super) struct RunSetup {
     pub(super) groups: Groups,
-    /// `None`: no subject needs them.
+    /// `None`: no subject needs certificates.
     pub(super) certs: Option<Certs>,
     pub(super) probes: Probes,
 }
@@ -63,7 +64,7 @@ pub(super) struct Recipe<'a> {
     pub(super) limits: &'a Limits,
     /// CPUs that the part may use.
     pub(super) cpus: &'a [u32],
-    /// Ports of the back ends that are up, by name.
+    /// Ports of the running back ends, by name.
     pub(super) backend_ports: &'a [(String, Ports)],
     /// Probes to attach.
     pub(super) observe: &'a BTreeSet<Probe>,
@@ -74,13 +75,14 @@ pub(super) struct Recipe<'a> {
 pub(super) struct Spawned {
     pub(super) process: Process,
     pub(super) ports: Ports,
-    monitor: Option<Arc<PartyMonitor>>,
+    /// `Err`: why available probes could not be attached.
+    monitor: Result<Option<Arc<PartyMonitor>>, String>,
     listeners: Vec<Arc<CheckedListener>>,
     settings: Settings,
 }
 
 impl Runner<'_> {
-    /// Starts all parts of a launch, back ends first. Parts that became ready are in `up` and in
+    /// Starts all parts of a launch, back ends first. Parts that became ready are in `parts` and in
     /// the record even if the start fails. `passed_lifecycle`: arms that need no lifecycle checks.
     pub(super) fn start(
         &mut self,
@@ -88,31 +90,30 @@ impl Runner<'_> {
         setup: &RunSetup,
         network: &Network,
         passed_lifecycle: &BTreeSet<usize>,
-        up: &mut Vec<RunningPart>,
+        parts: &mut Vec<RunningPart>,
     ) -> Result<(), Failure> {
         let (plan, builds, arms) = (self.plan, self.builds, self.arms);
         let [arm] = plan.launches[record.launch].arms[..] else {
             return Err(harness(
-                "the plan has several arms that run at once, which this version of dyno does not \
+                "the plan starts several subjects as one, which this version of dyno does not \
                  support"
                     .into(),
             ));
         };
         let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
-        let new_files = check_files(&self.snapshots.subjects[*subject], &arms[arm])?;
+        let built = builds.subjects[*subject].as_ref();
+        let built = built.expect("only subjects that take part are started");
+        let new_files = check_files(&self.snapshots.subjects[*subject], &arms[arm], built)?;
         let mut backend_ports = Vec::new();
         for &index in backends {
             let (part, ports) =
                 self.start_backend(record, index, &backend_ports, conditions, setup, network)?;
             backend_ports.push((part.name.clone(), ports));
-            up.push(part);
+            parts.push(part);
         }
         let recipe = Recipe {
             definition: &arms[arm],
-            out: &builds.subjects[*subject]
-                .as_ref()
-                .expect("only subjects that take part are started")
-                .out,
+            out: &built.out,
             limits: &conditions.limits,
             cpus: &plan.placement(record.launch, arm).subject,
             backend_ports: &backend_ports,
@@ -122,18 +123,18 @@ impl Runner<'_> {
         record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
         last_part(record).new_files = new_files;
         if !passed_lifecycle.contains(&arm) {
-            // The relays between the subject and its back ends must be in the network of the back
-            // ends.
+            // The relays between the subject and its back ends must be in the network namespace of
+            // the back ends.
             let checked =
                 network.as_server(|| self.check_lifecycle(record, &plan.arms[arm], &recipe, setup));
             let results = checked.map_err(|error| harness(error.to_string()))??;
             last_part(record).checks_before = results;
         }
-        up.push(self.start_part(record, &recipe, setup)?.0);
+        parts.push(self.start_part(record, &recipe, setup)?.0);
         Ok(())
     }
 
-    /// Starts a back end. A failure is recorded as the back end's, not the subject's.
+    /// Starts a back end. A failure is reported as a failure of the back end, not of the subject.
     fn start_backend(
         &mut self,
         record: &mut StartRecord,
@@ -147,7 +148,7 @@ impl Runner<'_> {
         let planned = &plan.backends[index];
         let backend = builds.backends[index]
             .as_ref()
-            .expect("subjects with unavailable back ends do not take part");
+            .expect("a subject that takes part should have all its back ends");
         let recipe = Recipe {
             definition: &backend.definition,
             out: &backend.built.out,
@@ -158,7 +159,8 @@ impl Runner<'_> {
             network,
         };
         record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
-        let new_files = check_files(&self.snapshots.backends[index], &backend.definition)?;
+        let planned_files = &self.snapshots.backends[index];
+        let new_files = check_files(planned_files, &backend.definition, &backend.built)?;
         last_part(record).new_files = new_files;
         self.start_part(record, &recipe, setup).map_err(|failure| {
             let message =
@@ -170,7 +172,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Starts the last part of the record, waits until it serves, and loads its data.
+    /// Starts the last part of the record, waits until it is ready, and loads its data.
     pub(super) fn start_part(
         &mut self,
         start: &mut StartRecord,
@@ -198,21 +200,7 @@ impl Runner<'_> {
                 return Err(memory_first(process.oom_kills(), failure));
             }
         }
-        let alive = match &definition.ready.by {
-            ReadyBy::Answer { path, .. } => {
-                let plain =
-                    Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
-                let plain = listeners.is_empty().then(|| ProbeClient::new(&plain));
-                AliveCheck::Request {
-                    path: path.clone(),
-                    plain: plain.transpose().map_err(harness)?,
-                }
-            }
-            ReadyBy::Listening => AliveCheck::Connect(ports.used_by(definition)),
-            ReadyBy::Command(text) => AliveCheck::Command(
-                ready_command(text, definition.ready.deadline_ns, &settings).map_err(harness)?,
-            ),
-        };
+        let alive = alive_check(definition, ports, &listeners, &settings).map_err(harness)?;
         let reset = definition
             .reset
             .as_ref()
@@ -225,11 +213,13 @@ impl Runner<'_> {
         let runtime = definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
         let runtime =
             runtime.map(|spec| SampledRuntime::new(spec, &settings.work, &process.sampler));
+        let monitor_failure = monitor.as_ref().err().cloned();
         let part = RunningPart {
             party,
             name,
             process,
-            monitor,
+            monitor: monitor.unwrap_or_default(),
+            monitor_failure,
             listeners,
             alive,
             runtime,
@@ -288,14 +278,16 @@ impl Runner<'_> {
             .flatten()
             .map_err(|error| start_failure(&error, &definition.start.command))?;
         record.pid = Some(process.pid());
-        // Attached as soon as the process exists, so that its children are monitored as well.
-        // Without a free slot for its probes the start continues.
-        let monitor = setup.probes.attach(recipe.observe, process.pid()).unwrap_or_default();
+        // Probes are attached as soon as the process exists, so that its children are monitored as
+        // well. If no slot for the probes is free, the start continues without probes, and its
+        // trials record the reason.
+        let monitor = setup.probes.attach(recipe.observe, process.pid());
         record.limits.extend(read_back(recipe, &process));
         Ok(Spawned { process, ports, monitor, listeners, settings })
     }
 
-    /// Loads the data of a part, if it has any. Returns the time that this took, nanoseconds.
+    /// Loads the data of a part, if it has any. Returns the time that the loading took,
+    /// nanoseconds.
     fn seed(&self, definition: &Definition, settings: &Settings) -> Result<Option<u64>, Failure> {
         let Some(spec) = &definition.seed else { return Ok(None) };
         let command = settings.command(spec).map_err(harness)?;
@@ -306,7 +298,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Waits until a part serves, and forwards its output meanwhile. Returns its start-up time.
+    /// Waits until a part is ready. Until then, forwards its output as events. Returns its start-up
+    /// time.
     fn wait_until_ready(
         &mut self,
         process: &mut Process,
@@ -320,7 +313,8 @@ impl Runner<'_> {
         let supervision = Supervision { guard: self.guard, interrupts };
         let log = process.log();
         let output = RefCell::new((LogFollower::new(&log), Instant::now(), &mut *self.on_event));
-        let is_asked_to_end = || {
+        // Called regularly during the wait, so it also forwards the output.
+        let is_interrupted = || {
             let (follower, last_read, on_event) = &mut *output.borrow_mut();
             // This clock only limits the rate of reads of the output, which take CPU time from the
             // part.
@@ -333,10 +327,11 @@ impl Runner<'_> {
             interrupts.count() > 0
         };
         let deadline_ns = definition.ready.deadline_ns;
-        let patience = ready::Deadline { deadline_ns, is_interrupted: &is_asked_to_end };
+        let deadline = ready::Deadline { deadline_ns, is_interrupted: &is_interrupted };
         let ports_used = ports.used_by(definition);
-        let plain = Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
-        let plain_client = ProbeClient::new(&plain).map_err(harness)?;
+        let plain_listener =
+            Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
+        let plain_client = ProbeClient::new(&plain_listener).map_err(harness)?;
         let command;
         let mut attempt;
         let sign = match &definition.ready.by {
@@ -353,28 +348,54 @@ impl Runner<'_> {
                 ready::ReadySign::Command { run: &mut attempt, refuses: definition.refuses }
             }
         };
-        let ready = ready::wait(process, sign, &ports_used, patience);
+        let ready = ready::wait(process, sign, &ports_used, deadline);
         let (follower, _, on_event) = output.into_inner();
         follower.finish(&mut |line| on_event(RunEvent::Printed { name: &definition.name, line }));
         ready
     }
 }
 
-/// Returns the failure of a part without a process. Only an error of exec is the part's own.
+/// Returns the failure of a part whose process could not be started. The part is the cause only if
+/// exec failed for a reason other than a shortage of the machine.
 fn start_failure(error: &StartError, command: &[String]) -> Failure {
-    let kind = match error {
-        StartError::Setup(_) => FailureKind::Harness,
-        StartError::Exec(_) => FailureKind::NotStarted,
-    };
-    Failure { kind, message: format!("`{}`: {error}", command.join(" ")) }
+    let message = format!("`{}`: {error}", command.join(" "));
+    match error.is_caused_by_machine() {
+        true => harness(hint::with_default(
+            message,
+            "stop other programs, and resume the run with `--resume`",
+        )),
+        false => Failure { kind: FailureKind::NotStarted, message },
+    }
 }
 
 /// Returns the record of the part that is being started.
 fn last_part(start: &mut StartRecord) -> &mut PartStart {
-    start.parts.last_mut().expect("a part is recorded before it is started")
+    start.parts.last_mut().expect("a part should be recorded before its start")
 }
 
-/// Returns a readiness command. The time-out of one run is at most the time-out of the whole start.
+/// Returns the check whether a part that became ready is still alive.
+fn alive_check(
+    definition: &Definition,
+    ports: Ports,
+    listeners: &[Arc<CheckedListener>],
+    settings: &Settings,
+) -> Result<AliveCheck, String> {
+    Ok(match &definition.ready.by {
+        ReadyBy::Answer { path, .. } => {
+            let plain_listener =
+                Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
+            let plain_client = listeners.is_empty().then(|| ProbeClient::new(&plain_listener));
+            AliveCheck::Request { path: path.clone(), plain: plain_client.transpose()? }
+        }
+        ReadyBy::Listening => AliveCheck::Connect(ports.used_by(definition)),
+        ReadyBy::Command(text) => {
+            AliveCheck::Command(ready_command(text, definition.ready.deadline_ns, settings)?)
+        }
+    })
+}
+
+/// Returns a readiness command. One run of the command takes at most as long as the whole start may
+/// take.
 fn ready_command(
     text: &str,
     deadline_ns: u64,
@@ -396,8 +417,8 @@ fn checked_listeners(
 }
 
 /// Returns the length of the variable [`PADDING`] in a start's environment: up to a page, in steps
-/// of the stack's alignment. It varies the stack's position, which can affect the speed of a
-/// server.
+/// of the stack's alignment (16 bytes). The variable moves the stack. The stack's position can
+/// affect the speed of a server.
 fn padding(seed: u64, start: usize) -> usize {
     16 * Rng::new(seed.wrapping_add(start as u64)).next_below(256) as usize
 }
@@ -412,6 +433,7 @@ struct Settings {
 }
 
 impl Settings {
+    /// Computes the placeholders and the environment of a part, and records the environment.
     fn from_recipe(
         recipe: &Recipe<'_>,
         record: &mut PartStart,
@@ -499,31 +521,15 @@ fn without_secrets(failure: &Failure, process: &Process) -> Failure {
     Failure { kind: failure.kind, message: process.log().text(failure.message.as_bytes()) }
 }
 
-/// Refuses a start whose files were edited after the run was planned, because the plan has the
-/// fingerprint of the earlier files. Returns the files that are new.
-fn check_files(planned: &Snapshot, definition: &Definition) -> Result<Option<NewFiles>, Failure> {
-    let new = planned.new_files(definition).map_err(|file| {
-        harness(format!(
-            "{} of {} changed after the run was planned, so repeats would measure different \
-             servers\nhint: restore the file and resume the run, or start a new run. If the server \
-             itself writes the file, let it write to {{work}}",
-            file.display(),
-            definition.name
-        ))
-    })?;
-    let summary =
-        |first: &PathBuf| NewFiles { count: new.len(), first: first.display().to_string() };
-    Ok(new.first().map(summary))
-}
-
 /// Returns the variables that enable a part's runtime statistics.
 fn runtime_variables(
     recipe: &Recipe<'_>,
     work: &Path,
 ) -> Result<Vec<(&'static str, String)>, String> {
     let runtime = recipe.definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
-    let prepared = runtime.map_or_else(|| Ok(Vec::new()), |spec| runtime::prepare(spec, work));
-    prepared.map_err(|error| format!("script for runtime statistics: cannot be written: {error}"))
+    let Some(spec) = runtime else { return Ok(Vec::new()) };
+    runtime::prepare(spec, work)
+        .map_err(|error| format!("script for runtime statistics: cannot be written: {error}"))
 }
 
 /// Reads back the limits that the kernel has set for the process.
@@ -534,18 +540,19 @@ fn read_back(recipe: &Recipe<'_>, process: &Process) -> Vec<LimitReadBack> {
         read_back: process.allowed_cpus(),
         reason: None,
     };
-    // Without a control group the affinity of the process is used.
+    // Without a control group, the affinity of the process limits its CPUs.
     let by_affinity = process.sampler.group.is_empty().then_some(by_affinity);
     [open_files_read_back(recipe.limits, process)].into_iter().chain(by_affinity).collect()
 }
 
-/// Returns the limit of open files of each subject: the suite's, or the highest that this machine
-/// allows.
+/// Returns the limit of open files of a part: the limit of the suite, or the highest limit that
+/// this machine allows.
 fn open_files(limits: &Limits) -> u64 {
     let hard_limit = open_files_hard_limit();
     limits.open_files.map_or(hard_limit, |n| n.min(hard_limit))
 }
 
+/// Returns the requested and the actual limit of open files.
 fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
     let hard_limit = open_files_hard_limit();
     let requested = limits.open_files;
@@ -558,8 +565,9 @@ fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
     }
 }
 
-/// Returns the listener of the readiness check, which is the listener of the cheapest protocol:
-/// start-up time must not include a TLS handshake. `None`: the part declares no protocol.
+/// Returns the listener of the readiness check. The protocol with the shortest handshake is used,
+/// so that the start-up time does not include a TLS handshake. `None`: the part declares no
+/// protocol.
 fn readiness_listener(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> {
     const ORDER: [Protocol; 5] =
         [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];
@@ -625,5 +633,21 @@ mod tests {
         };
         assert_eq!(kind(StartError::Setup), FailureKind::Harness);
         assert_eq!(kind(StartError::Exec), FailureKind::NotStarted);
+    }
+
+    #[test]
+    fn exec_failure_of_machine_is_harness_failure() {
+        let failure = |code| {
+            let error = StartError::Exec(std::io::Error::from_raw_os_error(code));
+            start_failure(&error, &["x".into()])
+        };
+        for code in [libc::ENOMEM, libc::EAGAIN, libc::ETXTBSY] {
+            let failure = failure(code);
+            assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");
+            assert!(failure.message.contains("\nhint: "), "{failure:?}");
+        }
+        for code in [libc::ENOENT, libc::EACCES, libc::ENOEXEC] {
+            assert_eq!(failure(code).kind, FailureKind::NotStarted);
+        }
     }
 }

@@ -40,8 +40,8 @@ impl MeasuredTrial {
 }
 
 impl Runner<'_> {
-    /// Measures trials together, each at its own start. Several trials take turns, or run at the
-    /// same time.
+    /// Measures one trial of each start. The loads of several trials take turns, or run at the same
+    /// time.
     pub(super) fn trial(
         &mut self,
         trials: &mut [(usize, Launched<'_>)],
@@ -53,14 +53,13 @@ impl Runner<'_> {
             .zip(trials.iter())
             .map(|(spec, (_, launched))| check_responses(spec, &launched.subject.process.log()))
             .collect();
-        let trial_indices: Vec<usize> = trials.iter().map(|(trial, _)| *trial).collect();
         let event_sink: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(&mut *self.on_event);
         let on_event = |event: RunEvent<'_>| (event_sink.borrow_mut())(event);
         let (plan, interrupts) = (self.plan, self.interrupts);
         thread::scope(|scope| {
             let mut monitors = Vec::new();
             let mut watchers = Vec::new();
-            let spare = load::spare_files(&specs);
+            let max_open_files = load::unused_open_files(&specs);
             let response_counts: Vec<Arc<ResponseCounts>> =
                 specs.iter().map(|spec| ResponseCounts::new(spec.threads())).collect();
             let counter = start_call_counter(
@@ -69,7 +68,9 @@ impl Runner<'_> {
                 &response_counts,
             );
             for ((trial, launched), response_counts) in trials.iter_mut().zip(response_counts) {
-                monitors.push(Monitors::begin(scope, plan, *trial, launched));
+                let observe = &plan.arms[plan.trials[*trial].arm].conditions.observe;
+                let used = launched.subject.probes_use(probes.probes_use(observe));
+                monitors.push(Monitors::begin(scope, plan, *trial, launched, used));
                 watchers.push(Watcher {
                     window_peak_parties: Vec::new(),
                     has_read_sockets: false,
@@ -79,7 +80,7 @@ impl Runner<'_> {
                         subject: &mut launched.subject.process,
                         monitor: launched.subject.monitor.as_deref(),
                         backends: launched.backends,
-                        files: Files::with_limit(spare),
+                        files: Files::with_limit(max_open_files),
                     },
                     response_counts,
                     interrupts,
@@ -96,10 +97,9 @@ impl Runner<'_> {
             let results: Vec<MonitorResults> = monitors.into_iter().map(Monitors::end).collect();
             let mut records = records?;
             load::exchange_server_use(&mut records);
-            let inputs = records.into_iter().zip(results).zip(prechecks).zip(trial_indices);
-            let measured_trials = inputs.map(|(((load, results), precheck), trial)| {
-                let observe = &plan.arms[plan.trials[trial].arm].conditions.observe;
-                results.into_trial(load, precheck, probes.probes_use(observe), &count_result)
+            let inputs = records.into_iter().zip(results).zip(prechecks);
+            let measured_trials = inputs.map(|((load, results), precheck)| {
+                results.into_trial(load, precheck, &count_result)
             });
             Ok(measured_trials.collect())
         })
@@ -131,20 +131,24 @@ struct Monitors<'scope> {
     contract: StoppableThread<'scope, Vec<CheckResult>>,
     runtime: StoppableThread<'scope, Option<(Vec<RuntimeReading>, Option<RefusedProbe>)>>,
     has_runtime: bool,
+    probes: RequestedProbes,
 }
 
 /// A thread that ends once the sender of its channel is dropped.
-struct StoppableThread<'scope, T>(mpsc::Sender<()>, thread::ScopedJoinHandle<'scope, T>);
+struct StoppableThread<'scope, T> {
+    stop_on_drop: mpsc::Sender<()>,
+    handle: thread::ScopedJoinHandle<'scope, T>,
+}
 
 impl<T> StoppableThread<'_, T> {
     fn end(self) -> T {
-        drop(self.0);
-        self.1.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        drop(self.stop_on_drop);
+        self.handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// Starts counting the system calls of all parts of starts that are loaded together. `None`: no
-/// part has a probe that counts them.
+/// Begins to count the system calls of all servers and back ends that are loaded together. `None`:
+/// no part has a probe that counts them.
 fn start_call_counter<'scope, 'a>(
     scope: &'scope thread::Scope<'scope, '_>,
     starts: impl Iterator<Item = &'a Launched<'a>>,
@@ -162,7 +166,7 @@ fn start_call_counter<'scope, 'a>(
             response_counts.iter().map(|counts| &**counts).collect();
         count_calls(&mut call_counter, &response_counts, &stop)
     });
-    Some(StoppableThread(to_counter, counter))
+    Some(StoppableThread { stop_on_drop: to_counter, handle: counter })
 }
 
 /// Results of the monitoring threads.
@@ -170,14 +174,19 @@ struct MonitorResults {
     checks: Vec<CheckResult>,
     runtime: Option<(Vec<RuntimeReading>, Option<RefusedProbe>)>,
     has_runtime: bool,
+    /// Available and refused probes of the server.
+    probes: RequestedProbes,
 }
 
 impl<'scope> Monitors<'scope> {
+    /// Starts the threads that check the contract and read runtime statistics during a load.
+    /// `probes`: the probes of the server.
     fn begin(
         scope: &'scope thread::Scope<'scope, '_>,
         plan: &'scope Plan,
         trial: usize,
         launched: &Launched<'_>,
+        probes: RequestedProbes,
     ) -> Self {
         let workload = &plan.workloads[plan.trials[trial].workload];
         // With turns, a check may disturb another subject's turn. The more subjects there are, the
@@ -185,7 +194,7 @@ impl<'scope> Monitors<'scope> {
         let round_ns = plan.slice_ns.map(|slice_ns| slice_ns * plan.arms.len() as u64);
         let pause = Duration::from_nanos(round_ns.unwrap_or(plan.load.interval_ns));
         let listener =
-            listener(&launched.subject.listeners, workload).expect("a load is sent to it");
+            listener(&launched.subject.listeners, workload).expect("the listener should exist");
         let listener = Arc::clone(listener);
         let (to_checker, stop_checker) = mpsc::channel();
         let checker = scope.spawn(move || check_under_load(&listener, trial, pause, &stop_checker));
@@ -194,9 +203,10 @@ impl<'scope> Monitors<'scope> {
         let (to_runtime, stop_runtime) = mpsc::channel();
         let reader = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
         Monitors {
-            contract: StoppableThread(to_checker, checker),
-            runtime: StoppableThread(to_runtime, reader),
+            contract: StoppableThread { stop_on_drop: to_checker, handle: checker },
+            runtime: StoppableThread { stop_on_drop: to_runtime, handle: reader },
             has_runtime,
+            probes,
         }
     }
 
@@ -205,20 +215,21 @@ impl<'scope> Monitors<'scope> {
             checks: self.contract.end(),
             runtime: self.runtime.end(),
             has_runtime: self.has_runtime,
+            probes: self.probes,
         }
     }
 }
 
 impl MonitorResults {
+    /// Adds the results of the threads to the record of the load.
     fn into_trial(
         self,
         mut load: LoadRecord,
         precheck: Option<CheckResult>,
-        probes: RequestedProbes,
         count_result: &Result<(), String>,
     ) -> MeasuredTrial {
         let (runtime, refused_runtime) = self.runtime.unwrap_or_default();
-        load.probes = probes;
+        load.probes = self.probes;
         if !self.has_runtime {
             load.probes.attached.remove(&Probe::Runtime);
         }
@@ -230,9 +241,9 @@ impl MonitorResults {
     }
 }
 
-/// Fully checks, before the load, the responses of which the load checks only a sample. An
-/// unexpected response is a failed check of the trial. The load still runs. `log`: the log of the
-/// server, whose secrets a response may quote.
+/// Fully checks one response to each request before the load, because the load itself fully checks
+/// only a sample. An unexpected response is a failed check of the trial. The load still runs.
+/// `log`: the log of the server, with which the server's secrets are erased from quoted responses.
 fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
@@ -244,7 +255,7 @@ fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
         waived: false,
         asked: String::new(),
         expected: String::new(),
-        // The caveat that quotes it has its own advice.
+        // The hint is removed, because the caveat that quotes the message has a separate hint.
         got: log.text(hint::split(&mismatch.message).0.as_bytes()),
     })
 }
@@ -260,8 +271,8 @@ fn calls_refusal(probes: &RequestedProbes, reason: String) -> RefusedProbe {
 }
 
 /// Checks the contract while the load runs: one check per interval, in turn, on a separate
-/// connection. Each trial begins at another check, so that several short trials cover the whole
-/// contract.
+/// connection. Each trial begins with a different check, so that several short trials cover the
+/// whole contract.
 fn check_under_load(
     listener: &CheckedListener,
     trial: usize,
@@ -270,7 +281,7 @@ fn check_under_load(
 ) -> Vec<CheckResult> {
     let checks = &listener.checks;
     let mut results = Vec::new();
-    // A short trial has time for about two checks.
+    // A short trial has time for about two checks, so each trial begins two checks later.
     for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
             Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -297,8 +308,8 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Reads the sockets, unless they were read, while all connections are open. The kernel lists
-    /// the sockets of the whole machine, which takes 4 to 20 ms.
+    /// Reads the sockets at the first call, while all connections are open. The kernel lists the
+    /// sockets of the whole machine, which takes 4 to 20 ms.
     fn read_sockets_once(&mut self, sample: &mut Sample) {
         if !std::mem::replace(&mut self.has_read_sockets, true) {
             self.processes.read_sockets(sample);
@@ -311,14 +322,17 @@ impl Watch for Watcher<'_> {
         if edge == Edge::Opens {
             self.window_peak_parties = self.processes.reset_peaks();
         }
-        // The use of the whole machine is the difference between the edges of the window.
-        let is_edge = edge != Edge::Within || !self.takes_turns;
-        let reads = if is_edge { Reads::All } else { Reads::WithoutNetworksAndDisks };
+        // With turns, the use of networks and disks is known only for the whole window, so they are
+        // not read within the window.
+        let is_within_turns = edge == Edge::Within && self.takes_turns;
+        let reads = if is_within_turns { Reads::WithoutNetworksAndDisks } else { Reads::All };
         let mut sample = self.processes.sample(reads);
-        // After the counters, because it takes long. In turns `complete` reads them.
+        // The sockets are read after the counters, because reading sockets takes long. With turns,
+        // `complete` reads the sockets.
         if edge == Edge::Within && !self.takes_turns {
             self.read_sockets_once(&mut sample);
         }
+        // A memory peak that was not reset when the window opened may be from an earlier load.
         for used in
             sample.parties.iter_mut().filter(|used| !self.window_peak_parties.contains(&used.party))
         {

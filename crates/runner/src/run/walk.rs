@@ -1,4 +1,5 @@
-//! Executes a plan: starts each launch that is still due, measures its trials, and stops it.
+//! Executes a plan: starts each launch that has work left, measures its trials, and stops it. A
+//! launch is one planned start of an arm, which is a subject under one configuration.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,7 +23,7 @@ use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
 use super::canary;
-use super::judge::{harness, interrupted_failure};
+use super::failure_cause::{harness, interrupted_failure};
 use super::running_parts::{self, Launched, RunningPart};
 use super::start::RunSetup;
 use super::{BuiltBackend, RunEnd, RunError, RunEvent, Runner};
@@ -33,14 +34,17 @@ impl Runner<'_> {
     pub fn walk(&mut self) -> Result<RunEnd, RunError> {
         let run = self.dir.read()?;
         let completed = CompletedPart::from_run(&run);
-        // After a resumption with differences, the server may be another one.
+        // If the run was resumed with differences, the server may have changed. Lifecycle checks of
+        // earlier starts are then repeated.
         let resumptions = &run.header.resumptions;
         let is_changed = resumptions.iter().any(|part| !part.differences.is_empty());
-        let changed_from =
-            resumptions.last().filter(|_| is_changed).map_or(0, |part| part.from_start);
-        let unchanged = run.starts.iter().filter(|start| start.start >= changed_from);
+        let first_valid_start = match resumptions.last() {
+            Some(latest) if is_changed => latest.from_start,
+            _ => 0,
+        };
+        let valid_starts = run.starts.iter().filter(|start| start.start >= first_valid_start);
         let mut passed_lifecycle: BTreeSet<usize> =
-            unchanged.filter_map(|start| self.arm_passing_lifecycle(start)).collect();
+            valid_starts.filter_map(|start| self.arm_passing_lifecycle(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
         let observe =
             self.plan.arms.iter().flat_map(|arm| &arm.conditions.observe).copied().collect();
@@ -55,13 +59,14 @@ impl Runner<'_> {
             if self.interrupts.count() > 0 {
                 return Ok(RunEnd::Interrupted);
             }
-            let next = self.plan.launches[launches[0]].block;
-            if next != std::mem::replace(&mut block, next) && self.is_answered()? {
+            let next_block = self.plan.launches[launches[0]].block;
+            if next_block != block && self.is_answered()? {
                 return Ok(RunEnd::Answered);
             }
-            let due = self.due_of_group(&launches, &completed);
+            block = next_block;
+            let work = self.remaining_work(&launches, &completed);
             let mut starts: Vec<Start> =
-                (next_start..).zip(due).map(|(start, due)| due.begin(start)).collect();
+                (next_start..).zip(work).map(|(start, work)| work.begin(start)).collect();
             next_start += starts.len();
             if starts.is_empty() {
                 continue;
@@ -78,47 +83,56 @@ impl Runner<'_> {
         Ok(RunEnd::Complete)
     }
 
-    /// Returns the remaining work of launches whose servers are up at once. Their trials are
-    /// measured together, so a point (a workload with a step) that one of them has to measure is
-    /// measured by all. A trial that was measured alone would replace one measured in turns.
-    fn due_of_group(&self, launches: &[usize], completed: &CompletedPart<'_>) -> Vec<Due> {
+    /// Returns the remaining work of launches whose servers run at the same time. Trials of the
+    /// same point (a workload with a step) are measured together: if one launch still has to
+    /// measure a point, all launches measure the point. Otherwise a trial that was measured alone
+    /// would replace a trial that was measured together with others.
+    fn remaining_work(
+        &self,
+        launches: &[usize],
+        completed: &CompletedPart<'_>,
+    ) -> Vec<RemainingWork> {
         let run = completed.run;
         let is_open = |launch: &usize| {
             let is_built = |arm: &Arm| self.builds.subjects[arm.subject].is_some();
             !completed.failed.contains(launch) && self.plan.arms_of(*launch).all(is_built)
         };
         let open: Vec<usize> = launches.iter().copied().filter(is_open).collect();
-        let due_trials = |launch: usize| {
+        let remaining_trials = |launch: usize| {
             let unchecked = run.unchecked_trials_of(launch);
-            let is_due =
+            let is_remaining =
                 |trial: &usize| !completed.measured.contains(trial) || unchecked.contains(trial);
-            self.accepted_trials(launch, run).into_iter().filter(is_due).collect::<Vec<_>>()
+            self.accepted_trials(launch, run).into_iter().filter(is_remaining).collect::<Vec<_>>()
         };
-        let points: BTreeSet<(usize, usize)> =
-            open.iter().flat_map(|launch| due_trials(*launch)).map(|t| self.point(t)).collect();
-        let due = |launch: usize| {
+        let points: BTreeSet<(usize, usize)> = open
+            .iter()
+            .flat_map(|launch| remaining_trials(*launch))
+            .map(|t| self.point(t))
+            .collect();
+        let work_of_launch = |launch: usize| {
             let mut pending = self.accepted_trials(launch, run);
             pending.retain(|trial| points.contains(&self.point(*trial)));
-            // A search loads the process of its trial.
+            // A search must load the same process as its trial, so the search of a pending trial is
+            // made even if an earlier start has made it.
             let has_search = |trial: &&usize| {
                 self.plan.search.is_some() && capacity::has_search(self.plan, **trial)
             };
-            let of_pending = pending.iter().filter(has_search).copied();
-            let due_searches = capacity::due_searches(self.plan, run, launch);
-            let to_search: BTreeSet<usize> = of_pending.chain(due_searches).collect();
+            let searches_of_pending = pending.iter().filter(has_search).copied();
+            let unfinished = capacity::remaining_searches(self.plan, run, launch);
+            let to_search: BTreeSet<usize> = searches_of_pending.chain(unfinished).collect();
             let resumed = run.starts.iter().any(|start| start.launch == launch);
             let has_work = !pending.is_empty() || !to_search.is_empty();
-            has_work.then(|| Due {
+            has_work.then(|| RemainingWork {
                 launch,
                 resumed,
                 pending,
                 to_search: to_search.into_iter().collect(),
             })
         };
-        open.into_iter().filter_map(due).collect()
+        open.into_iter().filter_map(work_of_launch).collect()
     }
 
-    /// Returns the trials of a launch, without those over protocols whose checks failed.
+    /// Returns the trials of a launch, without the trials over protocols whose checks failed.
     fn accepted_trials(&self, launch: usize, run: &Run) -> Vec<usize> {
         let refused = capacity::refused_protocols(run, launch);
         let is_accepted = |trial: &usize| {
@@ -133,14 +147,16 @@ impl Runner<'_> {
         (self.plan.trials[trial].workload, self.plan.trials[trial].step)
     }
 
-    /// Returns whether the measurements decide the run's comparison. It is checked only between
-    /// blocks, because within a block some arms have one repeat more than others.
+    /// Returns whether the measurements already decide the run's comparison, so that the run can
+    /// end. The caller asks only between blocks (passes over all arms), because within a block some
+    /// arms have one repeat more than others.
     fn is_answered(&self) -> Result<bool, RunError> {
         if self.plan.stop.is_none() {
             return Ok(false);
         }
         let run = self.dir.read()?;
-        // An interrupted search or check is completed first, whatever the trials show.
+        // An interrupted search or check is completed first, even if the trials decide the
+        // comparison.
         let is_open = capacity::missing_searches(&run) > 0 || !run.unchecked_trials().is_empty();
         Ok(!is_open && stopping::is_answered(&run, &report::report(&run)))
     }
@@ -149,11 +165,11 @@ impl Runner<'_> {
     /// failed, or the checks were not made. A waived check is repeated at each start, because each
     /// trial has to report it.
     fn arm_passing_lifecycle(&self, start: &StartRecord) -> Option<usize> {
-        let mut checks =
-            start.subject()?.checks_before.iter().filter(|check| check.is_lifecycle).peekable();
+        let checks_before = &start.subject()?.checks_before;
+        let mut checks = checks_before.iter().filter(|check| check.is_lifecycle).peekable();
         let is_checked = checks.peek().is_some();
-        (is_checked && checks.all(|check| check.ok))
-            .then(|| self.plan.launches[start.launch].arms[0])
+        let has_passed = is_checked && checks.all(|check| check.ok);
+        has_passed.then(|| self.plan.launches[start.launch].arms[0])
     }
 
     /// Returns the protocol of a trial's requests.
@@ -165,7 +181,7 @@ impl Runner<'_> {
     pub(super) fn backend(&self, index: usize) -> &BuiltBackend {
         self.builds.backends[index]
             .as_ref()
-            .expect("subjects with unavailable back ends do not take part")
+            .expect("a subject that takes part should have all its back ends")
     }
 
     pub(super) fn supervision(&self) -> Supervision<'_> {
@@ -178,8 +194,8 @@ impl Runner<'_> {
         canary::measure(*self.plan.placement(launch, arm).subject.first()?)
     }
 
-    /// Binds this thread to the generator's CPUs of a launch, which the threads of its loads
-    /// inherit.
+    /// Binds this thread to the generator's CPUs of a launch. The threads of the launch's loads
+    /// inherit these CPUs.
     fn bind_to_generator_cpus(&self, launch: usize) -> Result<(), RunError> {
         let mut arms = self.plan.launches[launch].arms.iter();
         let bind = |arm: &usize| set_affinity(&self.plan.placement(launch, *arm).generator);
@@ -197,8 +213,8 @@ impl Runner<'_> {
         is_needed.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
-    /// Runs starts that are up at once, in the network of their arms. This thread and its children
-    /// are the servers' clients, and run in the clients' network.
+    /// Runs starts whose servers run at the same time, in the network namespace of their arms. This
+    /// thread and its children are the servers' clients, so they run in the clients' namespace.
     fn launch(
         &mut self,
         starts: &mut [Start],
@@ -212,8 +228,8 @@ impl Runner<'_> {
         launched.map_err(RunError::Machine)?
     }
 
-    /// Runs starts that are up at once, from the first spawn to the last stop, and records all
-    /// results and failures.
+    /// Runs starts whose servers run at the same time, from the first spawn to the last stop, and
+    /// records all results and failures.
     fn launch_in(
         &mut self,
         network: &Network,
@@ -221,16 +237,16 @@ impl Runner<'_> {
         setup: &RunSetup,
         passed_lifecycle: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
-        // Before the first server is up, because a server may use CPU time even when idle.
+        // The canary (a fixed piece of work) is measured before the first server runs, because a
+        // server may use CPU time even when it is idle.
         for start in &mut *starts {
             start.record.canary = self.canary(start.record.launch);
         }
         for start in &mut *starts {
             (self.on_event)(RunEvent::Starting { launch: start.record.launch });
             self.bind_to_generator_cpus(start.record.launch)?;
-            let drops = DropWatch::begin();
             let result = self.bring_up(network, start, setup, passed_lifecycle);
-            self.stop_on_error(result.map_err(|stop| stop.explain(drops)), start, setup)?;
+            self.stop_on_error(result, start, setup)?;
         }
         while let Some(next) = starts.iter().find_map(|start| start.pending.first().copied()) {
             self.measure(self.starts_with_trial(next, starts), setup)?;
@@ -240,9 +256,8 @@ impl Runner<'_> {
             self.stop_on_error(result, start, setup)?;
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
-            let drops = DropWatch::begin();
             let result = self.check_again(start);
-            self.stop_on_error(result.map_err(|stop| stop.explain(drops)), start, setup)?;
+            self.stop_on_error(result, start, setup)?;
         }
         starts
             .iter_mut()
@@ -279,26 +294,26 @@ impl Runner<'_> {
             Err(StartAbort::Run(error)) => Err(error),
             Err(StartAbort::Subject(failure)) => {
                 let failure = self.check_interrupted(failure, start)?;
-                record_log_tails(&mut start.record, &start.up);
+                record_log_tails(&mut start.record, &start.parts);
                 start.record.failure = Some(failure);
                 self.conclude(start, setup)
             }
         }
     }
 
-    /// After a single interrupt, makes the checks without which the trials of the start are not
-    /// valid. Returns the failure that they show, or else the given one.
+    /// After a single interrupt, makes the final checks, because the trials of the start are valid
+    /// only with these checks. Returns the failure that the checks show, or the given failure.
     fn check_interrupted(
         &mut self,
         failure: Failure,
         start: &mut Start,
     ) -> Result<Failure, RunError> {
-        let is_due = failure.kind == FailureKind::Interrupted
+        let is_check_needed = failure.kind == FailureKind::Interrupted
             && self.interrupts.count() == 1
             && start.has_trials
             && start.is_up()
             && part_record(&mut start.record, Party::SUBJECT).checks_after.is_empty();
-        if !is_due {
+        if !is_check_needed {
             return Ok(failure);
         }
         match self.check_again(start) {
@@ -312,7 +327,7 @@ impl Runner<'_> {
     fn conclude(&mut self, start: &mut Start, setup: &RunSetup) -> Result<(), RunError> {
         start.pending.clear();
         let record = &mut start.record;
-        self.stop(record, std::mem::take(&mut start.up));
+        self.stop(record, std::mem::take(&mut start.parts));
         let unended = process::unended_text();
         let remaining = setup.groups.remaining_groups_text(record.start).or(unended).map(harness);
         for failure in record.failure.iter().chain(&remaining) {
@@ -324,19 +339,19 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Returns the files that a process keeps in `/tmp` for profiles and tools. They are removed
-    /// after its exit, because a killed process leaves them.
+    /// Returns the files of a process in `/tmp` for profiles and tools. dyno removes them after the
+    /// exit of the process, because a killed process does not remove its files.
     pub(super) fn runtime_files(&self, process: &Process) -> RuntimeFiles {
         let is_profiled =
             self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
         RuntimeFiles::from_pids(&process.sampler.pids(), is_profiled)
     }
 
-    /// Stops the running parts in the reverse order of their starts, so that no part loses another
-    /// one that it needs.
-    fn stop(&self, record: &mut StartRecord, up: Vec<RunningPart>) {
+    /// Stops the running parts in the reverse order of their starts, so that no part is stopped
+    /// before a part that needs it.
+    fn stop(&self, record: &mut StartRecord, parts: Vec<RunningPart>) {
         let patience = || self.interrupts.patience();
-        for part in up.into_iter().rev() {
+        for part in parts.into_iter().rev() {
             let stop = match part.party {
                 Party::Backend(index) => &self.backend(index).definition.stop,
                 _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
@@ -361,23 +376,25 @@ impl Runner<'_> {
         setup: &RunSetup,
         passed_lifecycle: &BTreeSet<usize>,
     ) -> Result<(), StartAbort> {
-        let interrupts = self.interrupts;
-        let Start { record, pending, to_search, refused, up, .. } = start;
-        if let Err(failure) = self.start(record, setup, network, passed_lifecycle, up) {
-            return Err(running_parts::blame(up, failure, &self.supervision()).into());
+        let (interrupts, drops) = (self.interrupts, DropWatch::begin());
+        let Start { record, pending, to_search, refused, parts, .. } = start;
+        if let Err(failure) = self.start(record, setup, network, passed_lifecycle, parts) {
+            let failed = running_parts::blame(parts, failure, &self.supervision());
+            return Err(failed.explain(drops).into());
         }
-        let mut launched = Launched::new(up);
+        let mut launched = Launched::new(parts);
         // Checks that were interrupted are not recorded: a resumed run repeats the start.
         let checks =
             launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted_failure)?;
         part_record(record, Party::SUBJECT).checks_before.extend(checks);
         let checks = part_record(record, Party::SUBJECT).checks_before.clone();
-        // Written now, so that a crash of dyno does not lose the results of the checks.
+        // The record is written now, so that a crash of dyno does not lose the checks' results.
         self.dir.write_start(record)?;
         let has_trials_left = |broken: &BTreeSet<Protocol>| {
             pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.trial_protocol(*t)))
         };
-        refused.extend(launched.judge_checks(&checks, &self.supervision(), has_trials_left)?);
+        let supervision = self.supervision();
+        refused.extend(launched.evaluate_checks(&checks, drops, &supervision, has_trials_left)?);
         if !refused.is_empty() {
             record_log_tail(record, launched.subject);
         }
@@ -392,26 +409,27 @@ impl Runner<'_> {
             (self.on_event)(RunEvent::Warmed { launch, warmup });
         }
         self.dir.write_start(record)?;
-        warmed?;
-        self.price(launch, part_record(record, Party::SUBJECT), &launched, pending, &setup.probes);
+        warmed.map_err(|failure| drops.explain(failure))?;
+        let subject_record = part_record(record, Party::SUBJECT);
+        self.measure_probe_price(launch, subject_record, &launched, pending, &setup.probes);
         Ok(())
     }
 
     /// Checks a subject again after its trials.
     fn check_again(&mut self, start: &mut Start) -> Result<(), StartAbort> {
-        let interrupts = self.interrupts;
-        let mut launched = Launched::new(&mut start.up);
+        let (interrupts, drops) = (self.interrupts, DropWatch::begin());
+        let mut launched = Launched::new(&mut start.parts);
         // The trials are valid only with this check, so a single interrupt does not skip it.
         let checks =
             launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted_failure)?;
         part_record(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
-        // A protocol that was refused before its trials is not a new failure.
+        // A protocol whose checks failed before the trials has no trials, and is not a new failure.
         let was_refused = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
-        launched.judge_checks(&checks, &self.supervision(), was_refused)?;
+        launched.evaluate_checks(&checks, drops, &self.supervision(), was_refused)?;
         Ok(())
     }
 
-    /// Runs one trial of each start together, and writes their records. Trials that end early
+    /// Runs one trial of each start at the same time, and writes the records. Trials that end early
     /// because another server failed stay pending.
     fn measure(
         &mut self,
@@ -431,8 +449,10 @@ impl Runner<'_> {
         for (trial, _) in &ready {
             (self.on_event)(RunEvent::TrialStarted { trial: *trial });
         }
-        let mut launched: Vec<(usize, Launched<'_>)> =
-            ready.iter_mut().map(|(trial, start)| (*trial, Launched::new(&mut start.up))).collect();
+        let mut launched: Vec<(usize, Launched<'_>)> = ready
+            .iter_mut()
+            .map(|(trial, start)| (*trial, Launched::new(&mut start.parts)))
+            .collect();
         let measured = self.trial(&mut launched, &setup.probes);
         drop(launched);
         let measured = match measured {
@@ -453,7 +473,7 @@ impl Runner<'_> {
             if record.load.cut_short {
                 return Ok(());
             }
-            Launched::new(&mut start.up).after_load(&mut record.load, &self.supervision())
+            Launched::new(&mut start.parts).after_load(&mut record.load, &self.supervision())
         };
         let served: Vec<Result<(), Failure>> =
             ready.iter_mut().zip(&mut records).map(check_server).collect();
@@ -468,14 +488,14 @@ impl Runner<'_> {
     }
 
     /// Queues trials for a re-run if another process used the machine during their first
-    /// measurement and the plan allows it. Trials that were measured together are re-run together.
-    /// Returns whether they are queued.
+    /// measurement and the plan allows a re-run. Trials that were measured together are re-run
+    /// together. Returns whether the trials are queued.
     fn queue_rerun(
         &mut self,
         starts: &[(usize, &mut Start)],
         records: &[TrialRecord],
     ) -> Result<bool, RunError> {
-        // A load that contradicts itself is no result (see `record_trial`).
+        // A load whose record contradicts itself has no result (see `record_trial`).
         let is_void =
             |record: &TrialRecord| record.load.cut_short || record.load.contradiction().is_some();
         if self.plan.again == 0 || records.iter().any(is_void) || self.interrupts.count() > 0 {
@@ -490,7 +510,7 @@ impl Runner<'_> {
         let earlier = self.dir.queued_reruns()?;
         let is_rerun =
             |record: &TrialRecord| earlier.iter().any(|(trial, _)| *trial == record.trial);
-        // Trials that were loaded together began at the same instant, and count as one re-run.
+        // Trials that were loaded together began at the same instant, and are one re-run.
         let begins: BTreeSet<u64> = earlier.iter().map(|(_, began_ns)| *began_ns).collect();
         if begins.len() >= self.plan.again as usize || records.iter().any(is_rerun) {
             return Ok(false);
@@ -507,13 +527,13 @@ impl Runner<'_> {
         if self.interrupts.count() > 0 {
             return Err(interrupted_failure().into());
         }
-        Launched::new(&mut start.up).reset(&self.supervision()).map_err(|failure| {
+        Launched::new(&mut start.parts).reset(&self.supervision()).map_err(|failure| {
             // An interrupted command is not a failure of the back end.
             if self.interrupts.count() > 0 { interrupted_failure().into() } else { failure.into() }
         })
     }
 
-    /// Writes the results of a trial. `served`: whether its server still serves.
+    /// Writes the results of a trial. `served`: whether its server responded after the load.
     fn record_trial(
         &mut self,
         start: &mut Start,
@@ -521,27 +541,27 @@ impl Runner<'_> {
         served: Result<(), Failure>,
     ) -> Result<(), StartAbort> {
         let (trial, load) = (record.trial, &record.load);
-        if load.cut_short
-            && self.interrupts.count() == 0
-            && (load.slices_ns.is_some() || load.concurrent_loads.is_some())
-        {
-            // Another server failed under the load that ran together with this one.
+        let has_other_loads = load.slices_ns.is_some() || load.concurrent_loads.is_some();
+        if load.cut_short && has_other_loads && self.interrupts.count() == 0 {
+            // All loads ended, because the server of another load failed.
             return Ok(());
         }
-        if load.cut_short {
+        let is_check_interrupted =
+            served.as_ref().is_err_and(|f| f.kind == FailureKind::Interrupted);
+        if load.cut_short || is_check_interrupted {
             return Err(interrupted_failure().into());
         }
-        let launched = Launched::new(&mut start.up);
-        // Before the trial is written: a re-run trial is profiled again, and a resumed run repeats
-        // a trial whose profile was interrupted.
-        let profile = served.is_ok().then(|| self.profile(trial, &launched)).flatten();
-        if profile.as_ref().is_some_and(|profile| profile.failure.is_some())
-            && self.interrupts.count() > 0
-        {
-            return Err(interrupted_failure().into());
+        let launched = Launched::new(&mut start.parts);
+        // The profile is taken before the trial is written. Thus a re-run trial is profiled again,
+        // and a resumed run repeats a trial whose profile was interrupted.
+        let profile = if served.is_ok() { self.profile(trial, &launched) } else { None };
+        if let Some(profile) = profile {
+            if profile.failure.is_some() && self.interrupts.count() > 0 {
+                return Err(interrupted_failure().into());
+            }
+            self.dir.write_profile(&profile)?;
         }
-        profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
-        // A search loaded the process of the trial that this one replaces.
+        // An earlier search of this trial loaded another process, and is no longer valid.
         self.dir.remove_search(trial)?;
         self.dir.write_trial(record)?;
         start.has_trials = true;
@@ -556,8 +576,8 @@ struct CompletedPart<'a> {
     run: &'a Run,
     /// Trials that were measured.
     measured: BTreeSet<usize>,
-    /// Launches whose subject failed, which is a result. An interrupt, or a failure of a back end
-    /// or of the machine, is not.
+    /// Launches whose subject failed, which is a result. Interrupts, and failures of a back end or
+    /// of the machine, are not results.
     failed: BTreeSet<usize>,
 }
 
@@ -575,17 +595,18 @@ impl<'a> CompletedPart<'a> {
 }
 
 /// Remaining work of a launch.
-struct Due {
+struct RemainingWork {
     launch: usize,
-    /// Whether it was started before.
+    /// Whether the launch was started before.
     resumed: bool,
     pending: Vec<usize>,
     to_search: Vec<usize>,
 }
 
-impl Due {
+impl RemainingWork {
+    /// Returns a new start for this work.
     fn begin(self, start: usize) -> Start {
-        let Due { launch, resumed, pending, to_search } = self;
+        let RemainingWork { launch, resumed, pending, to_search } = self;
         let began_ns = Some(monotonic_ns());
         let record = StartRecord { start, launch, resumed, began_ns, ..StartRecord::default() };
         Start {
@@ -593,7 +614,7 @@ impl Due {
             pending,
             to_search,
             refused: BTreeSet::new(),
-            up: Vec::new(),
+            parts: Vec::new(),
             has_trials: false,
         }
     }
@@ -604,41 +625,30 @@ pub(super) struct Start {
     record: StartRecord,
     /// Trials that are still to be measured.
     pending: Vec<usize>,
-    /// Trials whose search for a rate is still due.
+    /// Trials whose search for a rate is not complete.
     pub(super) to_search: Vec<usize>,
-    /// Protocols over which the subject broke a promise: they have no trials in this start.
+    /// Protocols over which the subject broke a promise. Trials over these protocols are not
+    /// measured in this start.
     refused: BTreeSet<Protocol>,
     /// The running parts, the subject last.
-    pub(super) up: Vec<RunningPart>,
-    /// Whether a trial was measured in this start, and not only in an earlier one.
+    pub(super) parts: Vec<RunningPart>,
+    /// Whether this start has measured a trial.
     has_trials: bool,
 }
 
 impl Start {
     fn is_up(&self) -> bool {
-        !self.up.is_empty()
+        !self.parts.is_empty()
     }
 }
 
-/// Reason why a start is not used any further.
+/// Reason why a start is ended early.
 pub(super) enum StartAbort {
-    /// A failure of the subject or of its environment, or an interrupt: it is recorded in the
-    /// start, and the run continues.
+    /// The subject or its environment failed, or the user interrupted the run. The start's record
+    /// has the reason. After a failure, the run continues.
     Subject(Failure),
     /// The run cannot continue.
     Run(RunError),
-}
-
-impl StartAbort {
-    /// Returns the reason. The machine is the cause if it dropped packets in the meantime.
-    fn explain(self, drops: DropWatch) -> StartAbort {
-        match self {
-            StartAbort::Subject(failure) if failure.kind == FailureKind::Deaf => {
-                StartAbort::Subject(drops.explain(failure))
-            }
-            other => other,
-        }
-    }
 }
 
 impl From<Failure> for StartAbort {
@@ -650,14 +660,14 @@ impl From<Failure> for StartAbort {
 impl From<ArchiveError> for StartAbort {
     fn from(error: ArchiveError) -> StartAbort {
         match error {
-            // The results of the other starts are kept.
+            // A contradiction affects only this start. The results of the other starts stay valid.
             ArchiveError::Contradiction { .. } => harness(error.to_string()).into(),
             error => StartAbort::Run(error.into()),
         }
     }
 }
 
-/// Returns the network for a launch.
+/// Returns the network namespaces for a launch.
 fn start_network(plan: &Plan, launch: usize) -> io::Result<Network> {
     let is_isolated = plan.arms_of(launch).any(|arm| arm.conditions.isolation == Isolation::Netns);
     if is_isolated { Network::pair().map_err(io::Error::other) } else { Ok(Network::Machine) }
@@ -669,12 +679,12 @@ fn part_record(record: &mut StartRecord, party: Party) -> &mut PartStart {
         .parts
         .iter_mut()
         .find(|part| part.party == party)
-        .expect("a running part is in the record")
+        .expect("a running part should be in the record")
 }
 
 /// Records the last lines of every running part's log, because any of them may show the cause.
-fn record_log_tails(record: &mut StartRecord, up: &[RunningPart]) {
-    up.iter().for_each(|part| record_log_tail(record, part));
+fn record_log_tails(record: &mut StartRecord, parts: &[RunningPart]) {
+    parts.iter().for_each(|part| record_log_tail(record, part));
 }
 
 fn record_log_tail(record: &mut StartRecord, part: &RunningPart) {

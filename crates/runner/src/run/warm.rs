@@ -2,10 +2,11 @@
 //! because its caches are empty and its code may not be compiled yet.
 //!
 //! All workloads of the start take turns, so that a just-in-time compiler sees all of them before
-//! it is measured. A turn is a load of several slices, because opening its connections may take
+//! the first trial. A turn is a load of several slices, because opening its connections may take
 //! longer than one slice (a full accept queue costs a second). Turns are closed loops at the step
-//! at which subjects are compared: a step that a server cannot carry would end the start before
-//! those that it can. [`dyno_analysis::steady_state`] judges steadiness.
+//! at which subjects are compared. If a warm-up used a heavier step, a server that does not survive
+//! this step would fail before its other steps are measured. [`dyno_analysis::steady_state`]
+//! decides whether the server is steady.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -14,17 +15,18 @@ use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::UseBetweenSamples;
 use dyno_analysis::steady_state::{self, MIN_ROUNDS, WarmUpState};
 use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
-use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
+use dyno_archive::start::{Failure, FailureKind, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, LoadRecord, Outcomes, Party, Phase, Sample};
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::{Files, monotonic_ns};
 
-use super::judge::{harness, interrupted_failure};
+use super::failure_cause::{harness, interrupted_failure};
 use super::running_parts::{Launched, MonitoredProcesses, RunningPart, listener};
 use super::{RunEvent, Runner};
 use crate::limits::{
-    LONGEST_SLICE_NS, LONGEST_TURN_NS, MIN_SLICE_NS, MIN_SLICE_RESPONSES, REST, SLICE_NS,
-    SLICES_NS, STOP_CHECK_INTERVAL, TURN_GAP_NS, TURN_SETTLE_NS, TURN_SLICES,
+    FIRST_SLICE_MAX_NS, FIRST_SLICE_MIN_NS, FIRST_SLICES_NS, MIN_SLICE_RESPONSES, REST,
+    SLICE_MAX_NS, STOP_CHECK_INTERVAL, TURN_GAP_NS, TURN_SETTLE_NS, TURN_SLICES,
+    WARMUP_TURN_MAX_NS,
 };
 use crate::load::{self, Edge, LoadStopReason, Watch};
 use crate::load_at;
@@ -41,7 +43,8 @@ pub(crate) fn shortest_ns(plan: &Plan, launch: usize) -> u64 {
 
 /// Returns the length of the first slices for this many workloads, nanoseconds.
 fn slice_ns(workloads: u64) -> u64 {
-    (SLICES_NS / MIN_ROUNDS as u64 / workloads.max(1)).clamp(MIN_SLICE_NS, SLICE_NS)
+    (FIRST_SLICES_NS / MIN_ROUNDS as u64 / workloads.max(1))
+        .clamp(FIRST_SLICE_MIN_NS, FIRST_SLICE_MAX_NS)
 }
 
 fn distinct_workloads(trials: &[&Trial]) -> Vec<usize> {
@@ -65,8 +68,8 @@ enum WarmUpAbort {
 }
 
 impl Runner<'_> {
-    /// Warms a start up, if the plan requires it, and records the warm-up. `Err`: the start is not
-    /// used any further.
+    /// Warms a start up, if the plan requires it, and records the warm-up. `Err`: the start has to
+    /// be ended.
     pub(super) fn warm_up(
         &mut self,
         launch: usize,
@@ -79,7 +82,8 @@ impl Runner<'_> {
         if turns.is_empty() {
             return Ok(());
         }
-        // Read before the first load, because the reported length includes the gaps between loads.
+        // The clock is read before the first load, because the reported length includes the gaps
+        // between loads.
         let began_ns = monotonic_ns();
         let mut warmup = WarmUp {
             took_ns: 0,
@@ -130,31 +134,32 @@ impl Runner<'_> {
                     slices.push(slice);
                 }
             }
-            if slices
-                .iter()
-                .any(|slice| slice.round >= round && slice.jit_ns.is_some_and(|ns| ns > 0))
-            {
+            let has_compiled = |slice: &WarmUpSlice| slice.jit_ns.is_some_and(|ns| ns > 0);
+            if slices.iter().any(|slice| slice.round >= round && has_compiled(slice)) {
                 self.rest()?;
             }
-            match steady_state::judge_warm_up(&steady_state::group_by_round(slices)) {
+            match steady_state::assess_warm_up(&steady_state::group_by_round(slices)) {
                 WarmUpState::Steady => return Ok(WarmUpEnd::Steady),
                 WarmUpState::Unanswered => return Ok(WarmUpEnd::Unanswered),
                 _ => {}
             }
-            // Read after each round of turns, to decide whether there is time for another.
+            // The clock is read after each round of turns, to decide whether there is time for
+            // another round.
             if monotonic_ns() - began_ns >= until.limit_ns {
                 return Ok(WarmUpEnd::Limit);
             }
-            let fewest = slices.iter().filter(|s| s.round >= round).map(|s| s.responses).min();
-            if fewest.is_some_and(|n| n < MIN_SLICE_RESPONSES) {
-                slice_ns = (slice_ns * 2).min(LONGEST_SLICE_NS);
+            // Slices with few responses are too noisy to compare, so the next slices are longer.
+            let fewest_responses =
+                slices.iter().filter(|s| s.round >= round).map(|s| s.responses).min();
+            if fewest_responses.is_some_and(|n| n < MIN_SLICE_RESPONSES) {
+                slice_ns = (slice_ns * 2).min(SLICE_MAX_NS);
             }
-            slices_per_turn = (slices_per_turn * 2).min(LONGEST_TURN_NS / slice_ns);
+            slices_per_turn = (slices_per_turn * 2).min(WARMUP_TURN_MAX_NS / slice_ns);
         }
     }
 
-    /// Pauses the load after the server's compilers were busy. Compilers share the CPUs with its
-    /// other threads, and can finish while these are idle.
+    /// Pauses the load after the server's compilers were busy. The compilers share the CPUs with
+    /// the server's other threads, and can finish while the other threads are idle.
     fn rest(&self) -> Result<(), WarmUpAbort> {
         let mut remaining_rest = REST;
         while !remaining_rest.is_zero() {
@@ -168,6 +173,7 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// Loads the server for one turn of a workload. Checks a server that does not respond.
     fn load_turn(
         &mut self,
         launched: &mut Launched<'_>,
@@ -185,7 +191,7 @@ impl Runner<'_> {
             subject: &mut launched.subject.process,
             monitor: None,
             backends: launched.backends,
-            files: Files::with_limit(load::spare_files([&spec])),
+            files: Files::with_limit(load::unused_open_files([&spec])),
         };
         let mut watcher = WarmUpWatch { processes, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher)
@@ -206,11 +212,14 @@ impl Runner<'_> {
 
 fn warming_failure(failure: Failure) -> WarmUpAbort {
     let Failure { kind, message } = failure;
+    if kind == FailureKind::Interrupted {
+        return WarmUpAbort::Interrupted;
+    }
     WarmUpAbort::Failed(Failure { kind, message: format!("during its warm-up: {message}") })
 }
 
-/// Returns the trial of a workload, among these, at whose step subjects are compared. `None`: no
-/// trial among them has the workload.
+/// Returns the trial of a workload at the step at which subjects are compared. Only trials of the
+/// list are considered. `None`: no trial of the list has the workload.
 pub(super) fn reference_trial(plan: &Plan, trials: &[usize], workload: usize) -> Option<usize> {
     let own_trials = || trials.iter().copied().filter(|t| plan.trials[*t].workload == workload);
     let mut steps: Vec<usize> = own_trials().map(|t| plan.trials[t].step).collect();
@@ -224,7 +233,7 @@ fn turns(plan: &Plan, pending: &[usize], subject: &RunningPart) -> Result<Vec<Tu
     let trials: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
     let turn = |workload: usize| {
         let trial =
-            reference_trial(plan, pending, workload).expect("each of these workloads has a trial");
+            reference_trial(plan, pending, workload).expect("each workload should have a trial");
         let step = plan.trials[trial].step;
         let listener = listener(&subject.listeners, &plan.workloads[workload])?;
         let spec = load_at::trial(listener.listener(), plan, trial)?;
@@ -244,8 +253,8 @@ fn warming_spec(spec: load::LoadSpec) -> load::LoadSpec {
     }
 }
 
-/// Returns the results of a turn's slices. Each slice belongs to one round more than the preceding
-/// one; the first belongs to `round`.
+/// Returns the results of a turn's slices. Each slice is a round of the workload. The first slice
+/// has the number `round`, and the following slices have the following numbers.
 fn warm_up_slices(
     record: &LoadRecord,
     turn: &Turn,
@@ -278,7 +287,7 @@ fn warm_up_slices(
     measured_intervals(record).enumerate().map(slice).collect()
 }
 
-/// Returns the number of requests without a correct response, those between slices included.
+/// Returns the number of requests without a correct response, including requests between slices.
 fn failed_requests(record: &LoadRecord) -> u64 {
     let outcomes = record.intervals.iter().flat_map(|i| [&i.outcomes, &i.carried]);
     outcomes.flat_map(Outcomes::not_ok).map(|(_, n)| n).sum()

@@ -1,5 +1,5 @@
-//! Checks duets: with `order = "duet"`, subjects run and are loaded at the same time, on the
-//! same CPUs.
+//! Checks duets. With `order = "duet"`, subjects run and are loaded at the same time on the same
+//! CPUs, so that a disturbance affects all of them. An arm is a subject under one configuration.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,10 @@ use dyno_workload::mistake::{Mistake, mistake};
 
 use super::SuiteFile;
 
-/// Returns the indexes of the arms that are loaded at the same time: none, or at least two. A
-/// control would take CPU time from the others. It is included only if the experiment varies it, or
-/// if there is no other partner.
+/// Returns the indices of the arms that are loaded at the same time: none, or at least two. A
+/// control would take CPU time from the other arms, so it is included only in two cases:
+/// - The experiment varies the control.
+/// - Without controls, fewer than two arms are left.
 pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> BTreeSet<usize> {
     if !suite.duet {
         return BTreeSet::new();
@@ -21,12 +22,17 @@ pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> 
         .filter_map(|name| arms.iter().find(|arm| arm.name == *name))
         .map(|arm| arm.subject)
         .collect();
-    let takes_part = |arm: &usize| subject(arm).skipped.is_none() && !subject(arm).refuses;
-    let available: BTreeSet<usize> = (0..arms.len()).filter(takes_part).collect();
+    // A subject that refuses every connection takes no load.
+    let can_take_load = |arm: &usize| subject(arm).skipped.is_none() && !subject(arm).refuses;
+    let available: BTreeSet<usize> = (0..arms.len()).filter(can_take_load).collect();
     let is_compared =
         |arm: &&usize| !subject(arm).control || varied_subjects.contains(&arms[**arm].subject);
     let compared: BTreeSet<usize> = available.iter().filter(is_compared).copied().collect();
-    [compared, available].into_iter().find(|members| members.len() > 1).unwrap_or_default()
+    match (compared.len(), available.len()) {
+        (2.., _) => compared,
+        (_, 2..) => available,
+        _ => BTreeSet::new(),
+    }
 }
 
 /// Checks the rates and the baseline of arms that are loaded at the same time.
@@ -53,19 +59,20 @@ fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake> {
         return Ok(());
     };
     let message = format!(
-        "`rate`: {members} subjects are loaded at the same time, each at {:.0}% of what the \
-         slowest reaches alone. Together they exceed their CPUs\nhint: use less than {:.0}%",
+        "`rate`: too high. {members} subjects are loaded at the same time on the same CPUs, each \
+         at {:.0}% of the highest rate of the slowest subject. Together these loads need more CPU \
+         time than the CPUs provide\nhint: use less than {:.0}%",
         share * 100.0,
         max_share * 100.0
     );
     Err(mistake("rate", message).with_parent("load"))
 }
 
-/// Checks that the baseline is one of the arms that are loaded at the same time: an arm that is
+/// Checks that the baseline is one of the arms that are loaded at the same time. An arm that is
 /// loaded alone cannot be compared with them.
 ///
 /// # Errors
-/// It is loaded alone.
+/// The baseline is loaded alone.
 fn check_baseline(
     baseline: Option<&str>,
     members: &BTreeSet<usize>,
@@ -81,8 +88,9 @@ fn check_baseline(
         None => Ok(()),
         Some((_, arm)) => {
             let message = format!(
-                "baseline {:?}: is loaded alone, and the others at the same time, so their costs \
-                 per request are not comparable\nhint: use one of {}",
+                "baseline {:?}: cannot be compared with the other subjects. They are loaded at the \
+                 same time and share their CPUs, but the baseline is loaded alone\nhint: use one \
+                 of {}",
                 arm.name,
                 members.iter().map(|index| &*arms[*index].name).collect::<Vec<_>>().join(", ")
             );
@@ -91,10 +99,10 @@ fn check_baseline(
     }
 }
 
-/// Rejects settings of a suite that a duet does not support.
+/// Checks that a suite has no settings that a duet does not support.
 ///
 /// # Errors
-/// The suite has such a setting.
+/// The suite has an unsupported setting.
 pub(super) fn check(is_duet: bool, load: &Load, has_objective: bool) -> Result<(), Mistake> {
     if !is_duet {
         return Ok(());
@@ -103,21 +111,22 @@ pub(super) fn check(is_duet: bool, load: &Load, has_objective: bool) -> Result<(
         matches!(arrivals, Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. })
     };
     if !load.steps.iter().all(|step| has_fixed_rate(&step.arrivals)) {
-        let message = "`order = \"duet\"`: cannot be used with a ramp, a stepped rate or recorded \
-                       times, because dyno multiplies the length of a step by the number of \
-                       subjects\nhint: use a constant rate, or leave `order = \"duet\"` out";
+        let message = "`order = \"duet\"`: cannot be used with a rate that changes or with \
+                       recorded times, because in a duet the subjects share the CPUs, so a step \
+                       lasts as many times longer as there are subjects\nhint: use a \
+                       constant rate, or remove `order = \"duet\"`";
         return Err(mistake("order", message).with_parent("suite"));
     }
     if load.priority == Priority::Realtime {
         let message = "`priority = \"realtime\"`: cannot be used with `order = \"duet\"`, because \
-                       one generator would block the others on their CPUs\nhint: leave `priority` \
-                       out";
+                       subjects are loaded at the same time, and one load generator would block \
+                       the other generators on the same CPUs\nhint: remove `priority`";
         return Err(mistake("priority", message).with_parent("load"));
     }
     if has_objective {
-        let message = "`objective`: cannot be used with `order = \"duet\"`, whose response times \
-                       include the wait for other servers\nhint: leave `objective` out, or use \
-                       `order = \"interleaved\"`";
+        let message = "`objective`: cannot be used with `order = \"duet\"`. All servers are loaded \
+                       at the same time, so response times include the time that a server waits \
+                       for a CPU\nhint: remove `objective`, or use `order = \"interleaved\"`";
         return Err(mistake("objective", message).with_parent("report"));
     }
     Ok(())
@@ -137,11 +146,11 @@ mod tests {
         assert!(suite("[load]\nrate = 1000\nconnections = 8\n").unwrap().duet);
         for (extra, expected) in [
             ("slice = \"200ms\"\n", "the only order in which subjects take turns"),
-            ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "multiplies the length of a step"),
-            ("[load]\nconnections = 8\npriority = \"realtime\"\n", "would block the others"),
+            ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "longer as there are subjects"),
+            ("[load]\nconnections = 8\npriority = \"realtime\"\n", "would block the other"),
             (
                 "[load]\nconnections = 8\nrate = 100\n[report]\nobjective = \"p99<5ms\"\n",
-                "include the wait for other servers",
+                "the time that a server waits for a CPU",
             ),
         ] {
             let error = suite(extra).unwrap_err();

@@ -1,5 +1,5 @@
-//! Makes the arms of `[experiment]`: one for each value, or combination of values, of the factors
-//! that the suite varies.
+//! Makes the arms of `[experiment]`. An arm is a subject under one configuration. There is one arm
+//! for each value, or combination of values, of the factors that the suite varies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,46 +23,46 @@ pub(super) struct RawExperiment {
     kind: ExperimentKind,
     factor: Option<String>,
     #[serde(default)]
-    vary: BTreeMap<String, Vec<Level>>,
+    vary: BTreeMap<String, Vec<NumberOrText>>,
 }
 
-/// One value of a factor.
+/// A value of a factor or of a request's placeholder, as the suite writes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "a level is a number, or a text in quotes")]
-pub(super) enum Level {
+#[serde(untagged, expecting = "a value is a number, or a text in quotes")]
+pub(super) enum NumberOrText {
     Whole(i64),
     Number(f64),
     Text(String),
 }
 
-impl std::fmt::Display for Level {
+impl std::fmt::Display for NumberOrText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Level::Whole(n) => write!(f, "{n}"),
-            Level::Number(n) => write!(f, "{n}"),
-            Level::Text(text) => f.write_str(text),
+            NumberOrText::Whole(n) => write!(f, "{n}"),
+            NumberOrText::Number(n) => write!(f, "{n}"),
+            NumberOrText::Text(text) => f.write_str(text),
         }
     }
 }
 
-impl Level {
-    /// Returns the text of a value that is passed on as text. Strings are hidden in excerpts of the
-    /// suite if the name suggests a secret.
+impl NumberOrText {
+    /// Returns a value that is used as text. `name`: name of the value. If the name suggests a
+    /// secret, a number is refused, because excerpts of the suite hide only values in quotes.
     pub(super) fn text(&self, name: &str) -> Result<String, Mistake> {
         match self {
-            Level::Whole(_) if may_be_secret(name) => Err(mistake(
+            NumberOrText::Whole(_) if may_be_secret(name) => Err(mistake(
                 "level",
-                "a value that may be secret is withheld from reports only if it is quoted\nhint: \
-                 put the value into quotes",
+                "the value may be a secret, and reports can hide a secret only if the suite has it \
+                 in quotes\nhint: put the value into quotes",
             )),
-            Level::Number(n) => Err(mistake(
+            NumberOrText::Number(n) => Err(mistake(
                 "level",
                 format!(
-                    "{n}: is passed on as text, and a number cannot tell 1.1 from 1.10\nhint: put \
-                     the value into quotes"
+                    "{n}: must be in quotes, because it is used as text, and 1.1 and 1.10 are \
+                     different texts\nhint: put the value into quotes"
                 ),
             )),
-            Level::Whole(_) | Level::Text(_) => Ok(self.to_string()),
+            NumberOrText::Whole(_) | NumberOrText::Text(_) => Ok(self.to_string()),
         }
     }
 }
@@ -76,7 +76,8 @@ const ENV: &str = "env.";
 /// Prefix of a request value as a factor.
 const REQUEST: &str = "request.";
 
-/// Returns the subjects of a suite with its experiment applied, and the experiment.
+/// Returns the arms of a suite, and its experiment. The arms of the experiment replace the suite's
+/// first subject if the experiment varies a factor.
 pub(super) fn arms(
     subjects: Vec<SuiteSubject>,
     raw: Option<RawExperiment>,
@@ -101,17 +102,17 @@ impl RawExperiment {
             ExperimentKind::Dose | ExperimentKind::Matrix => {
                 let kind = self.kind.name();
                 wrong(&format!(
-                    "kind {kind:?}: needs factors\nhint: add them, such as `vary = {{ cpus = \
-                     [0.25, 0.5, 1] }}`"
+                    "kind {kind:?}: needs a factor (a setting to vary)\nhint: add a factor, such \
+                     as `vary = {{ cpus = [0.25, 0.5, 1] }}`"
                 ))
             }
             ExperimentKind::Toggle if subjects.len() < 2 => wrong(
-                "kind \"toggle\": needs two arms\nhint: list the subject twice, each with its own \
-                 `name`, or use `vary`",
+                "kind \"toggle\": needs two arms (subjects to compare)\nhint: list the subject \
+                 twice, each with its own `name`, or use `vary`",
             ),
             _ if subjects.len() < 2 => wrong(
-                "an experiment must have at least two arms\nhint: list them as `[[subjects]]`, in \
-                 their order",
+                "an experiment must have at least two arms (subjects to compare)\nhint: list at \
+                 least two subjects under `[[subjects]]`, in the order of the experiment",
             ),
             _ => Ok(subjects),
         }
@@ -128,48 +129,52 @@ impl RawExperiment {
         let first = subjects
             .next()
             .ok_or_else(|| mistake("vary", "`vary`: the suite has no subject to vary"))?;
-        let mut arms = vec![(first.clone(), Vec::new())];
+        // Each factor multiplies the arms by its number of levels.
+        let mut arms: Vec<(SuiteSubject, Vec<String>)> = vec![(first.clone(), Vec::new())];
         for (factor, levels) in &self.vary {
             let mut next = Vec::new();
             for (arm, labels) in &arms {
                 for (index, level) in levels.iter().enumerate() {
-                    let locate =
-                        |mistake: Mistake| mistake.with_parent(factor.clone()).with_parent("vary");
-                    let arm = subject_at_level(arm.clone(), factor, level)
-                        .map_err(|m| locate(m.with_child(index)))?;
-                    let labels: Vec<String> =
-                        labels.iter().cloned().chain([level_label(factor, index, level)]).collect();
-                    next.push((arm, labels));
+                    let arm_at_level =
+                        subject_at_level(arm.clone(), factor, level).map_err(|mistake| {
+                            mistake
+                                .with_child(index)
+                                .with_parent(factor.clone())
+                                .with_parent("vary")
+                        })?;
+                    let mut labels = labels.clone();
+                    labels.push(level_label(factor, index, level));
+                    next.push((arm_at_level, labels));
                 }
             }
             arms = next;
         }
-        let is_dose = self.kind == ExperimentKind::Dose;
-        let arm =
-            |((arm, labels), level): ((SuiteSubject, Vec<String>), Option<f64>)| SuiteSubject {
-                label: Some(format!("{}, {}", first.id(), labels.join(", "))),
-                level,
-                ..arm
-            };
-        let levels: Vec<Option<f64>> = match self.vary.iter().next() {
-            Some((factor, levels)) if is_dose => {
+        // A dose has a single factor, so it has one arm per level.
+        let scale_values: Vec<Option<f64>> = match self.vary.iter().next() {
+            Some((factor, levels)) if self.kind == ExperimentKind::Dose => {
                 levels.iter().map(|level| scale_value(factor, level)).collect()
             }
             _ => vec![None; arms.len()],
         };
-        Ok((arms.into_iter().zip(levels).map(arm).collect(), subjects.collect()))
+        let mut varied = Vec::new();
+        for ((arm, labels), level) in arms.into_iter().zip(scale_values) {
+            let label = Some(format!("{}, {}", first.id(), labels.join(", ")));
+            varied.push(SuiteSubject { label, level, ..arm });
+        }
+        Ok((varied, subjects.collect()))
     }
 
+    /// Checks the factors and their levels, and that they fit the kind of the experiment.
     fn check_factors(&self) -> Result<(), Mistake> {
         for (factor, levels) in &self.vary {
             let is_named = [ENV, REQUEST].iter().any(|kind| factor.starts_with(kind));
             if !is_named && !FACTORS.contains(&&**factor) {
                 let near = nearest(factor, FACTORS.into_iter())
-                    .map(|near| format!("did you mean {near:?}? Or "));
+                    .map(|near| format!("did you mean {near:?}? Otherwise "));
                 let message = format!(
                     "{factor:?}: cannot be varied\nhint: {}use {}, \"env.NAME\" for an environment \
-                     variable, or \"request.NAME\" for {{request.NAME}} in requests. For other \
-                     differences list the subjects under `[[subjects]]`",
+                     variable, or \"request.NAME\" for the placeholder {{request.NAME}} in \
+                     requests. For other differences, list each subject under `[[subjects]]`",
                     near.unwrap_or_default(),
                     FACTORS.join(", ")
                 );
@@ -182,7 +187,7 @@ impl RawExperiment {
             let is_twice = |i: usize| levels[..i].contains(&levels[i]);
             if let Some(twice) = (0..levels.len()).find(|i| is_twice(*i)) {
                 let message = format!(
-                    "{}: listed twice\nhint: to measure a subject twice, use `twin` in [suite]",
+                    "{} is listed twice\nhint: to measure a subject twice, use `twin` in [suite]",
                     levels[twice]
                 );
                 return Err(mistake("vary", message).with_child(factor.clone()));
@@ -190,33 +195,33 @@ impl RawExperiment {
         }
         let count: usize = self.vary.values().map(Vec::len).product();
         let wrong = |message: String| Err(mistake("vary", message));
-        let (first, values) = self.vary.iter().next().expect("`vary` has a factor");
+        let (first, values) = self.vary.iter().next().expect("`vary` should have a factor");
         match self.kind {
             ExperimentKind::Toggle if count != 2 => wrong(format!(
-                "kind \"toggle\": must have two arms, and has {count}\nhint: use a `dose` for \
-                 levels, an `ablation` for values, or a `matrix` for combinations"
+                "kind \"toggle\": compares two subjects, but `vary` makes {count}\nhint: use kind \
+                 \"dose\" for numbers, \"ablation\" for texts, or \"matrix\" for combinations"
             )),
             ExperimentKind::Dose if self.vary.len() > 1 => wrong(
-                "kind \"dose\": must vary one factor\nhint: use `kind = \"matrix\"` for several"
+                "kind \"dose\": must vary one factor\nhint: to vary several, use kind \"matrix\""
                     .into(),
             ),
             ExperimentKind::Dose
-                if values.iter().any(|v| scale_value(first, v).is_none_or(|n| n <= 0.0)) =>
+                if !values.iter().all(|v| scale_value(first, v).is_some_and(|n| n > 0.0)) =>
             {
                 Err(mistake(
                     "vary",
-                    "kind \"dose\": its levels must be numbers above 0\nhint: use `kind = \
-                     \"ablation\"` for other values",
+                    "kind \"dose\": the values of its factor must be numbers above 0\nhint: use \
+                     `kind = \"ablation\"` for other values",
                 )
                 .with_child(first.clone()))
             }
             ExperimentKind::Dose if has_equal_levels(first, values) => {
-                Err(mistake("vary", "kind \"dose\": two levels are the same number")
+                Err(mistake("vary", "kind \"dose\": two values are the same number")
                     .with_child(first.clone()))
             }
             ExperimentKind::Matrix if self.vary.len() < 2 => wrong(
                 "kind \"matrix\": must vary at least two factors\nhint: use `kind = \"dose\"` or \
-                 `\"toggle\"` for one"
+                 `kind = \"toggle\"` to vary one factor"
                     .into(),
             ),
             _ => Ok(()),
@@ -225,7 +230,7 @@ impl RawExperiment {
 }
 
 /// Returns whether two levels are the same number.
-fn has_equal_levels(factor: &str, levels: &[Level]) -> bool {
+fn has_equal_levels(factor: &str, levels: &[NumberOrText]) -> bool {
     let mut values: Vec<f64> =
         levels.iter().filter_map(|level| scale_value(factor, level)).collect();
     values.sort_by(f64::total_cmp);
@@ -234,34 +239,35 @@ fn has_equal_levels(factor: &str, levels: &[Level]) -> bool {
 
 /// Returns the number of a level on the scale of its factor. `None`: the factor has no scale, or
 /// the level is not a number.
-fn scale_value(factor: &str, level: &Level) -> Option<f64> {
+fn scale_value(factor: &str, level: &NumberOrText) -> Option<f64> {
     match (factor, level) {
         ("variant", _) => None,
-        ("memory", Level::Text(text)) => units::bytes(text).ok().map(|bytes| bytes as f64),
-        (factor, Level::Text(text)) if factor.starts_with(REQUEST) => {
+        ("memory", NumberOrText::Text(text)) => units::bytes(text).ok().map(|bytes| bytes as f64),
+        (factor, NumberOrText::Text(text)) if factor.starts_with(REQUEST) => {
             number(level).or_else(|| units::bytes(text).ok().map(|bytes| bytes as f64))
         }
         _ => number(level),
     }
 }
 
-/// Returns the label of a level. A value that may be secret is replaced by its number.
-fn level_label(factor: &str, index: usize, level: &Level) -> String {
+/// Returns the label of a level. A value that may be secret is replaced by its position in the list
+/// of values, such as `#1`.
+fn level_label(factor: &str, index: usize, level: &NumberOrText) -> String {
     let named = [ENV, REQUEST].iter().find_map(|kind| factor.strip_prefix(kind));
     let name = named.unwrap_or(factor);
     let text = level.to_string();
-    // An address or a list of flags may hold a password.
+    // An address or a list of flags may contain a password.
     let has_secret = text.contains("://") || factor.starts_with(ENV) && holds_secret(&text);
     let is_hidden = named.is_some() && (may_be_secret(name) || has_secret);
     if is_hidden { format!("{name} #{}", index + 1) } else { format!("{name} {level}") }
 }
 
 /// Returns the value of a level that is a number.
-fn number(level: &Level) -> Option<f64> {
+fn number(level: &NumberOrText) -> Option<f64> {
     match level {
-        Level::Whole(n) => Some(*n as f64),
-        Level::Number(n) => Some(*n),
-        Level::Text(text) => text.parse().ok(),
+        NumberOrText::Whole(n) => Some(*n as f64),
+        NumberOrText::Number(n) => Some(*n),
+        NumberOrText::Text(text) => text.parse().ok(),
     }
     .filter(|n| n.is_finite())
 }
@@ -270,14 +276,14 @@ fn number(level: &Level) -> Option<f64> {
 fn subject_at_level(
     mut subject: SuiteSubject,
     factor: &str,
-    level: &Level,
+    level: &NumberOrText,
 ) -> Result<SuiteSubject, Mistake> {
     let whole_number = || {
         let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
         n.map(|n| n as u64).ok_or_else(|| {
             mistake(
                 "level",
-                format!("{level}: must be a whole number above 0\nhint: write it like 2"),
+                format!("{level}: must be a whole number above 0\nhint: write a number such as 2"),
             )
         })
     };
@@ -305,7 +311,8 @@ fn subject_at_level(
                         mistake(
                             "level",
                             format!(
-                                "{level}: must be a number of CPUs\nhint: write it like 0.5 or 2"
+                                "{level}: must be a number of CPUs\nhint: write a number such as \
+                                 0.5 or 2"
                             ),
                         )
                     };
@@ -337,14 +344,15 @@ pub(crate) fn check_varied(
     for name in arms.iter().flat_map(|arm| arm.request.keys()) {
         let values: BTreeSet<Option<&String>> =
             arms.iter().map(|arm| arm.request.get(name)).collect();
+        let is_varied = values.len() > 1;
         let unaffected = suite
             .workloads
             .iter()
             .position(|workload| !request_values::required_names(workload).contains(name));
-        if let Some(index) = unaffected.filter(|_| values.len() > 1) {
+        if let Some(index) = unaffected.filter(|_| is_varied) {
             let message = format!(
-                "workload {:?}: does not use {{request.{name}}}, which is varied\nhint: move the \
-                 workload to another suite",
+                "workload {:?}: does not use {{request.{name}}}, which the experiment \
+                 varies\nhint: move the workload to another suite",
                 suite.workloads[index].name
             );
             return Err(mistake("workloads", message).with_child(index));
@@ -465,7 +473,9 @@ mod tests {
             "{vary}[[workloads]]\npath = \"/\"\nheaders = {{ Authorization = \"{{request.size}}\" \
              }}\n"
         );
-        assert!(with(&hidden).unwrap_err().contains("rename it to {request.size_token}"));
+        assert!(
+            with(&hidden).unwrap_err().contains("rename the placeholder to {request.size_token}")
+        );
         assert!(
             with(&format!("{}{sent}", vary.replace("64", "1.10")))
                 .unwrap_err()
@@ -557,14 +567,14 @@ mod tests {
     fn invalid_experiment_is_refused() {
         for (experiment, expected) in [
             ("kind = \"doze\"", "did you mean `dose`?"),
-            ("kind = \"dose\"", "needs factors"),
+            ("kind = \"dose\"", "needs a factor"),
             ("kind = \"dose\"\nvary = { cpu = [1, 2] }", "did you mean \"cpus\"?"),
             ("kind = \"dose\"\nvary = { cpus = [1] }", "at least two values"),
             ("kind = \"dose\"\nvary = { cpus = [1, 1] }", "listed twice"),
             ("kind = \"dose\"\nvary = { cpus = [1, \"x\"] }", "numbers above 0"),
             ("kind = \"dose\"\nvary = { cpus = [1, 2], files = [70, 80] }", "must vary one factor"),
             ("kind = \"matrix\"\nvary = { cpus = [1, 2] }", "at least two factors"),
-            ("kind = \"toggle\"\nvary = { cpus = [1, 2, 3] }", "and has 3"),
+            ("kind = \"toggle\"\nvary = { cpus = [1, 2, 3] }", "`vary` makes 3"),
             ("kind = \"toggle\"\nvary = { files = [64, 1.5] }", "must be a whole number"),
             ("kind = \"toggle\"\nvary = { cpus = [1, \"x\"] }", "must be a number of CPUs"),
             (

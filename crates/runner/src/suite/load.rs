@@ -95,8 +95,8 @@ enum Arrival {
 }
 
 impl RawLoad {
-    /// Takes the search of `rate = "find"` out of the load; `None`: no search. The remaining load
-    /// is the closed loop that each search follows.
+    /// Removes the search of `rate = "find"` from the load, and returns it. Each search begins with
+    /// a closed loop, which is the load without the search. `None`: no search.
     pub(super) fn take_search(
         &mut self,
         workloads: &[CheckedWorkload],
@@ -105,17 +105,20 @@ impl RawLoad {
         let is_find = |rate: &Rate| matches!(rate, Rate::Text(text) if text.trim() == FIND);
         let rates = self.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
         if !rates.iter().any(is_find) {
-            let no_search = mistake(
+            if self.find_width.is_none() {
+                return Ok(None);
+            }
+            return Err(mistake(
                 "find_width",
-                "`find_width`: needs a search for a rate\nhint: set `rate = \"find\"`, or leave \
-                 `find_width` out",
-            );
-            return self.find_width.as_ref().map_or(Ok(None), |_| Err(no_search));
+                "`find_width`: has no effect without a search for a rate\nhint: set `rate = \
+                 \"find\"`, or remove `find_width`",
+            ));
         }
         if rates.len() > 1 {
             return Err(mistake(
                 "rate",
-                "`rate`: \"find\" cannot be combined with other rates\nhint: leave the others out",
+                "`rate`: \"find\" cannot be combined with other rates\nhint: remove the other \
+                 rates",
             ));
         }
         if !has_objective {
@@ -124,20 +127,24 @@ impl RawLoad {
         if self.model == Some(LoadModel::Closed) {
             return Err(mistake(
                 "model",
-                "`model`: must be \"open\" with `rate = \"find\"`\nhint: leave `model` out",
+                "`model`: must be \"open\" with `rate = \"find\"`\nhint: remove `model`",
             ));
         }
         if let Some(page) =
             workloads.iter().find(|w| w.workload.page.is_some() && w.steps.rate.is_none())
         {
             let message = format!(
-                "workload {:?}: is a page, whose visitors load it in a closed loop, so it has no \
-                 rate to find",
+                "workload {:?}: is a page. Visitors load one page after the other (closed loop), \
+                 so there is no rate to find\nhint: move the workload to a suite without `rate = \
+                 \"find\"`",
                 page.workload.name
             );
             return Err(mistake("rate", message));
         }
-        let width = self.find_width.take().map_or(Ok(SEARCH_WIDTH), |text| search_width(&text))?;
+        let width = match self.find_width.take() {
+            Some(text) => search_width(&text)?,
+            None => SEARCH_WIDTH,
+        };
         let arrival = match self.arrival.unwrap_or_default() {
             Arrival::Constant => plan::Arrival::Constant,
             Arrival::Poisson => plan::Arrival::Poisson,
@@ -145,20 +152,23 @@ impl RawLoad {
         if workloads.iter().all(|workload| workload.steps.rate.is_some()) && !workloads.is_empty() {
             return Err(mistake(
                 "rate",
-                "`rate = \"find\"`: has no effect, because each workload has its own rate",
+                "`rate = \"find\"`: has no effect, because each workload sets its own `rate`\
+                 \nhint: remove `rate` here, or in at least one workload",
             ));
         }
         self.rate = None;
         Ok(Some(SearchOptions { width, arrival }))
     }
 
-    /// Changes the load into the closed loop that measures a capacity.
+    /// Changes a load without a rate into the closed loop that measures a capacity.
     pub(super) fn make_closed(&mut self) {
-        (self.model, self.arrival) = (None, None);
+        self.model = None;
+        self.arrival = None;
     }
 
-    /// Checks the load, and returns the indexes of each workload's steps. Mistakes are located from
-    /// the root of the suite, because workloads can have their own steps.
+    /// Returns the checked load, and for each workload the indices of its steps in the load. The
+    /// position of a mistake is a path from the root of the suite, because the mistake may be in
+    /// `[load]` or in a workload.
     pub(super) fn check(
         self,
         workloads: &[CheckedWorkload],
@@ -180,8 +190,8 @@ impl RawLoad {
         let driver = self.driver()?;
         self.check_protocol_keys(workloads)?;
         let duration_ns = self.duration_ns()?;
-        // Ten intervals distinguish levels within the window from noise.
-        let interval_ns =
+        // Levels of the throughput within the window are found only with enough intervals.
+        let default_interval_ns =
             duration_ns.div_ceil(window_levels::MIN_INTERVALS as u64).clamp(S / 10, S);
         let defaults = default_load();
         let timeout_ns = time("timeout", &self.timeout, defaults.timeout_ns)?;
@@ -195,7 +205,7 @@ impl RawLoad {
             },
             order: self.order.unwrap_or(order),
             duration_ns,
-            interval_ns: time("interval", &self.interval, interval_ns)?,
+            interval_ns: time("interval", &self.interval, default_interval_ns)?,
             timeout_ns,
             drain_ns: drain_ns(timeout_ns),
             connect_timeout_ns: time(
@@ -227,9 +237,9 @@ impl RawLoad {
             }
         }
         if options.priority == Priority::Realtime && options.spin == Spin::Always {
-            let message = "`spin`: cannot be used with `priority = \"realtime\"`, because polling \
-                           would block all other programs on the generator's CPUs\nhint: leave \
-                           `spin` out";
+            let message = "`spin`: cannot be used with `priority = \"realtime\"`, because a load \
+                           generator that polls with this priority would block all other programs \
+                           on its CPUs\nhint: remove `spin`";
             return Err(mistake("spin", message));
         }
         if options.requests_per_connection == Some(0) {
@@ -260,27 +270,29 @@ impl RawLoad {
     fn warmup_ns(&self) -> Result<u64, Mistake> {
         let explain = |m| {
             let alternatives = format!(
-                "or {AUTO:?} to warm each start up to a steady state, or {MEASURED:?} to measure \
-                 the warm-up"
+                "or {AUTO:?} to warm up until the server is in a steady state, or {MEASURED:?} to \
+                 measure the warm-up itself"
             );
             mistake("warmup", format!("{m}, {alternatives}"))
         };
         let ramp_ns = optional("ramp_connections", &self.ramp_connections)?.unwrap_or(0);
-        match self.warmup.as_deref().filter(|_| !self.is_auto()) {
+        // The time during which connections are opened is never measured, unless the suite sets
+        // the length of the warm-up.
+        match self.warmup.as_deref() {
+            None | Some(AUTO) => Ok(STEP_WARMUP_NS + ramp_ns),
             Some(MEASURED) => Ok(ramp_ns),
             Some(text) => units::span(text).map_err(explain),
-            // The load is not steady while connections are being opened.
-            None => Ok(STEP_WARMUP_NS + ramp_ns),
         }
     }
 
+    /// Returns the limit of the warm-up; `None`: starts are not warmed until they are steady.
     fn until_steady(&self) -> Result<Option<UntilSteady>, Mistake> {
         if !self.is_auto() {
             return match self.warmup_limit {
                 None => Ok(None),
                 Some(_) => Err(mistake(
                     "warmup_limit",
-                    "`warmup_limit`: needs `warmup = \"auto\"`\nhint: leave `warmup_limit` out",
+                    "`warmup_limit`: needs `warmup = \"auto\"`\nhint: remove `warmup_limit`",
                 )),
             };
         }
@@ -316,7 +328,7 @@ impl RawLoad {
             }
             if let Some((key, _)) = h2_keys.into_iter().find(|(_, is_set)| *is_set) {
                 let message = format!(
-                    "`{key}`: needs HTTP/2, and no workload uses it\nhint: leave `{key}` out"
+                    "`{key}`: needs HTTP/2, but no workload uses HTTP/2\nhint: remove `{key}`"
                 );
                 return Err(mistake(key, message));
             }
@@ -324,13 +336,14 @@ impl RawLoad {
         if workloads.iter().all(is_h2) && exceeds_one(&self.pipeline) {
             return Err(mistake(
                 "pipeline",
-                "`pipeline`: needs HTTP/1.1, and all workloads use HTTP/2\nhint: use `streams` \
+                "`pipeline`: needs HTTP/1.1, but all workloads use HTTP/2\nhint: use `streams` \
                  instead",
             ));
         }
         Ok(())
     }
 
+    /// Returns the HTTP/2 settings of the client.
     fn http2(&self) -> Result<Http2, Mistake> {
         let default = Http2::default();
         let bits =
@@ -339,7 +352,10 @@ impl RawLoad {
                 Some(Ok(bits @ 10..=30)) => Ok(bits),
                 Some(_) => Err(mistake(
                     key,
-                    format!("`{key}`: must be 10 to 30, for a window of 2^N − 1 bytes"),
+                    format!(
+                        "`{key}`: must be 10 to 30. The value N sets an HTTP/2 window of 2^N − 1 \
+                         bytes"
+                    ),
                 )),
             };
         Ok(Http2 {
@@ -372,7 +388,7 @@ impl RawLoad {
             (LoadModel::Closed, true) => Ok(vec![Arrivals::Closed]),
             (LoadModel::Closed, false) => Err(mistake(
                 "rate",
-                "`rate`: cannot be used in a closed loop\nhint: leave `rate` out, or set `model = \
+                "`rate`: cannot be used in a closed loop\nhint: remove `rate`, or set `model = \
                  \"open\"`",
             )),
             // Each workload has its own rates, so none uses the load's.
@@ -397,7 +413,7 @@ impl RawLoad {
         checked.collect()
     }
 
-    /// Returns the steps of all workloads, each once, and for each workload the indices of its
+    /// Returns the different steps of all workloads, and for each workload the indices of its
     /// steps.
     fn steps(
         &self,
@@ -413,12 +429,14 @@ impl RawLoad {
                 self.workload_schedules(workload, &arrivals, &width).map_err(locate)?;
             let mut indices: Vec<usize> = Vec::new();
             for step in self.workload_steps(workload, &arrivals, &width).map_err(locate_in_load)? {
-                // Reports shorten schedules. Steps that look the same there are passes as well.
-                let is_known = |step: &Step, indices: &[usize]| {
+                // A step that a workload repeats is a further pass of the same step. Reports
+                // shorten long schedules, so a step that looks the same in reports is also a
+                // further pass.
+                let looks_like_earlier_step = |step: &Step, indices: &[usize]| {
                     indices.iter().any(|i| Shape::from_step(&steps[*i]) == Shape::from_step(step))
                 };
                 let mut step = step;
-                while is_known(&step, &indices) {
+                while looks_like_earlier_step(&step, &indices) {
                     step.pass += 1;
                 }
                 let index = steps.iter().position(|other| *other == step).unwrap_or(steps.len());
@@ -432,7 +450,7 @@ impl RawLoad {
         Ok((steps, workload_steps))
     }
 
-    /// Returns the schedules and width of a workload: its own, or else the load's.
+    /// Returns the schedules and width of a workload, which override the load's.
     fn workload_schedules(
         &self,
         workload: &CheckedWorkload,
@@ -443,8 +461,8 @@ impl RawLoad {
         if steps.rate.is_some() && self.model == Some(LoadModel::Closed) {
             return Err(mistake(
                 "rate",
-                "`rate`: cannot be used in a closed loop, and [load] has `model = \
-                 \"closed\"`\nhint: leave one of them out",
+                "`rate`: cannot be used in a closed loop, but [load] has `model = \
+                 \"closed\"`\nhint: remove one of the two keys",
             ));
         }
         let arrivals = match &steps.rate {
@@ -452,21 +470,25 @@ impl RawLoad {
             None => arrivals.to_vec(),
         };
         if steps.connections.is_some() && self.in_flight.is_some() {
-            let message = "`connections`: already determined by `in_flight` of [load]\nhint: leave \
-                           one of them out";
+            let message = "`connections`: cannot be combined with `in_flight` of [load], which \
+                           determines the number of connections\nhint: remove one of the two keys";
             return Err(mistake("connections", message));
         }
-        let width = steps.connections.clone().map_or_else(|| width.clone(), Width::Connections);
+        let width = match &steps.connections {
+            Some(connections) => Width::Connections(connections.clone()),
+            None => width.clone(),
+        };
         Ok((arrivals, width))
     }
 
+    /// Returns the width of the load: `connections` or `in_flight`, 64 connections by default.
     fn width(&self) -> Result<Width, Mistake> {
         let (key, width) = match (&self.connections, &self.in_flight) {
             (Some(_), Some(_)) => {
                 return Err(mistake(
                     "in_flight",
-                    "`in_flight`: cannot be combined with `connections`\nhint: leave one of them \
-                     out",
+                    "`in_flight`: cannot be combined with `connections`\nhint: remove one of the \
+                     two keys",
                 ));
             }
             (None, Some(in_flight)) => {
@@ -482,8 +504,8 @@ impl RawLoad {
         Ok(width)
     }
 
-    /// Returns the steps of one workload: all combinations of its values. HTTP/2 has streams,
-    /// HTTP/1.1 has a pipeline.
+    /// Returns the steps of one workload: all combinations of its values. Connections have streams
+    /// with HTTP/2, and a pipeline with HTTP/1.1.
     fn workload_steps(
         &self,
         workload: &CheckedWorkload,
@@ -493,17 +515,21 @@ impl RawLoad {
         let values_or_one = |values: &Option<OneOrMany<u32>>| {
             values.clone().map_or_else(|| vec![1], OneOrMany::into_values)
         };
-        let (pipelines, streams) = if workload.workload.protocol.is_h2() {
-            let is_page = workload.workload.page.is_some() && self.streams.is_none();
-            let default =
-                || if is_page { vec![PAGE_STREAMS] } else { values_or_one(&self.streams) };
-            (vec![1], workload.steps.streams.clone().unwrap_or_else(default))
+        let (mut pipelines, mut streams) = (vec![1], vec![1]);
+        if workload.workload.protocol.is_h2() {
+            streams = match &workload.steps.streams {
+                Some(of_workload) => of_workload.clone(),
+                None if workload.workload.page.is_some() && self.streams.is_none() => {
+                    vec![PAGE_STREAMS]
+                }
+                None => values_or_one(&self.streams),
+            };
         } else {
-            (
-                workload.steps.pipeline.clone().unwrap_or_else(|| values_or_one(&self.pipeline)),
-                vec![1],
-            )
-        };
+            pipelines = match &workload.steps.pipeline {
+                Some(of_workload) => of_workload.clone(),
+                None => values_or_one(&self.pipeline),
+            };
+        }
         all_positive("pipeline", &pipelines)?;
         all_positive("streams", &streams)?;
         let mut steps = Vec::new();
@@ -523,7 +549,7 @@ impl RawLoad {
     }
 }
 
-/// Width of each step, as connections or as requests in flight.
+/// Width of each step: its number of connections, or of requests in flight.
 #[derive(Clone)]
 enum Width {
     Connections(Vec<u32>),
@@ -546,9 +572,9 @@ impl Width {
             Err(mistake(
                 "in_flight",
                 format!(
-                    "`in_flight`: {in_flight} is not a multiple of {per_connection}, the requests \
-                     in flight per connection of workload {workload:?}\nhint: use a multiple of \
-                     {per_connection}"
+                    "`in_flight`: {in_flight} is not a multiple of {per_connection}, the number of \
+                     requests in flight per connection of workload {workload:?}\nhint: use a \
+                     multiple of {per_connection}"
                 ),
             )
             .with_child(i))
@@ -557,7 +583,7 @@ impl Width {
     }
 }
 
-/// Locates a mistake in the table of the load.
+/// Adds the table `[load]` to the position of a mistake.
 pub(super) fn locate_in_load(mistake: Mistake) -> Mistake {
     mistake.with_parent("load")
 }
@@ -576,21 +602,23 @@ const FIND: &str = "find";
 const NO_OBJECTIVE: &str = "`rate = \"find\"`: needs an objective\nhint: add one to [report], such \
                             as `objective = \"p99<5ms,errors<0.1%\"`";
 
+/// Parses `find_width`, a percentage, to a share from 0.001 to 1.
 fn search_width(text: &str) -> Result<f64, Mistake> {
     let percent =
         text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let share =
-        percent.map(|percent| percent / 100.0).filter(|share| (0.001..=1.0).contains(share));
-    share.ok_or_else(|| {
+    let share = percent.map(|percent| percent / 100.0);
+    share.filter(|share| (0.001..=1.0).contains(share)).ok_or_else(|| {
         mistake(
             "find_width",
             format!(
-                "`find_width`: {text:?} is not a share from 0.1% to 100%\nhint: write it like 5%"
+                "`find_width`: {text:?} is not a percentage from 0.1% to 100%\nhint: write a \
+                 percentage such as 5%"
             ),
         )
     })
 }
 
+/// Parses a rate to the schedule of an open loop.
 fn check_rate(
     rate: &Rate,
     arrival: Arrival,
@@ -610,15 +638,15 @@ fn check_rate(
         .map_err(|m| mistake("rate", m))
 }
 
-/// Refuses keys that pages cannot have: visitors load pages one after the other over persistent
-/// connections. `steps`: indices of the workload's own steps.
+/// Refuses keys that have no meaning for a workload that is a page, because visitors load pages one
+/// after the other over persistent connections. `steps`: indices of the workload's steps.
 pub(super) fn check_pages(load: &Load, steps: &[usize]) -> Result<(), Mistake> {
     let refuse = |key, name| {
         Err(mistake(
             key,
             format!(
-                "`{name}`: cannot be used with pages, which each visitor loads in a closed loop \
-                 over persistent connections\nhint: leave `{name}` out"
+                "`{name}`: cannot be used with pages. Each visitor loads one page after the other \
+                 (closed loop) over persistent connections\nhint: remove `{name}`"
             ),
         ))
     };

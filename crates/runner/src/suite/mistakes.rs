@@ -35,7 +35,12 @@ fn expected(source: &str, line: usize, underlined: &str, message: &str) -> Strin
 const CASES: &[(&str, usize, &str, &str)] = &[
     ("[cost]\nper_vcpu_hour = -1.0", 9, "-1.0", "a price must be 0 or more"),
     ("[cost]\nper_vcpu_hour = 1.0\nper_gib_hour = -0.5", 10, "-0.5", "a price must be 0 or more"),
-    ("[cost]\nper_vcpu_hour = 1.0\nutilisation = 1.5", 10, "1.5", "`utilisation`: must be a share"),
+    (
+        "[cost]\nper_vcpu_hour = 1.0\nutilisation = 1.5",
+        10,
+        "1.5",
+        "`utilisation`: must be a number above 0",
+    ),
     (
         "[cost]\nper_vcpu_hour = 1.0\nlifetime_hours = 0.0",
         10,
@@ -347,7 +352,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[[workloads]]\npath = \"/\"\nconnections = 3\n[load]\nin_flight = 4",
         10,
         "3",
-        "`connections`: already determined",
+        "`connections`: cannot be combined with `in_flight`",
     ),
 ];
 

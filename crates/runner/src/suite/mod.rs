@@ -13,6 +13,8 @@ mod subjects;
 pub(crate) mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use dyno_analysis::capacity;
@@ -33,6 +35,7 @@ use dyno_workload::{request_values, units};
 use serde::Deserialize;
 
 use crate::files::Folder;
+use crate::limits::SUITE_BYTES;
 use crate::observe::RawObserve;
 use experiment::RawExperiment;
 use load::RawLoad;
@@ -52,7 +55,8 @@ pub struct SuiteFile {
     pub repeats: u32,
     /// Condition of an early end; `None`: all repeats are made.
     pub stop: Option<StopRule>,
-    /// Whether a trial is re-run if another process used the machine meanwhile, or heat slowed it.
+    /// Whether a trial is re-run if another process used the machine during the trial, or heat
+    /// slowed it.
     pub again: bool,
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
@@ -62,28 +66,29 @@ pub struct SuiteFile {
     pub slice_ns: Option<u64>,
     /// Whether subjects are loaded at the same time.
     pub duet: bool,
-    /// Whether the CPUs of servers and generator may change from block to block.
+    /// Whether the CPUs of servers and generator may change from block to block. A block is one
+    /// pass over all subjects.
     pub varies_cpus: bool,
     /// The network of each start.
     pub isolation: Isolation,
-    /// Limits of the subjects. CPUs that it does not name are chosen when the run is planned.
+    /// Limits of the subjects. If the suite names no CPUs, they are chosen when the run is planned.
     pub limits: CheckedLimits,
     pub subjects: Vec<SuiteSubject>,
-    /// Intended difference between the subjects other than controls; `None`: no experiment.
+    /// Intended difference between the subjects, except controls; `None`: no experiment.
     pub experiment: Option<Experiment>,
-    /// Services that subjects need and the suite has settings for.
+    /// The suite's settings for services that its subjects need.
     pub backends: Vec<SuiteBackend>,
     pub workloads: Vec<Workload>,
     pub load: SuiteLoad,
-    /// Search for a rate at each start after each of its closed loops; `None`: no search.
+    /// Search for a rate, which follows each closed loop of a start. `None`: no search.
     pub search: Option<SearchOptions>,
-    /// Rates as shares of the capacity of the slowest subject, which this load measures first;
-    /// empty: rates are absolute.
+    /// Rates as shares of the capacity of the slowest subject. `load` is the closed loop that
+    /// measures the capacity. Empty: rates are absolute.
     pub shares: Vec<f64>,
     /// For each workload, the indices of its steps in the load.
     pub workload_steps: Vec<Vec<usize>>,
     pub cost: Option<Cost>,
-    /// SHA-256 of each file that its requests name, by its name.
+    /// SHA-256 of each file that the requests name, by file name.
     pub files: BTreeMap<String, String>,
     pub report: ReportOptions,
     /// Optional probes that are attached to servers.
@@ -106,13 +111,27 @@ pub struct SuiteBackend {
     pub limits: CheckedLimits,
 }
 
+/// Reads the text of a suite file, which may be a pipe.
+fn read_source(path: &Path) -> Result<String, String> {
+    let named = |error: std::io::Error| format!("cannot be read: {error}");
+    let file = File::open(path).map_err(named)?;
+    let mut bytes = Vec::new();
+    file.take(SUITE_BYTES + 1).read_to_end(&mut bytes).map_err(named)?;
+    if bytes.len() as u64 > SUITE_BYTES {
+        return Err(format!(
+            "has more than {SUITE_BYTES} bytes, the limit of a suite\nhint: check that this file \
+             is a suite. Store long bodies in separate files (`body_file`)"
+        ));
+    }
+    String::from_utf8(bytes).map_err(|_| "cannot be read: not UTF-8 text".into())
+}
+
 impl SuiteFile {
-    /// Reads a suite file for a machine with this many CPUs. The values of these profiles take
-    /// precedence, followed by the values of profiles that apply to such a machine.
+    /// Reads a suite file for a machine with this many CPUs. The values of the requested `profiles`
+    /// override the values of profiles that apply to such a machine, which override the suite.
     pub fn read(path: &Path, profiles: &[String], cpus: usize) -> Result<SuiteFile, FileError> {
-        let source = std::fs::read_to_string(path).map_err(|error| {
-            FileError::without_position(path, format!("cannot be read: {error}"))
-        })?;
+        let source =
+            read_source(path).map_err(|problem| FileError::without_position(path, problem))?;
         let suite = SuiteFile::parse(
             path,
             &source,
@@ -128,7 +147,7 @@ impl SuiteFile {
     /// Returns the same suite with several revisions of one subject instead of all subjects.
     ///
     /// # Errors
-    /// The suite has settings that exclude this comparison.
+    /// The suite has settings that cannot be combined with revisions.
     pub fn across(&self, revisions: &AcrossRevisions) -> Result<SuiteFile, FileError> {
         self.reread(SuiteReading::Across(revisions))
     }
@@ -136,7 +155,8 @@ impl SuiteFile {
     /// Returns the same suite with rates that are shares of these capacities.
     ///
     /// # Errors
-    /// The suite has mistakes that its closed loop does not have.
+    /// The suite is invalid at these rates. It was valid as the closed loop that measured the
+    /// capacities.
     pub fn with_capacities(&self, capacities: &[Capacity]) -> Result<SuiteFile, FileError> {
         self.reread(SuiteReading::At(capacities))
     }
@@ -156,6 +176,7 @@ impl SuiteFile {
         Ok(suite)
     }
 
+    /// Parses a suite with these profiles and changes.
     fn parse_for(
         path: &Path,
         source: &str,
@@ -214,7 +235,7 @@ struct RawSuite {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RawPlacement {
-    /// On other CPUs in each block, where none are named.
+    /// On other CPUs in each block (one pass over all subjects), if the suite names no CPUs.
     #[default]
     Varied,
     /// On the same CPUs in all blocks.
@@ -225,14 +246,14 @@ enum RawPlacement {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Contaminated {
-    /// It is re-run once, within the plan's limit of re-runs.
+    /// The trial is re-run once, within the plan's limit of re-runs.
     #[default]
     Again,
-    /// It counts, with a caveat.
+    /// The trial is used, with a caveat.
     Counts,
 }
 
-/// A back end's table, which holds its limits as well as its name.
+/// A back end's table, with its name and its limits.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawBackend {
@@ -250,6 +271,7 @@ struct RawBackend {
 }
 
 impl RawBackend {
+    /// Checks the entry of a back end.
     fn check(self) -> Result<SuiteBackend, Mistake> {
         let (definition_name, variant) = match self.r#use.split_once('/') {
             Some((definition_name, variant)) => (definition_name, Some(variant.to_string())),
@@ -293,13 +315,14 @@ fn has_quota(limits: &CheckedLimits, subjects: &[SuiteSubject]) -> bool {
     limits.limits.cpus.is_some() || subjects.iter().any(|s| s.limits.limits.cpus.is_some())
 }
 
+/// Checks the entries of back ends, whose names must differ.
 fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
     let mut backends: Vec<SuiteBackend> = Vec::new();
     for (i, raw) in raw.into_iter().enumerate() {
         let backend = raw.check().map_err(|m| m.with_parent(i).with_parent("backends"))?;
-        if backends.iter().any(|known| known.name == backend.name) {
+        if backends.iter().any(|other| other.name == backend.name) {
             let message = format!(
-                "two back ends have the name {:?}\nhint: give one another `name`",
+                "two back ends have the name {:?}\nhint: give one of them another `name`",
                 backend.name
             );
             return Err(mistake("name", message).with_parent(i).with_parent("backends"));
@@ -318,9 +341,10 @@ struct RawReport {
 }
 
 const NO_SUBJECTS: &str = "`subjects`: must name at least one subject\nhint: add one, such as \
-                           `subjects = [\"null\"]`. `dyno subjects list` prints all";
+                           `subjects = [\"null\"]`. `dyno subjects list` prints all subjects";
 
 impl RawSuiteFile {
+    /// Checks all parts of a suite, and fills in defaults.
     fn check(mut self, path: &Path, reading: SuiteReading<'_>) -> Result<SuiteFile, Mistake> {
         if self.subjects.is_empty() {
             return Err(mistake("subjects", NO_SUBJECTS));
@@ -422,6 +446,7 @@ struct RawCost {
     lifetime_hours: Option<f64>,
 }
 
+/// Checks the prices of a suite.
 fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
     let RawCost { per_vcpu_hour, per_gib_hour, utilisation, lifetime_hours } = raw;
     let is_price = |price: f64| price.is_finite() && price >= 0.0;
@@ -433,7 +458,7 @@ fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
         return refuse("per_gib_hour", "a price must be 0 or more");
     }
     if utilisation.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
-        return refuse("utilisation", "`utilisation`: must be a share above 0 and at most 1");
+        return refuse("utilisation", "`utilisation`: must be a number above 0 and at most 1");
     }
     if lifetime_hours.is_some_and(|hours| !(hours.is_finite() && hours > 0.0)) {
         return refuse("lifetime_hours", "`lifetime_hours`: must be above 0");
@@ -454,8 +479,9 @@ fn check_requests_per_connection(
         Some((workload, subject)) => Err(mistake(
             "requests_per_connection",
             format!(
-                "workload {:?}: its requests per connection would override the setting of subject \
-                 {}\nhint: set `requests_per_connection` in one place",
+                "workload {:?}: `requests_per_connection` would override the value that subject {} \
+                 sets\nhint: set `requests_per_connection` either in the workload or in the \
+                 subject",
                 workload.workload.name,
                 subject.id()
             ),
@@ -470,16 +496,17 @@ fn check_request_values(
     experiment: Option<&Experiment>,
     workloads: &[CheckedWorkload],
 ) -> Result<(), Mistake> {
-    let used: BTreeSet<String> = workloads
+    let used_names: BTreeSet<String> = workloads
         .iter()
         .flat_map(|checked| request_values::required_names(&checked.workload))
         .collect();
     let values =
         subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
-    if let Some((subject, name)) = values.into_iter().find(|(_, name)| !used.contains(*name)) {
+    if let Some((subject, name)) = values.into_iter().find(|(_, name)| !used_names.contains(*name))
+    {
         let message = format!(
-            "{{request.{name}}}: has a value for {}, and no request uses it\nhint: use it in a \
-             path, a header or a body",
+            "{{request.{name}}}: has a value for {}, but no request uses this placeholder\nhint: \
+             write {{request.{name}}} in a path, a header or a body",
             subject.id()
         );
         let is_varied =
@@ -494,19 +521,17 @@ fn check_request_values(
                 .with_child(name.clone()),
         });
     }
-    match workloads.iter().enumerate().find_map(|(i, checked)| {
-        Some((i, request_values::find_misnamed_secret(&checked.workload)?))
-    }) {
-        None => Ok(()),
-        Some((i, (name, place))) => {
+    for (i, checked) in workloads.iter().enumerate() {
+        if let Some((name, place)) = request_values::find_misnamed_secret(&checked.workload) {
             let message = format!(
-                "{{request.{name}}}: is used in {place:?}, whose values are secret, but reports \
-                 withhold only values with a secret's name\nhint: rename it to \
-                 {{request.{name}_token}}"
+                "{{request.{name}}}: is used in {place:?}, so its value is secret, but reports \
+                 hide a value only if the name of its placeholder suggests a secret\nhint: rename \
+                 the placeholder to {{request.{name}_token}}"
             );
-            Err(mistake("workloads", message).with_child(i))
+            return Err(mistake("workloads", message).with_child(i));
         }
     }
+    Ok(())
 }
 
 /// Returns the first folder of this name at or above a path, for suites and subjects.

@@ -1,4 +1,5 @@
-//! Applies the profiles of a suite: the overrides in `[profile.NAME]`.
+//! Applies the profiles of a suite: the overrides in `[profile.NAME]`, for example for small
+//! machines.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -39,7 +40,7 @@ struct When {
 }
 
 impl When {
-    fn holds(&self, cpus: usize) -> bool {
+    fn applies_to(&self, cpus: usize) -> bool {
         self.cpus_below.is_some_and(|below| cpus < below)
     }
 
@@ -51,6 +52,7 @@ impl When {
 }
 
 impl<'s> SuiteWithoutProfiles<'s> {
+    /// Parses a suite, and removes its profiles from the document.
     fn parse(path: &'s Path, source: &'s str) -> Result<SuiteWithoutProfiles<'s>, FileError> {
         let mut document = Document::parse(path, source)?;
         let named = document.take_tables(PROFILE)?;
@@ -62,8 +64,8 @@ impl<'s> SuiteWithoutProfiles<'s> {
                 .unwrap_or_default();
             if name == NONE {
                 let message = format!(
-                    "profile {NONE:?}: is reserved, because `--{PROFILE} {NONE}` turns the \
-                     profile of the machine off\nhint: give it another name"
+                    "profile {NONE:?}: is reserved, because `--{PROFILE} {NONE}` disables the \
+                     automatic profiles\nhint: give the profile another name"
                 );
                 return Err(mistake(PROFILE, message).with_child(NONE).locate(path, source));
             }
@@ -76,8 +78,9 @@ impl<'s> SuiteWithoutProfiles<'s> {
             };
             if let Some(other) = profiles[..i].iter().find(has_same_condition) {
                 let message = format!(
-                    "profile {:?}: applies to the same machines as {:?}, so their order is \
-                     undefined\nhint: give them different values of `cpus_below`, or merge them",
+                    "profile {:?}: applies to the same machines as {:?}, so dyno cannot decide \
+                     which of the two to apply last\nhint: give the two profiles different values \
+                     of `cpus_below`, or merge them",
                     profile.name, other.name
                 );
                 return Err(mistake(PROFILE, message)
@@ -102,7 +105,7 @@ pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
 }
 
 /// Returns the profiles to apply on a machine with this many CPUs, lowest precedence first. The
-/// automatic ones come first, unless `none` is requested. The requested ones follow.
+/// automatic profiles come first, except if `none` is requested. The requested profiles follow.
 ///
 /// # Errors
 /// The same as [`names`].
@@ -113,9 +116,11 @@ pub fn applied_profiles(
     cpus: usize,
 ) -> Result<Vec<String>, FileError> {
     let profiles = SuiteWithoutProfiles::parse(path, source)?.profiles;
-    let wants_none = requested.iter().any(|name| name == NONE);
-    let mut automatic: Vec<Profile<'_>> =
-        profiles.into_iter().filter(|profile| profile.when.holds(cpus) && !wants_none).collect();
+    let is_none_requested = requested.iter().any(|name| name == NONE);
+    let mut automatic: Vec<Profile<'_>> = profiles
+        .into_iter()
+        .filter(|profile| profile.when.applies_to(cpus) && !is_none_requested)
+        .collect();
     automatic.sort_by_key(|profile| profile.when.precedence());
     let automatic =
         automatic.into_iter().map(|profile| profile.name).filter(|name| !requested.contains(name));
@@ -157,6 +162,7 @@ pub(crate) fn suite_document(suite: &Suite) -> Result<Document<'_>, FileError> {
     document(Path::new(&suite.path), &suite.source, &suite.profiles)
 }
 
+/// Returns the error for a profile that the suite does not have.
 fn unknown(requested_name: &str, names: &[&str]) -> String {
     match nearest(requested_name, names.iter().copied()) {
         Some(near) => {

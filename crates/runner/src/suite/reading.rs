@@ -13,8 +13,8 @@ use crate::revisions::RevisionFolders;
 /// Way to read a suite.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SuiteReading<'a> {
-    /// As it is written. Rates that are shares of a capacity are left out; a closed loop that
-    /// measures the capacity replaces them.
+    /// As it is written. If its rates are shares of a capacity, the load is the closed loop that
+    /// measures the capacity.
     AsWritten,
     /// With revisions of one of its subjects.
     Across(&'a AcrossRevisions),
@@ -32,9 +32,10 @@ pub struct AcrossRevisions {
 }
 
 impl AcrossRevisions {
+    /// Returns one arm per revision, and the experiment that compares them.
     fn arms(&self, original: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
         let entry = original.into_iter().find(|entry| entry.index == self.index);
-        let entry = entry.expect("the index belongs to an entry");
+        let entry = entry.expect("the index should belong to an entry");
         let arm = |revised: &RevisionFolders| {
             let label =
                 entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));
@@ -59,15 +60,15 @@ impl SuiteReading<'_> {
             return Ok((subjects::with_twin(subjects, twin)?, experiment));
         };
         if experiment.is_some() {
-            let message = "[experiment]: cannot be combined with a comparison of revisions\nhint: \
-                           use a suite without an experiment";
+            let message = "[experiment]: cannot be used with `--rev`\nhint: use a suite without an \
+                           experiment";
             return Err(mistake("experiment", message));
         }
         let (subjects, experiment) = revisions.arms(original);
         Ok((subjects, Some(experiment)))
     }
 
-    /// Returns the search for a rate, if the suite has one and the reading allows it.
+    /// Returns the suite's search for a rate. `Err`: a search cannot compare revisions.
     pub(super) fn search(
         self,
         original: Option<SearchOptions>,
@@ -75,8 +76,8 @@ impl SuiteReading<'_> {
         match (self, original) {
             (SuiteReading::Across(_), Some(_)) => Err(locate_in_load(mistake(
                 "rate",
-                "`rate = \"find\"`: cannot be used with `--rev`\nhint: use a fixed rate, or leave \
-                 `rate` out",
+                "`rate = \"find\"`: cannot be used with `--rev`\nhint: use a fixed rate, or remove \
+                 `rate`",
             ))),
             (_, original) => Ok(original),
         }
@@ -105,8 +106,8 @@ impl SuiteReading<'_> {
             }
             SuiteReading::Across(_) => Err(locate_in_load(mistake(
                 "rate",
-                "`rate`: shares of a capacity cannot be used with `--rev`\nhint: write the rates \
-                 as numbers, or leave them out for a closed loop",
+                "`rate`: percentages of the capacity (the highest rate) cannot be used with `--rev`\
+                 \nhint: write the rates as numbers, or remove `rate` for a closed loop",
             ))),
             SuiteReading::At(capacities) => {
                 for workload in
@@ -120,7 +121,8 @@ impl SuiteReading<'_> {
                     });
                     workload.steps.rate = rates.map(Iterator::collect);
                 }
-                // A workload that no subject serves has no capacity and no trials.
+                // A workload that no subject serves has no capacity, so it uses this rate. Any
+                // valid rate will do, because the workload has no trials.
                 load.rate = Some(OneOrMany::from_value(Rate::Number(1.0)));
                 Ok(Vec::new())
             }
@@ -131,29 +133,26 @@ impl SuiteReading<'_> {
 /// Returns the rates that are shares of a capacity, such as `25%`; empty: no rate is a share.
 fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     let rates = load.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
-    let share = |(index, rate): (usize, &Rate)| match rate {
-        Rate::Text(text) if text.trim().ends_with('%') => {
-            let share = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
-            let share =
-                share.filter(|percent| percent.is_finite() && *percent > 0.0 && *percent <= 1000.0);
-            let invalid_share = || {
-                format!(
-                    "{text:?}: must be a share of the capacity, above 0% and at most 1000%\nhint: \
-                     write it like 50%"
-                )
-            };
-            Some(
-                share.map(|percent| percent / 100.0).ok_or_else(|| {
-                    locate_in_load(mistake("rate", invalid_share()).with_child(index))
-                }),
-            )
+    let mut shares = Vec::new();
+    for (index, rate) in rates.iter().enumerate() {
+        let Rate::Text(text) = rate else { continue };
+        if !text.trim().ends_with('%') {
+            continue;
         }
-        _ => None,
-    };
-    let shares: Vec<f64> = rates.iter().enumerate().filter_map(share).collect::<Result<_, _>>()?;
+        let percent = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+        let is_valid = |percent: &f64| percent.is_finite() && *percent > 0.0 && *percent <= 1000.0;
+        let Some(percent) = percent.filter(is_valid) else {
+            let message = format!(
+                "{text:?}: must be a percentage of the capacity (the highest rate), above 0% and \
+                 at most 1000%\nhint: write a percentage such as 50%"
+            );
+            return Err(locate_in_load(mistake("rate", message).with_child(index)));
+        };
+        shares.push(percent / 100.0);
+    }
     if !shares.is_empty() && shares.len() < rates.len() {
-        let message = "`rate`: shares of a capacity and numbers cannot be combined\nhint: use one \
-                       kind for all";
+        let message = "`rate`: percentages of the capacity and numbers cannot be combined\nhint: \
+                       use only percentages, or only numbers";
         return Err(locate_in_load(mistake("rate", message)));
     }
     Ok(shares)
@@ -161,8 +160,8 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
 
 /// Rounds a rate to three significant digits.
 fn round_rate(rate: f64) -> f64 {
-    // By way of decimal digits: a product with a power of ten is not exact.
-    format!("{rate:.2e}").parse().expect("the form of a number")
+    // Decimal digits are used, because a product with a power of ten is not exact.
+    format!("{rate:.2e}").parse().expect("a formatted number should be valid")
 }
 
 #[cfg(test)]
@@ -232,14 +231,14 @@ mod tests {
             ("rate = \"find\"", "", "such as `objective"),
             ("rate = [\"find\", 100]", objective, "cannot be combined with other rates"),
             ("rate = \"find\"\nmodel = \"closed\"", objective, "must be \"open\""),
-            ("rate = \"find\"\nfind_width = \"0%\"", objective, "is not a share from"),
-            ("find_width = \"5%\"", objective, "needs a search for a rate"),
+            ("rate = \"find\"\nfind_width = \"0%\"", objective, "is not a percentage from"),
+            ("find_width = \"5%\"", objective, "without a search for a rate"),
             ("rate = \"find\"", &page, "no rate to find"),
-            ("rate = \"find\"", &rates, "its own rate"),
+            ("rate = \"find\"", &rates, "its own `rate`"),
             (
                 "rate = \"find\"",
                 &format!("{objective}[suite]\norder = \"duet\"\n"),
-                "include the wait for other servers",
+                "the time that a server waits for a CPU",
             ),
         ] {
             let error = suite(load_keys, extra).unwrap_err();
@@ -253,9 +252,9 @@ mod tests {
     #[test]
     fn invalid_capacity_share_is_refused_with_position() {
         for (load_keys, expected) in [
-            ("rate = [\"25%\", 100]", "one kind for all"),
-            ("rate = \"0%\"", "must be a share of the capacity"),
-            ("rate = [\"x%\"]", "must be a share of the capacity"),
+            ("rate = [\"25%\", 100]", "only percentages, or only numbers"),
+            ("rate = \"0%\"", "must be a percentage of the capacity"),
+            ("rate = [\"x%\"]", "must be a percentage of the capacity"),
             ("rate = \"25%\"\nmodel = \"closed\"", "cannot be used in a closed loop"),
             ("rate = \"25%\"\n[suite]\norder = \"interleaved\"", "closed loops of requests"),
         ] {
@@ -272,9 +271,9 @@ mod tests {
         };
         assert!(across("subjects = [\"a\"]\n[load]\nrate = \"25%\"").contains("as numbers"));
         let find = "subjects = [\"a\"]\n[load]\nrate = \"find\"\n[report]\nobjective = \"p99<5ms\"";
-        assert!(across(find).contains("leave `rate` out"));
+        assert!(across(find).contains("remove `rate`"));
         let experiment =
             "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { files = [64, 128] }";
-        assert!(across(experiment).contains("cannot be combined with a comparison of revisions"));
+        assert!(across(experiment).contains("cannot be used with `--rev`"));
     }
 }

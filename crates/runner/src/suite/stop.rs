@@ -22,8 +22,8 @@ pub(super) struct RawStop {
 }
 
 impl RawStop {
-    /// `duet`: subjects are loaded at the same time, so that only some metrics can distinguish
-    /// them.
+    /// Checks the metrics whose comparison may end the run. `duet`: the subjects are loaded at the
+    /// same time, so that metrics that include the wait for another server are excluded.
     pub(super) fn check(self, duet: bool) -> Result<StopRule, Mistake> {
         let locate = |mistake: Mistake| mistake.with_parent("stop");
         let defaults: &[&str] =
@@ -33,8 +33,8 @@ impl RawStop {
         if names.is_empty() {
             return Err(locate(mistake(
                 "metrics",
-                "`metrics`: the list must have at least one entry\nhint: add one, or leave \
-                 `metrics` out",
+                "`metrics`: the list must have at least one entry\nhint: add one, or remove \
+                 `metrics`",
             )));
         }
         let key = |(index, name): (usize, &String)| match compare::metric(name) {
@@ -51,8 +51,9 @@ impl RawStop {
     }
 }
 
-const NOT_IN_A_DUET: &str = "with `order = \"duet\"` this metric includes the wait for other \
-                             servers, and cannot end a run\nhint: use another metric, such as \
+const NOT_IN_A_DUET: &str = "this metric cannot decide when the run ends. With `order = \"duet\"`, \
+                             it includes the time that a server waits for a CPU while other \
+                             servers use it\nhint: use another metric, such as \
                              `cpu_us_per_request`, or `order = \"interleaved\"`";
 
 /// Checks that there are subjects to compare.
@@ -63,20 +64,21 @@ pub(crate) fn check_subjects(stop: Option<&StopRule>, subjects: usize) -> Result
     if stop.is_none() || subjects > 1 {
         return Ok(());
     }
-    let message = "[stop]: needs at least two subjects, whose comparison ends the run\nhint: leave \
-                   [stop] out";
+    let message = "[stop]: needs at least two subjects, because the run ends when their comparison \
+                   is decided\nhint: remove [stop]";
     Err(mistake("stop", message))
 }
 
-/// Returns the number of repeats, which is the limit if a run may end early.
+/// Returns the number of repeats. If a run may end early, this is the limit.
 pub(super) fn repeats(requested: Option<u32>, may_stop: bool) -> Result<u32, Mistake> {
     let repeats = requested.unwrap_or(if may_stop { REPEATS_AT_MOST } else { REPEATS });
     let locate = |mistake: Mistake| mistake.with_parent("suite");
     let repeats = positive("repeats", repeats).map_err(locate)?;
     if may_stop && (repeats as usize) < REPEATS_FOR_INTERVAL {
         let message = format!(
-            "`repeats`: must be at least {REPEATS_FOR_INTERVAL} with [stop], for a confidence \
-             interval\nhint: use more, or leave `repeats` out for the default of {REPEATS_AT_MOST}"
+            "`repeats`: must be at least {REPEATS_FOR_INTERVAL} with [stop], because a confidence \
+             interval needs {REPEATS_FOR_INTERVAL} repeats\nhint: use more repeats, or remove \
+             `repeats` for the default of {REPEATS_AT_MOST}"
         );
         return Err(locate(mistake("repeats", message)));
     }
@@ -111,7 +113,7 @@ mod tests {
     #[test]
     fn invalid_stop_rule_is_refused_with_position() {
         for (extra, line, expected) in [
-            ("[stop]\nmetrics = [\"p98\"]\n", 3, "\"p98\": no such metric"),
+            ("[stop]\nmetrics = [\"p98\"]\n", 3, "\"p98\": not a metric that can be compared"),
             ("[stop]\nmetrics = []\n", 3, "at least one entry"),
             ("[stop]\nsame_within = \"2\"\n", 3, "write it like `2%`"),
             ("[suite]\nrepeats = 4\n[stop]\n", 3, "must be at least 5 with [stop]"),
@@ -119,7 +121,7 @@ mod tests {
             (
                 "[suite]\norder = \"duet\"\n[stop]\nmetrics = [\"throughput\"]\n",
                 5,
-                "the wait for other servers",
+                "the time that a server waits for a CPU",
             ),
         ] {
             let error = suite(extra).unwrap_err();

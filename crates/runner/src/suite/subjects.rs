@@ -1,5 +1,5 @@
-//! Checks the `[[subjects]]` of a suite. Each entry is a server under conditions, and becomes an
-//! arm of the run.
+//! Checks the `[[subjects]]` of a suite. Each entry names a server and the conditions under which
+//! it is measured. The run has one or more arms (configurations to compare) per entry.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::mistake::{Mistake, mistake};
 use serde::{Deserialize, Deserializer, de};
 
-use super::experiment::Level;
+use super::experiment::NumberOrText;
 use crate::revisions::RevisionFolders;
 
 /// A subject's entry in the suite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SuiteSubject {
-    /// Index of its entry in the suite, from 0.
+    /// Index of the entry in the suite, from 0.
     pub index: usize,
     pub name: String,
     pub variant: Option<String>,
@@ -25,17 +25,18 @@ pub struct SuiteSubject {
     pub revised: Option<RevisionFolders>,
     /// Name in reports; `None`: its name and variant.
     pub label: Option<String>,
-    /// Its number on the scale of an experiment, if there is one.
+    /// The subject's value of the factor of a dose experiment, as a number. `None`: no such
+    /// experiment.
     pub level: Option<f64>,
     /// Limits that override the limits of the suite.
     pub limits: CheckedLimits,
     /// Overrides `requests_per_connection` of the load.
     pub requests_per_connection: Option<u64>,
     pub env: BTreeMap<String, String>,
-    /// Values for requests to it, by name.
+    /// Values for the placeholders in requests to the subject, by name.
     pub request: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that it inherits, besides the variables in its
-    /// definition.
+    /// Variables of dyno's environment that the subject inherits, in addition to the variables in
+    /// its definition.
     pub inherit: Vec<Inherit>,
 }
 
@@ -47,7 +48,7 @@ impl SuiteSubject {
         server_id(&self.name, self.variant.as_deref(), revision)
     }
 
-    /// Returns the unique name of its arm.
+    /// Returns the unique name of the arm that the entry becomes.
     #[must_use]
     pub fn id(&self) -> String {
         self.label.clone().unwrap_or_else(|| self.server())
@@ -61,13 +62,16 @@ pub(super) struct RawSubject(Table);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    r#use: Name,
+    #[serde(rename = "use")]
+    subject: Name,
     variant: Option<String>,
-    name: Option<String>,
+    /// Name in reports.
+    #[serde(rename = "name")]
+    label: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(default)]
-    request: BTreeMap<String, Level>,
+    request: BTreeMap<String, NumberOrText>,
     #[serde(default)]
     inherit: Vec<Inherit>,
     cpus: Option<f64>,
@@ -77,27 +81,28 @@ struct Table {
 }
 
 impl Table {
+    /// Checks the entry of a subject.
     fn check(self) -> Result<SuiteSubject, Mistake> {
         for (variable, value) in &self.env {
             let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(value));
             checked.map_err(|message| mistake("env", message).with_child(variable.clone()))?;
         }
-        if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+        if self.label.as_ref().is_some_and(|label| label.trim().is_empty()) {
             return Err(mistake(
                 "name",
-                "`name`: must not be blank, because reports use it\nhint: add letters, or leave \
-                 `name` out",
+                "`name`: must not be blank, because reports use it\nhint: add letters, or remove \
+                 `name`",
             ));
         }
         let limits =
             RawLimits { cpus: self.cpus, cpuset: None, memory: self.memory, files: self.files };
-        let Name(name) = self.r#use;
+        let Name(name) = self.subject;
         Ok(SuiteSubject {
             index: 0,
             name,
             variant: self.variant,
             revised: None,
-            label: self.name,
+            label: self.label,
             level: None,
             limits: limits.check()?,
             requests_per_connection: check_requests(self.requests_per_connection)?,
@@ -109,12 +114,15 @@ impl Table {
 }
 
 /// Returns the values that requests to a subject use, as text.
-fn request_values(values: &BTreeMap<String, Level>) -> Result<BTreeMap<String, String>, Mistake> {
-    let text = |(name, value): (&String, &Level)| {
+fn request_values(
+    values: &BTreeMap<String, NumberOrText>,
+) -> Result<BTreeMap<String, String>, Mistake> {
+    let mut texts = BTreeMap::new();
+    for (name, value) in values {
         let locate = |m: Mistake| m.with_parent(name.clone()).with_parent("request");
-        Ok((name.clone(), value.text(name).map_err(locate)?))
-    };
-    values.iter().map(text).collect()
+        texts.insert(name.clone(), value.text(name).map_err(locate)?);
+    }
+    Ok(texts)
 }
 
 /// Checks the number of requests after which a connection is replaced.
@@ -145,16 +153,16 @@ pub(super) fn with_twin(
     mut subjects: Vec<SuiteSubject>,
     subject_id: Option<&str>,
 ) -> Result<Vec<SuiteSubject>, Mistake> {
-    let Some(name) = subject_id else { return Ok(subjects) };
-    let Some(subject) = subjects.iter().find(|subject| subject.id() == name) else {
+    let Some(subject_id) = subject_id else { return Ok(subjects) };
+    let Some(subject) = subjects.iter().find(|subject| subject.id() == subject_id) else {
         let ids: Vec<String> = subjects.iter().map(SuiteSubject::id).collect();
         let message = format!(
-            "twin {name:?}: not one of the suite's subjects\nhint: use one of {}",
+            "twin {subject_id:?}: not one of the suite's subjects\nhint: use one of {}",
             ids.join(", ")
         );
         return Err(mistake("twin", message).with_parent("suite"));
     };
-    let twin = SuiteSubject { label: Some(format!("{TWIN} of {name}")), ..subject.clone() };
+    let twin = SuiteSubject { label: Some(format!("{TWIN} of {subject_id}")), ..subject.clone() };
     subjects.push(twin);
     Ok(subjects)
 }
@@ -174,11 +182,11 @@ impl<'de> Deserialize<'de> for RawSubject {
                     Some((name, variant)) => (name, Some(variant.to_string())),
                     None => (name, None),
                 };
-                let r#use = Name::parse(name).map_err(de::Error::custom)?;
+                let subject = Name::parse(name).map_err(de::Error::custom)?;
                 Ok(RawSubject(Table {
-                    r#use,
+                    subject,
                     variant,
-                    name: None,
+                    label: None,
                     env: BTreeMap::new(),
                     request: BTreeMap::new(),
                     inherit: Vec::new(),

@@ -1,5 +1,6 @@
-//! Checks turns: with `order = "interleaved"`, subjects run at the same time and are loaded one
-//! after the other, in short slices.
+//! Checks turns. With `order = "interleaved"`, subjects run at the same time and are loaded one
+//! after the other, in short slices. Thus a slow change of the machine affects all subjects
+//! equally.
 
 use dyno_archive::plan::{Load, Order, Plan};
 use dyno_workload::mistake::{Mistake, mistake};
@@ -46,8 +47,8 @@ enum Turns {
     Required(Option<u64>),
 }
 
-/// Reads a suite's setting of turns. `order`: as written. `is_experiment`: whether the suite has an
-/// experiment.
+/// Reads a suite's setting of turns. `order`: as the suite writes it. `is_experiment`: whether the
+/// suite has an experiment.
 fn read_turns(
     order: Option<RawOrder>,
     slice: Option<&str>,
@@ -56,28 +57,35 @@ fn read_turns(
 ) -> Result<Turns, Mistake> {
     let suite_mistake = |key, message: String| mistake(key, message).with_parent("suite");
     if order != Some(RawOrder::Interleaved) {
-        let message =
-            "`slice`: needs `order = \"interleaved\"`, the only order in which subjects take turns";
-        let is_unset = is_experiment && order.is_none() && load.interval.is_none();
-        let default = if is_unset { Turns::IfPossible } else { Turns::None };
-        return slice.map_or(Ok(default), |_| Err(suite_mistake("slice", message.into())));
+        if slice.is_some() {
+            let message = "`slice`: needs `order = \"interleaved\"`, the only order in which \
+                           subjects take turns\nhint: remove `slice`, or set `order = \
+                           \"interleaved\"` in [suite]";
+            return Err(suite_mistake("slice", message.into()));
+        }
+        let allows_turns = is_experiment && order.is_none() && load.interval.is_none();
+        return Ok(if allows_turns { Turns::IfPossible } else { Turns::None });
     }
     if load.interval.is_some() {
-        let message = "`interval`: cannot be set with `order = \"interleaved\"`, where it is a \
-                       quarter of a slice\nhint: leave `interval` out, or set `slice` in [suite]";
+        let message = "`interval`: cannot be set with `order = \"interleaved\"`. With this order, \
+                       the interval is always a quarter of `slice`\nhint: remove `interval`. To \
+                       change the interval, set `slice` in [suite]";
         return Err(locate_in_load(mistake("interval", message)));
     }
     let Some(slice) = slice else { return Ok(Turns::Required(None)) };
     let ns = units::span(slice).map_err(|message| suite_mistake("slice", message))?;
-    if (MIN_TURN_NS..=MAX_TURN_NS).contains(&ns) && ns.is_multiple_of(INTERVALS_PER_SLICE) {
+    let is_in_range = (MIN_TURN_NS..=MAX_TURN_NS).contains(&ns);
+    if is_in_range && ns.is_multiple_of(INTERVALS_PER_SLICE) {
         return Ok(Turns::Required(Some(ns)));
     }
-    Err(suite_mistake(
-        "slice",
-        "`slice`: must be 100ms to 2s. Most of a shorter slice is its edges, and the machine \
-         changes during a longer one"
-            .into(),
-    ))
+    let message = if is_in_range {
+        "`slice`: must be a multiple of 4ns, because dyno divides each slice into 4 equal \
+         intervals\nhint: use whole milliseconds, such as \"200ms\""
+    } else {
+        "`slice`: must be 100ms to 2s. In a shorter slice, the start and the end of the load would \
+         take most of the time. During a longer slice, the speed of the machine could change"
+    };
+    Err(suite_mistake("slice", message.into()))
 }
 
 /// Settings that determine when the subjects of a suite are loaded.
@@ -116,9 +124,9 @@ impl LoadTiming<'_> {
     }
 }
 
-const PAGES_HAVE_VISITORS: &str = "`in_flight`: cannot be used with pages, whose requests in \
-                                   flight vary\nhint: set the number of visitors with \
-                                   `connections`";
+const PAGES_HAVE_VISITORS: &str = "`in_flight`: cannot be used with pages, because the number of \
+                                   requests in flight changes while a page loads\nhint: use \
+                                   `connections` to set the number of visitors";
 
 /// Maximum number of subjects that take turns by default.
 const MAX_SUBJECTS_IN_TURNS: usize = 3;
@@ -134,8 +142,8 @@ impl Turns {
     /// take no turns.
     fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
         let (shortest_ns, longest_ns) = (TURNS_NS[0], TURNS_NS[TURNS_NS.len() - 1]);
-        // Counters are read at both ends of every turn. With many subjects that takes too much
-        // generator time of a short turn.
+        // The generator reads the counters of the subjects at both ends of every turn. With many
+        // subjects, reading takes too large a part of the shortest turn.
         let are_few = subjects <= MAX_SUBJECTS_IN_TURNS;
         let fitting = TURNS_NS
             .into_iter()
@@ -147,14 +155,15 @@ impl Turns {
                 fitting.filter(|_| are_few && check_steps(load, has_pages).is_ok())
             }
             Turns::Required(Some(ns)) => Some(ns),
-            // If the load fits none of them, `check_length` refuses it.
+            // If the load is too long for all of them, `check_length` refuses it.
             Turns::Required(None) => fitting.or(Some(longest_ns)),
         }
     }
 }
 
-/// Returns whether a plan would take the same turns with loads of another length: its intervals can
-/// be kept apart, and no shorter turns become possible.
+/// Returns whether a plan would take turns of the same length with loads of another duration. The
+/// turns stay the same if their intervals can still be recorded separately, and if the other
+/// duration does not allow shorter turns.
 pub(crate) fn has_same_turns(plan: &Plan, duration_ns: u64) -> bool {
     let Some(slice_ns) = plan.slice_ns else { return true };
     let other = Load { duration_ns, ..plan.load.clone() };
@@ -173,9 +182,10 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
         None => Ok(()),
         Some(_) => Err(mistake(
             "order",
-            "`order`: turns are too short for a CPU quota (`cpus`). It is refilled every 100 ms, \
-             and a server begins each turn with a full one\nhint: use `slice = \"1s\"` or more, or \
-             leave `order = \"interleaved\"` out",
+            "`order`: the turns of the subjects are too short to measure a CPU quota (`cpus`). The \
+             kernel refills a quota every 100 ms, so a server begins each turn with a full quota \
+             and seems to have more CPU time\nhint: use `slice = \"1s\"` or more, or remove `order \
+             = \"interleaved\"`",
         )
         .with_parent("suite")),
     }
@@ -195,31 +205,36 @@ fn with_turns(
     Ok(load.with_interval(slice_ns / INTERVALS_PER_SLICE))
 }
 
+/// Checks that all steps are closed loops of requests, which turns need.
 fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
-    let refusal = |reason: String| {
+    let refusal = |reason: String, cause: &str| {
         let message = format!(
-            "`order = \"interleaved\"`: needs closed loops of requests, and {reason}\nhint: leave \
-             `order = \"interleaved\"` or that step out"
+            "`order = \"interleaved\"`: needs closed loops of requests, but {reason}\nhint: remove \
+             `order = \"interleaved\"`, or remove {cause}"
         );
         mistake("order", message).with_parent("suite")
     };
     if has_pages {
-        return Err(refusal("the load of a page could extend into another subject's turn".into()));
+        let reason = "a workload is a page, which could still be loading when the turn of the next \
+                      subject begins";
+        return Err(refusal(reason.into(), "the workload with the page"));
     }
-    match load.steps.iter().find(|step| !step.arrivals.is_closed()) {
-        Some(step) => Err(refusal(format!(
-            "the step of {} is an open loop, whose requests are due outside of its turns too",
-            step.arrivals.rate().map_or_else(
-                || "recorded times".into(),
-                |rate| format!("{rate} requests per second")
-            ),
-        ))),
-        None => Ok(()),
-    }
+    let Some(step) = load.steps.iter().find(|step| !step.arrivals.is_closed()) else {
+        return Ok(());
+    };
+    let schedule = match step.arrivals.rate() {
+        Some(rate) => format!("{rate} requests per second"),
+        None => "recorded times".into(),
+    };
+    let reason = format!(
+        "the step of {schedule} is an open loop, which would also send requests during the turns \
+         of other subjects"
+    );
+    Err(refusal(reason, "the `rate` of the step"))
 }
 
-/// Checks that the intervals of every trial can be recorded separately. Joined intervals could
-/// extend over the edge of a slice.
+/// Checks that the intervals of every trial can be recorded separately. With too many intervals,
+/// neighbours would be joined, and a joined interval could extend over the edge of a slice.
 ///
 /// # Errors
 /// There are too many intervals.
@@ -228,7 +243,9 @@ pub(crate) fn check_length(suite: &SuiteFile, subjects: usize) -> Result<(), Mis
     check_time(suite.load.load(), subjects, slice_ns)
 }
 
+/// Checks that a trial in turns has at most as many intervals as can be recorded.
 fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake> {
+    // Each subject has two slices per round.
     let round_ns = 2 * slice_ns * subjects as u64;
     let in_rounds = |ns: u64| ns.saturating_mul(subjects as u64).next_multiple_of(round_ns);
     let total_ns = in_rounds(load.warmup_ns) + in_rounds(load.duration_ns);
@@ -239,9 +256,9 @@ fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake
     Err(mistake(
         "duration",
         format!(
-            "`duration`: {subjects} subjects that take turns need {:.0} s per step, and at most \
-             {:.0} s can be recorded\nhint: use a shorter `duration` and more `repeats`, or a \
-             longer `slice`",
+            "`duration`: too long. {subjects} subjects that take turns need {:.0} s per step, but \
+             dyno can record at most {:.0} s per step with this `slice`\nhint: use a shorter \
+             `duration` and more `repeats`, or a longer `slice`",
             total_ns as f64 / 1e9,
             max_ns as f64 / 1e9
         ),
@@ -281,8 +298,13 @@ mod tests {
             ("slice = \"400ms\"", closed, "`slice`: needs"),
             ("order = \"interleaved\"\nslice = \"50ms\"", closed, "100ms to 2s"),
             ("order = \"interleaved\"\nslice = \"3s\"", closed, "100ms to 2s"),
-            (turns, "connections = [1]\ninterval = \"1s\"", "leave `interval` out"),
-            ("order = \"interleaved\"\n[limits]\ncpus = 0.5", closed, "refilled every 100 ms"),
+            ("order = \"interleaved\"\nslice = \"150000001ns\"", closed, "a multiple of 4ns"),
+            (turns, "connections = [1]\ninterval = \"1s\"", "remove `interval`"),
+            (
+                "order = \"interleaved\"\n[limits]\ncpus = 0.5",
+                closed,
+                "The kernel refills a quota every 100 ms",
+            ),
             (turns, "connections = [1]\nrate = [100]", "100 requests per second is an open loop"),
         ] {
             let error = suite(suite_keys, load_keys).unwrap_err();

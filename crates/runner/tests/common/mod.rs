@@ -12,7 +12,7 @@ use dyno_workload::compile;
 
 pub const MS: u64 = 1_000_000;
 
-/// Returns a load of one `GET /`, from which tests derive theirs.
+/// Returns a load of one `GET /`. Tests derive their loads from it.
 pub fn load_of(addr: SocketAddr) -> LoadSpec {
     let listener = Listener { addr, protocol: Protocol::H1, authority: None };
     let request =

@@ -84,11 +84,68 @@ fn artefact_hash_has_kinds_bits_and_targets() {
         fs::create_dir(&folder).unwrap();
         let mut shell = std::process::Command::new("sh");
         assert!(shell.args(["-c", command]).current_dir(&folder).status().unwrap().success());
-        artefact_hash(&folder).unwrap()
+        Artefact::read(&folder).unwrap().hash().unwrap()
     };
     let hashes: std::collections::BTreeSet<String> =
         variants.iter().enumerate().map(hash).collect();
     assert_eq!(hashes.len(), variants.len());
+}
+
+#[test]
+fn changed_or_lost_artefact_is_built_again() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = root.path().join("cache");
+    let command = "cp in.txt {out}/server; mkdir {out}/lib; ln -s a {out}/lib/b; echo 1 > \
+                   {out}/data.db; chmod +x {out}/server";
+    let definition = subject(root.path(), command);
+    let mut first = build(&definition, &cache).unwrap();
+    let out = first.out.clone();
+    let damage = |command: &str| {
+        let mut shell = std::process::Command::new("sh");
+        assert!(shell.args(["-c", command]).current_dir(&out).status().unwrap().success());
+    };
+    let damages = [
+        ("printf 2 > server", "server"),
+        // The length and the modification time are those of the build.
+        ("cp -p server t; printf 3 > server; touch -r t server; rm t", "server"),
+        ("chmod -x server", "server"),
+        ("rm server", "server"),
+        ("rm server; mkdir server", "server"),
+        ("ln -sfn c lib/b", "lib/b"),
+        ("rm -r lib", "lib"),
+        ("rm data.db", "data.db"),
+        ("rm -r \"$PWD\"", ""),
+    ];
+    for (command, name) in damages {
+        assert_eq!(first.check_artefacts(), Ok(vec![]), "{command}");
+        damage(command);
+        assert_eq!(first.check_artefacts(), Err(first.out.join(name)), "{command}");
+        // As in another process: the artefacts are in use, so their folder is not removed.
+        let error = build(&definition, &cache).unwrap_err();
+        assert!(error.contains("another dyno process uses them"), "{command}: {error}");
+        let before = first.build.clone().unwrap();
+        drop(first);
+        first = build(&definition, &cache).unwrap();
+        let record = first.build.as_ref().unwrap();
+        assert_eq!((record.cached, &record.artefact), (false, &before.artefact), "{command}");
+    }
+}
+
+#[test]
+fn files_that_server_writes_cause_no_build() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = root.path().join("cache");
+    let definition = subject(root.path(), "cp in.txt {out}/server; echo 1 > {out}/data.db");
+    let first = build(&definition, &cache).unwrap();
+    for name in ["data.db", "access.log", "cache.json"] {
+        fs::write(first.out.join(name), "written by the server").unwrap();
+    }
+    fs::create_dir(first.out.join("sessions")).unwrap();
+    // A copy of the cache has other stamps, and the same contents.
+    fs::copy(first.out.join("server"), first.out.join("copy.tmp")).unwrap();
+    fs::rename(first.out.join("copy.tmp"), first.out.join("server")).unwrap();
+    assert_eq!(first.check_artefacts(), Ok(vec!["cache.json".into()]));
+    assert!(build(&definition, &cache).unwrap().build.unwrap().cached);
 }
 
 /// Builds while an input changes during the first `changes` copies.
@@ -131,7 +188,7 @@ fn build_with_changing_input_has_key_of_copies() {
     assert_eq!(fs::read_to_string(rebuilt.out.join("result")).unwrap(), "1");
 
     let error = build_with_changing_input(&definition, &cache.join("other"), COPIES).unwrap_err();
-    assert!(error.contains("changed while they were copied"), "{error}");
+    assert!(error.contains("changed while dyno copied them"), "{error}");
 }
 
 #[test]

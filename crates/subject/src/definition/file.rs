@@ -40,7 +40,8 @@ struct DefinitionReader<'a> {
     contract_errors: &'a RefCell<Vec<FileError>>,
 }
 
-/// Returns why a file cannot be read. For a dangling link, "no such file" would be confusing.
+/// Returns why a file cannot be read. For a dangling link, the system's "no such file" would be
+/// confusing.
 fn read_error_text(path: &Path, error: &std::io::Error) -> String {
     let is_dangling = error.kind() == std::io::ErrorKind::NotFound && path.is_symlink();
     if is_dangling { "it is a dangling symbolic link".into() } else { error.to_string() }
@@ -71,7 +72,7 @@ impl Definition {
         Definition::parse(folder, role, &source)
     }
 
-    /// Reads a text as if it were the file of its role in `folder`.
+    /// Parses the text of the file of this role in `folder`.
     ///
     /// # Errors
     /// All mistakes of the text, and of the contracts that it names.
@@ -89,13 +90,16 @@ impl Definition {
                 Some(error) => error.more.push(contract_error),
             }
         }
-        error.map_or_else(|| Ok(definition.expect("either the definition or an error exists")), Err)
+        error.map_or_else(
+            || Ok(definition.expect("a file without errors should have a definition")),
+            Err,
+        )
     }
 }
 
 impl DefinitionReader<'_> {
     /// Reads all keys, even after a mistake. A wrong value is reported and replaced by its default,
-    /// so that mistakes of the whole definition are reported as well.
+    /// so that mistakes in later keys are reported, too.
     fn definition(self, keys: &mut Keys<'_>) -> Option<Definition> {
         let facts = self.facts(keys);
         let contracts = self.contracts(keys).unwrap_or_default();
@@ -153,6 +157,7 @@ impl DefinitionReader<'_> {
         Some(definition)
     }
 
+    /// Reads the variants of a definition.
     fn variants(
         self,
         keys: &mut Keys<'_>,
@@ -167,6 +172,7 @@ impl DefinitionReader<'_> {
         tables.into_iter().map(|(name, table)| (name, self.variant(table, contracts))).collect()
     }
 
+    /// Reads the descriptive keys.
     fn facts(self, keys: &mut Keys<'_>) -> Option<ServerFacts> {
         let folder_name =
             self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -226,9 +232,9 @@ impl DefinitionReader<'_> {
     fn contracts(self, keys: &mut Keys<'_>) -> Option<NamedContracts> {
         let names = keys.list::<String>("checks")?;
         if self.role == Role::Backend {
-            let message = "`checks`: cannot be used for a back end, because only subjects are \
-                           loaded\nhint: check its responses in `seed`, or in the `command` of \
-                           [ready]";
+            let message = "`checks`: cannot be used for a back end, because dyno checks only the \
+                           responses of subjects\nhint: check the responses of the back end in \
+                           `seed`, or in the `command` of [ready]";
             keys.add(mistake("checks", message));
             return None;
         }
@@ -250,7 +256,10 @@ impl DefinitionReader<'_> {
     /// contract has mistakes, which are added to `contract_errors`.
     fn contract(self, name: &str) -> Result<Contract, Option<String>> {
         let parsed_name = Name::parse(name).map_err(|_| {
-            format!("contract {name:?}: must be the name of its file without .toml and without `/`")
+            format!(
+                "contract {name:?}: must be the name of the contract's file, without `.toml` and \
+                 without `/`"
+            )
         });
         parsed_name.map_err(Some)?;
         Contract::find(name, self.folder).map_err(|error| match error {
@@ -273,6 +282,7 @@ impl DefinitionReader<'_> {
         Some(names)
     }
 
+    /// Reads `[start]`.
     fn start(self, mut keys: Keys<'_>) -> Option<StartSpec> {
         let command = keys.take_required::<Vec<String>>("command");
         if command.as_ref().is_some_and(Vec::is_empty) {
@@ -306,7 +316,8 @@ impl DefinitionReader<'_> {
                 earlier.map(|other| &other.to).find(|other| other.overlaps(&file.to))
             {
                 let message = format!(
-                    "{:?} and {:?}: overlap\nhint: give each file its own name",
+                    "{:?} and {:?}: are the same path, or one contains the other\nhint: give each \
+                     file its own name",
                     other.text(),
                     file.to.text()
                 );
@@ -334,8 +345,8 @@ impl DefinitionReader<'_> {
         StartParts { env, inherit, files, cwd }
     }
 
-    /// Reads a variant. `base`: the contracts of the definition, which apply unless the variant
-    /// names others.
+    /// Reads a variant. `base`: the contracts of the definition, which apply if the variant names
+    /// none.
     fn variant(self, mut keys: Keys<'_>, base: &NamedContracts) -> Variant {
         let contracts = self.contracts(&mut keys);
         let command_words = keys.optional::<Vec<String>>("command");
@@ -406,16 +417,16 @@ struct NamedContracts {
 }
 
 impl NamedContracts {
-    /// Adds a contract. `Err`: the contract has a check with the name of a check in an earlier one,
-    /// as a sentence.
+    /// Adds a contract. `Err`: the message that the contract and an earlier contract have a check
+    /// of the same name.
     fn add(&mut self, contract: Contract) -> Result<(), Option<String>> {
         for earlier in &self.contracts {
             if let Some((name, protocol)) = earlier.common_check(&contract) {
                 let (a, b) = (&earlier.name, &contract.name);
                 return Err(Some(format!(
                     "contracts {a:?} and {b:?}: both have a check {name:?} over {protocol}, and \
-                     results need unique names\nhint: name one of the two contracts, or rename the \
-                     check in one"
+                     results need unique names\nhint: use only one of the two contracts, or rename \
+                     the check in one of them"
                 )));
             }
         }
@@ -431,6 +442,7 @@ fn any_response_at(path: &str) -> ReadyBy {
 /// Returns whether a text is a valid name of a back end, as it is used in placeholders.
 #[must_use]
 pub fn is_backend_name(name: &str) -> bool {
+    // A placeholder such as `{NAME.port}` is recognised only with a valid name.
     placeholders::backends_in(&format!("{{{name}.{}}}", BACKEND_SUFFIXES[0])).eq([name])
 }
 
@@ -459,7 +471,7 @@ fn read_waive(keys: &mut Keys<'_>, contracts: &NamedContracts) -> Option<Vec<Str
     for (i, name) in names.iter().enumerate().filter(|(_, name)| !check_names.contains(name)) {
         let hint = match nearest(name, check_names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
-            None => "`dyno subjects check` prints all names".into(),
+            None => "`dyno subjects check` prints the names of all checks".into(),
         };
         keys.add(
             mistake(
@@ -484,8 +496,8 @@ fn read_requires(keys: &mut Keys<'_>) -> Vec<Require> {
         if test.as_deref().is_some_and(|test| placeholders::names(test).any(|name| name == "out")) {
             keys.add(mistake(
                 "test",
-                "`{out}` is not known: a requirement is tested before the build\nhint: test it \
-                 without the build's results, or let the build fail",
+                "`{out}` is unknown here, because requirements are tested before the build\nhint: \
+                 use a test that does not need the build's results, or let the build fail",
             ));
         }
         let debian = keys.optional("debian");
@@ -542,6 +554,7 @@ fn read_stop(mut keys: Keys<'_>) -> StopKeys {
     stop
 }
 
+/// Reads `[ready]`, which has at most one sign of readiness.
 fn read_ready(mut keys: Keys<'_>) -> ReadyKeys {
     let path = keys.parse("path", |path: String| match path.starts_with('/') {
         true => Ok(path),
@@ -570,8 +583,8 @@ fn read_ready(mut keys: Keys<'_>) -> ReadyKeys {
     let present: Vec<&str> =
         signs.iter().filter(|(_, is_present)| *is_present).map(|(key, _)| *key).collect();
     if let [_, second, ..] = present.as_slice() {
-        let message = "[ready]: must have one of `path`, `tcp = true` and `command`\nhint: leave \
-                       the others out";
+        let message = "[ready]: must have only one of `path`, `tcp = true` and `command`\nhint: \
+                       remove the others";
         keys.add(mistake(*second, message));
     }
     keys.finish();
@@ -587,6 +600,7 @@ fn read_ready(mut keys: Keys<'_>) -> ReadyKeys {
     ReadyKeys { by, deadline }
 }
 
+/// Reads `env`, and checks its names and placeholders.
 fn read_env(keys: &mut Keys<'_>, scope: PlaceholderScope) -> BTreeMap<String, String> {
     let env: BTreeMap<String, String> = keys.optional("env").unwrap_or_default();
     for (name, value) in &env {
@@ -614,6 +628,7 @@ fn check_words(keys: &Keys<'_>, key: &'static str, words: Option<&[String]>) {
     }
 }
 
+/// Checks that `cwd` is at or below a folder that the start has.
 fn check_cwd(text: String) -> Result<String, Mistake> {
     const FOLDERS: [&str; 3] = ["{work}", "{out}", "{dir}"];
     let rest = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
@@ -625,20 +640,21 @@ fn check_cwd(text: String) -> Result<String, Mistake> {
         return Ok(text);
     }
     let message = format!(
-        "{text:?}: not a folder of the start\nhint: use {{work}}, {{out}}, {{dir}}, or a folder \
-         below one, such as {{out}}/app"
+        "`cwd`: {text:?} is not {{work}}, {{out}}, {{dir}}, or a folder below one of them\nhint: \
+         use such a folder, for example {{out}}/app"
     );
     Err(mistake("cwd", message))
 }
 
+/// Checks that a fixed port is a valid port.
 fn check_port(key: &'static str, n: i64) -> Result<u16, Mistake> {
     match u16::try_from(n) {
         Ok(port @ 1..) => Ok(port),
         _ => Err(mistake(
             key,
             format!(
-                "`{key}`: must be 1 to 65535\nhint: or leave it out, and pass the port that dyno \
-                 finds with {{{key}}}"
+                "`{key}`: must be 1 to 65535\nhint: to let dyno choose a free port, remove `{key}` \
+                 and write {{{key}}} in the command"
             ),
         )),
     }

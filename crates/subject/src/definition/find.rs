@@ -1,4 +1,5 @@
-//! Finds definitions: in folders of subjects, in order, and in the folders `backends` next to them.
+//! Finds the definitions of subjects and back ends: in the folders of subjects, in order, and in
+//! the folders `backends` next to them.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -10,23 +11,24 @@ use dyno_workload::text::{FileError, nearest};
 use super::prerequisites::Prerequisites;
 use super::{Definition, Role};
 
-/// Folders of subjects. If two have a subject of the same name, the earlier folder takes
+/// Folders of subjects. If two folders have a subject of the same name, the earlier folder takes
 /// precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(pub Vec<PathBuf>);
 
-/// The built-in controls. They need only dyno, so they are always available.
+/// The built-in controls (servers that are dyno itself), which are always available.
 const BUILT_IN: [(&str, &str); 3] = [
     ("closed-port", include_str!("../../../../subjects/closed-port/subject.toml")),
     ("coalescing", include_str!("../../../../subjects/coalescing/subject.toml")),
     ("null", include_str!("../../../../subjects/null/subject.toml")),
 ];
 
-/// Returns the definition of a built-in control. It has no folder, and its contract is built in as
-/// well.
+/// Returns the definition of a built-in control. The definition has no folder, and its contract is
+/// built in, too.
 fn built_in(name: &str) -> Option<Result<Definition, FileError>> {
     let (_, source) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name)?;
-    // A path below a device never has files. A relative path could be a folder of the user.
+    // The path is below a device, so it never has files. A relative path could be a folder of the
+    // user.
     Some(Definition::parse(&Path::new("/dev/null/dyno").join(name), Role::Subject, source))
 }
 
@@ -55,7 +57,7 @@ impl Folders {
                 definitions.extend(built_in(name).map(|result| (name.to_string(), result)));
             }
         }
-        definitions.sort_by(|a, b| a.0.cmp(&b.0));
+        definitions.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(definitions)
     }
 
@@ -142,7 +144,7 @@ impl Folders {
                 definitions.push(self.backend(&name).map_err(|error| match error {
                     DefinitionError::NotFound(message) => {
                         format!(
-                            "{}, unless the suite has a [[backends]] entry with that name",
+                            "{} (a suite can define this back end in [[backends]])",
                             one_line(&message)
                         )
                     }
@@ -185,6 +187,7 @@ impl Folders {
             .collect()
     }
 
+    /// Returns the names of all subjects or back ends.
     fn names(&self, role: Role) -> Vec<String> {
         let folders = match role {
             Role::Subject => self.0.clone(),
@@ -206,7 +209,7 @@ impl Folders {
     fn not_found_text(&self, name: &str, role: &str, names: &[String]) -> String {
         let hint = match nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
-            None if role == "subject" => "`dyno subjects list` prints all".into(),
+            None if role == "subject" => "`dyno subjects list` prints all subjects".into(),
             None => format!("create a folder backends/{name} with a backend.toml"),
         };
         let folders: Vec<String> =
@@ -231,7 +234,7 @@ fn definition_folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)
     Ok(folders)
 }
 
-/// Returns whether a folder has the file of a role. It may be of any kind, such as a pipe, a
+/// Returns whether a folder has the file of a role. The file can be of any kind, such as a pipe, a
 /// dangling link, or an inaccessible file.
 fn has_definition(folder: &Path, role: Role) -> bool {
     match folder.join(role.file()).symlink_metadata() {

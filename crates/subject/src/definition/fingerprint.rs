@@ -1,7 +1,7 @@
 //! Computes the fingerprint of a definition: a hash of the settings and files that decide how its
 //! server is started.
 //!
-//! Runs record it, so that two runs can be recognised as runs of the same server.
+//! Runs record the fingerprint. Two runs with the same fingerprint measured the same server.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,7 +29,8 @@ impl Definition {
         Ok(key.into_text())
     }
 
-    /// Adds its folder to a key: its path, and all files in it except the definition.
+    /// Adds the definition's folder to a key: the path, and all files in the folder except the
+    /// definition.
     pub(crate) fn add_folder_to(&self, key: &mut PartsHash) -> io::Result<()> {
         key.add(self.folder.as_os_str().as_encoded_bytes());
         walk(&self.folder, VisitedFiles::Everything, &mut |name, entry| entry.add_to(key, name))

@@ -24,6 +24,8 @@ use crate::limits::TEMPLATE_BYTES;
 use crate::limits_keys::CheckedLimits;
 use crate::placeholders::{self, Placeholders};
 
+pub(crate) use sources::is_usually_written;
+
 pub use file::{backend_name_error, is_backend_name};
 pub use spec::{
     BuildSpec, CommandSpec, FileSpec, Nanoseconds, ProfileSpec, ReadyBy, ReadySpec, Require,
@@ -59,13 +61,14 @@ pub struct Definition {
     pub description: String,
     /// At least one for a subject.
     pub protocols: Vec<Protocol>,
-    /// No process listens on its port, so that every connection is refused.
+    /// Whether no process listens on the port of the server, so that every connection is refused.
     pub refuses: bool,
     /// Contracts that `checks` names.
     pub contracts: Vec<Contract>,
-    /// Names of checks that may fail without excluding the subject.
+    /// Names of checks whose failure does not exclude the subject.
     pub waive: Vec<String>,
-    /// Back ends that it names without using their ports.
+    /// Names of the back ends in `backends`. Back ends whose ports the server uses need not be in
+    /// this list.
     pub backends: Vec<String>,
     pub requires: Vec<Require>,
     /// Command that prints the server's version. The first line of its output is reported.
@@ -79,13 +82,13 @@ pub struct Definition {
     pub reset: Option<CommandSpec>,
     pub start: StartSpec,
     pub profile: ProfileSpec,
-    /// Source of its runtime statistics; `None`: no runtime statistics.
+    /// Source of the server's runtime statistics; `None`: no runtime statistics.
     pub runtime: Option<RuntimeSpec>,
     pub stop: StopSpec,
     pub ready: ReadySpec,
     pub endpoints: BTreeMap<String, String>,
     pub variants: BTreeMap<String, Variant>,
-    /// The folder of its file.
+    /// The folder of the definition's file.
     pub folder: PathBuf,
 }
 
@@ -106,7 +109,7 @@ impl Definition {
         mistakes
     }
 
-    /// Returns the mistakes of its protocols, and of a start that does not support them.
+    /// Returns the mistakes in the protocols, and in a start that does not support the protocols.
     fn base_mistakes(&self) -> Vec<Mistake> {
         let protocol_mistake = |message: &str| mistake("protocols", message);
         let mut mistakes = Vec::new();
@@ -116,10 +119,10 @@ impl Definition {
                  protocols, such as [\"h1\"]",
             ));
         }
-        let find = |predicate: fn(&Protocol) -> bool| self.protocols.iter().position(predicate);
-        if let Some(i) = find(|protocol| *protocol == Protocol::Auto) {
-            const AUTO: &str = "protocol \"auto\": can be used for loads only\nhint: list the \
-                                server's protocols, such as [\"h1-tls\", \"h2\"]";
+        let position = |predicate: fn(&Protocol) -> bool| self.protocols.iter().position(predicate);
+        if let Some(i) = position(|protocol| *protocol == Protocol::Auto) {
+            const AUTO: &str = "protocol \"auto\": can be used for loads only, not for servers\
+                                \nhint: list the server's protocols, such as [\"h1-tls\", \"h2\"]";
             mistakes.push(protocol_mistake(AUTO).with_child(i));
         }
         let duplicate =
@@ -132,43 +135,45 @@ impl Definition {
         if self.ready.by == ReadyBy::Listening && !uses_port && !self.start.has_own_port() {
             mistakes.push(mistake(
                 "ready",
-                "[ready]: `tcp` needs a port, and the start has none\nhint: use {port} or `port` \
-                 in [start], or a `command` in [ready] that succeeds when the server is ready",
+                "[ready]: `tcp` needs a port, but [start] has none\nhint: use {port} or `port` in \
+                 [start], or a `command` in [ready] that succeeds when the server is ready",
             ));
         }
         if self.refuses && !matches!(self.ready.by, ReadyBy::Command(_)) {
             mistakes.push(mistake(
                 "refuses",
-                "`refuses`: without connections, no response can show that the server is \
-                 ready\nhint: add a `command` to [ready] that succeeds when it is ready",
+                "`refuses`: the server accepts no connections, so no response can show that the \
+                 server is ready\nhint: add a `command` to [ready] that succeeds when the server \
+                 is ready",
             ));
         }
         if self.refuses && !self.contracts.is_empty() {
             mistakes.push(mistake(
                 "refuses",
-                "`refuses`: without connections, no contract can be checked\nhint: leave `checks` \
-                 out",
+                "`refuses`: the server accepts no connections, so no contract can be \
+                 checked\nhint: remove `checks`",
             ));
         }
         let has_tls_port = self.start.tls_port.is_some() || self.uses("tls_port");
-        let tls_protocol = find(|protocol| *protocol != Protocol::Auto && protocol.is_tls());
+        let tls_protocol = position(|protocol| *protocol != Protocol::Auto && protocol.is_tls());
         if let Some(i) = tls_protocol.filter(|_| !has_tls_port) {
             let protocol = self.protocols[i];
             let message = format!(
-                "protocol {protocol}: no TLS port\nhint: use {{tls_port}} or `tls_port` in [start]"
+                "protocol {protocol}: needs a TLS port\nhint: use {{tls_port}} or `tls_port` in \
+                 [start]"
             );
             mistakes.push(protocol_mistake(&message).with_child(i));
         }
         mistakes
     }
 
-    /// Returns the names of its contracts.
+    /// Returns the names of the contracts.
     pub fn checks(&self) -> impl Iterator<Item = &str> {
         self.contracts.iter().map(|contract| contract.name.as_str())
     }
 
-    /// Returns the names of the back ends that it needs: those in `backends`, and those whose ports
-    /// it uses.
+    /// Returns the names of the back ends that the server needs: those in `backends`, and those
+    /// whose ports the server uses.
     #[must_use]
     pub fn needs(&self) -> BTreeSet<String> {
         let mut names: BTreeSet<String> = self.backends.iter().cloned().collect();
@@ -181,12 +186,12 @@ impl Definition {
     /// Returns the definition with a variant's overrides applied.
     ///
     /// # Errors
-    /// It has no such variant.
+    /// The definition has no variant of this name.
     pub fn with_variant(&self, variant: &str) -> Result<Definition, String> {
         let Some(overrides) = self.variants.get(variant) else {
             let names = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");
             let hint = if names.is_empty() {
-                "it has no variants".into()
+                "the subject has no variants".into()
             } else {
                 format!("use one of {names}")
             };
@@ -195,6 +200,7 @@ impl Definition {
         Ok(self.with_overrides(overrides))
     }
 
+    /// Returns the definition with these overrides applied.
     fn with_overrides(&self, overrides: &Variant) -> Definition {
         fn set<T: Clone>(field: &mut T, value: &Option<T>) {
             if let Some(value) = value {
@@ -243,8 +249,8 @@ impl Definition {
         .read_output(supervision)
     }
 
-    /// Returns the variables that a start inherits from dyno's own environment, as archives record
-    /// them: without the variables of the definition, and without TMPDIR, which differs per start.
+    /// Returns the variables that a start inherits from dyno's environment, as archives record
+    /// them. Variables of the definition are excluded, and TMPDIR, which differs per start.
     #[must_use]
     pub fn inherited_variables(&self) -> BTreeMap<String, String> {
         let start = &self.start;
@@ -255,8 +261,8 @@ impl Definition {
         inherited
     }
 
-    /// Returns the environment in which tools are queried. It has `env` of `[build]`, which may
-    /// select the version of a tool.
+    /// Returns the environment in which tools are queried. The environment includes `env` of
+    /// `[build]`, which can select the version of a tool.
     fn tool_environment(&self) -> Environment {
         let temporary = std::env::temp_dir();
         self.build.as_ref().map_or_else(
@@ -265,13 +271,13 @@ impl Definition {
         )
     }
 
-    /// Returns whether this is a control, which starts dyno's own null responder.
+    /// Returns whether this is a control: its command starts dyno itself.
     #[must_use]
     pub fn is_control(&self) -> bool {
         self.start.command.first().is_some_and(|c| c == "{dyno}")
     }
 
-    /// Returns whether it needs a certificate.
+    /// Returns whether the server needs a certificate.
     #[must_use]
     pub fn needs_certificate(&self) -> bool {
         self.uses("cert") || self.uses("key")

@@ -1,4 +1,5 @@
-//! Checks whether this machine meets the requirements of definitions (`[[requires]]`).
+//! Checks whether this machine meets the requirements of definitions (`[[requires]]`). Subjects
+//! with unmet requirements are skipped.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -33,13 +34,13 @@ impl<'a> Prerequisites<'a> {
         Prerequisites { supervision, results: RefCell::default() }
     }
 
-    /// Returns the first unmet need of a definition.
+    /// Returns a sentence on the first unmet requirement of a definition. `None`: all are met.
     #[must_use]
     pub fn unmet_need(&self, definition: &Definition) -> Option<String> {
         self.unmet_needs(definition).next().map(|(_, sentence)| sentence)
     }
 
-    /// Returns the unmet needs of a definition, each with its sentence.
+    /// Returns the unmet requirements of a definition, each with a sentence for the user.
     pub fn unmet_needs<'b>(
         &'b self,
         definition: &'b Definition,
@@ -51,7 +52,7 @@ impl<'a> Prerequisites<'a> {
                     format!("{} is missing. {}", require.name, require.hint)
                 }
                 ToolOutput::Unfinished(reason) => format!(
-                    "{} may be missing, because its test `{}` {reason}. {}",
+                    "{} may be missing. The test `{}` {reason}. {}",
                     require.name, require.test, require.hint
                 ),
             };
@@ -59,6 +60,7 @@ impl<'a> Prerequisites<'a> {
         })
     }
 
+    /// Runs the test of a requirement, or returns its earlier result.
     fn run_test(&self, definition: &Definition, require: &Require) -> ToolOutput {
         let command = match build::requirement_test(definition, require) {
             Ok(command) => command,

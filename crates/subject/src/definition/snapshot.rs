@@ -1,4 +1,5 @@
-//! Detects changes to the files that a server is started from, since its run was planned.
+//! Detects changes to the files of a server during a run. All starts of a run must be of the same
+//! server.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,13 +11,13 @@ use crate::key::PartsHash;
 /// Hashes of the files that a server is started from: its templates and, if the start uses `{dir}`,
 /// the files in its folder.
 ///
-/// A run reads these files at each start. If one is edited during the run, later starts are of a
-/// different server with the fingerprint of the first.
+/// A run reads these files at each start. If a file is edited during the run, later starts are of
+/// another server, but the run has recorded the fingerprint of the first server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot(BTreeMap<PathBuf, String>);
 
 impl Snapshot {
-    /// Reads and hashes the files. Unreadable files are left out: they make the start fail.
+    /// Reads and hashes the files. Unreadable files are omitted, because they make the start fail.
     #[must_use]
     pub fn take(definition: &Definition) -> Snapshot {
         let mut hashes = BTreeMap::new();
@@ -32,13 +33,20 @@ impl Snapshot {
     /// # Errors
     /// The first file that no longer exists, or has other contents than in the snapshot.
     pub fn new_files(&self, definition: &Definition) -> Result<Vec<PathBuf>, &Path> {
-        let mut now = Snapshot::take(definition);
-        let unvisited = |name: &Path| hash(&read_unvisited(&definition.folder, name)?, name);
-        let mut present = |name: &Path| now.0.remove(name).or_else(|| unvisited(name));
-        match self.0.iter().find(|&(name, hash)| present(name).as_ref() != Some(hash)) {
-            Some((name, _)) => Err(name),
-            None => Ok(now.0.into_keys().collect()),
+        let mut current = Snapshot::take(definition);
+        for (name, earlier_hash) in &self.0 {
+            let current_hash = match current.0.remove(name) {
+                Some(hash) => Some(hash),
+                None => {
+                    read_unvisited(&definition.folder, name).and_then(|entry| hash(&entry, name))
+                }
+            };
+            if current_hash.as_ref() != Some(earlier_hash) {
+                return Err(name.as_path());
+            }
         }
+        // The files that are left were not in the snapshot.
+        Ok(current.0.into_keys().collect())
     }
 }
 

@@ -1,4 +1,5 @@
-//! Visits the files that decide how a definition is started or built.
+//! Visits the files that decide how a definition is started or built. Fingerprints and snapshots
+//! are computed from them.
 
 use std::collections::BTreeSet;
 use std::fs::{FileType, Metadata};
@@ -13,7 +14,8 @@ use crate::key::PartsHash;
 use crate::limits::TEMPLATE_BYTES;
 
 /// Maximum number of bytes that are read of a file that a link leads to. A larger file may be a
-/// data set that servers share. Its length and modification time then replace its contents.
+/// data set that servers share. The length and modification time of a larger file replace its
+/// contents.
 const MAX_LINKED_BYTES: u64 = 16 << 20;
 
 /// Maximum number of entries of linked folders that are visited.
@@ -24,8 +26,8 @@ impl Definition {
     /// folder: templates and, if the start uses `{dir}`, the files in the folder.
     ///
     /// # Errors
-    /// A file cannot be read. Readable templates are visited even then. The walk of the folder ends
-    /// at the first error.
+    /// A file cannot be read. After an unreadable template, the other templates are still visited.
+    /// The walk of the folder ends at the first error.
     pub(super) fn visit_files(&self, visit: &mut dyn FnMut(&Path, &Entry)) -> io::Result<()> {
         let mut result = Ok(());
         for file in &self.start.files {
@@ -43,13 +45,13 @@ impl Definition {
     }
 }
 
-/// Reads an entry that a walk has not visited, although an earlier walk did. A new entry of a
-/// linked folder takes the place of one at the end of the limit. A new link may be the first to a
-/// folder. `None`: the entry no longer exists, or cannot be read.
+/// Reads an entry that a walk has not visited, although an earlier walk did. This happens if a new
+/// entry of a linked folder moves another entry beyond [`MAX_LINKED_ENTRIES`], or if a new link to
+/// the same folder is visited first. `None`: the entry no longer exists, or cannot be read.
 pub(super) fn read_unvisited(folder: &Path, name: &Path) -> Option<Entry> {
     let path = folder.join(name);
     let kind = std::fs::symlink_metadata(&path).ok()?.file_type();
-    read_entry(&path, kind, true).ok()
+    read_entry(&path, kind, Access::Linked).ok()
 }
 
 fn is_file_or_link(kind: FileType) -> bool {
@@ -58,7 +60,7 @@ fn is_file_or_link(kind: FileType) -> bool {
 
 /// Returns whether a file is of a kind that servers write into their folder (logs, databases), or
 /// that editors and Git store next to a source.
-fn is_written_by_servers(name: &Path) -> bool {
+pub(crate) fn is_usually_written(name: &Path) -> bool {
     const EXTENSIONS: [&str; 15] = [
         "log",
         "pid",
@@ -86,8 +88,21 @@ fn is_written_by_servers(name: &Path) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum VisitedFiles {
     Everything,
-    /// Files and links, without the files and folders that servers create. Links are followed.
+    /// Files and links, without files that servers usually write and without `.git`. Links are
+    /// followed.
     Sources,
+}
+
+impl VisitedFiles {
+    /// Whether an entry is visited. For a folder: whether the entries of the folder are visited.
+    fn includes(self, kind: FileType, name: &Path) -> bool {
+        match self {
+            VisitedFiles::Everything => true,
+            VisitedFiles::Sources => {
+                kind.is_dir() || (is_file_or_link(kind) && !is_usually_written(name))
+            }
+        }
+    }
 }
 
 /// An entry of a folder.
@@ -122,22 +137,25 @@ pub(super) fn walk(
     visit: &mut dyn FnMut(&Path, &Entry),
 ) -> io::Result<()> {
     let entered = BTreeSet::from([folder.canonicalize()?]);
-    let mut walk = SourceWalk { folder, files, entered, linked_left: MAX_LINKED_ENTRIES, visit };
+    let mut walk =
+        SourceWalk { folder, files, entered, remaining_linked_entries: MAX_LINKED_ENTRIES, visit };
     walk.walk_folder(Path::new(""), false)
 }
 
 struct SourceWalk<'a> {
     folder: &'a Path,
     files: VisitedFiles,
-    /// Folders that are not entered through a link again, because links may form circles.
+    /// The root, and the linked folders that were entered. A link to one of them is not followed,
+    /// because links can form cycles.
     entered: BTreeSet<PathBuf>,
-    /// Entries of linked folders that may still be visited.
-    linked_left: usize,
+    /// Number of further entries of linked folders that can be visited.
+    remaining_linked_entries: usize,
     visit: &'a mut dyn FnMut(&Path, &Entry),
 }
 
 impl SourceWalk<'_> {
-    /// Visits the entries of the folder at a relative path. `is_linked`: a link leads to it.
+    /// Visits the entries of the folder at a relative path. `is_linked`: a link leads to the folder
+    /// or to one of its parents.
     fn walk_folder(&mut self, parent: &Path, is_linked: bool) -> io::Result<()> {
         let entries =
             std::fs::read_dir(self.folder.join(parent))?.map(|e| e.map(|e| e.file_name()));
@@ -149,24 +167,27 @@ impl SourceWalk<'_> {
             // The definition is hashed separately, without its comments.
             let is_definition =
                 [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
-            let is_sources_only = self.files == VisitedFiles::Sources;
-            let is_excluded =
-                is_sources_only && (!is_file_or_link(kind) || is_written_by_servers(&name));
-            if is_definition || (is_excluded && !kind.is_dir()) {
+            if is_definition || !self.files.includes(kind, &name) {
                 continue;
             }
             if is_linked {
-                let Some(links_left) = self.linked_left.checked_sub(1) else { return Ok(()) };
-                self.linked_left = links_left;
+                let Some(remaining) = self.remaining_linked_entries.checked_sub(1) else {
+                    return Ok(());
+                };
+                self.remaining_linked_entries = remaining;
             }
-            if !is_excluded {
-                let follows_link = is_sources_only && (is_linked || kind.is_symlink());
-                let entry = read_entry(&path, kind, follows_link)?;
-                (self.visit)(&name, &entry);
-            }
+            let follows_links = self.files == VisitedFiles::Sources;
             if kind.is_dir() {
+                if self.files == VisitedFiles::Everything {
+                    (self.visit)(&name, &Entry::Folder);
+                }
                 self.walk_folder(&name, is_linked)?;
-            } else if is_sources_only && kind.is_symlink() {
+                continue;
+            }
+            let has_linked_contents = follows_links && (is_linked || kind.is_symlink());
+            let access = if has_linked_contents { Access::Linked } else { Access::Own };
+            (self.visit)(&name, &read_entry(&path, kind, access)?);
+            if follows_links && kind.is_symlink() {
                 self.walk_linked_folder(&path, &name);
             }
         }
@@ -182,23 +203,32 @@ impl SourceWalk<'_> {
     }
 }
 
-/// Reads an entry. `is_linked`: whether the entry is a link that is followed, or in a folder that a
-/// link leads to.
-fn read_entry(path: &Path, kind: FileType, is_linked: bool) -> io::Result<Entry> {
-    Ok(match kind {
-        _ if kind.is_dir() => Entry::Folder,
-        _ if kind.is_symlink() => {
-            let contents = if is_linked { linked_contents(path) } else { Vec::new() };
-            Entry::Link(std::fs::read_link(path)?, contents)
-        }
-        _ if kind.is_file() && is_linked => Entry::File(linked_contents(path)),
-        _ if kind.is_file() => Entry::File(std::fs::read(path)?),
-        _ => Entry::Other,
+/// How the contents of an entry are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// The entry belongs to the folder. A file must be readable, and links are not followed.
+    Own,
+    /// The entry is a link that is followed, or in a folder that a link leads to.
+    Linked,
+}
+
+/// Reads an entry.
+fn read_entry(path: &Path, kind: FileType, access: Access) -> io::Result<Entry> {
+    let is_linked = access == Access::Linked;
+    Ok(if kind.is_symlink() {
+        let contents = if is_linked { linked_contents(path) } else { Vec::new() };
+        Entry::Link(std::fs::read_link(path)?, contents)
+    } else if kind.is_file() {
+        Entry::File(if is_linked { linked_contents(path) } else { std::fs::read(path)? })
+    } else if kind.is_dir() {
+        Entry::Folder
+    } else {
+        Entry::Other
     })
 }
 
-/// Returns the contents of a file, or its length and modification time if it is large. Empty: it is
-/// not a readable file.
+/// Returns the contents of a file, or the length and modification time of a large file. Empty: the
+/// path is not a readable file.
 fn linked_contents(path: &Path) -> Vec<u8> {
     let contents = |file: Metadata| match file.len() > MAX_LINKED_BYTES {
         true => Ok(format!("{} {} {}", file.len(), file.mtime(), file.mtime_nsec()).into_bytes()),

@@ -21,9 +21,9 @@ pub struct Require {
     pub name: String,
     /// A shell command that succeeds if the requirement is met.
     pub test: String,
-    /// Instruction how to meet it.
+    /// Instruction how to meet the requirement.
     pub hint: String,
-    /// Debian package that provides it.
+    /// Debian package that meets the requirement.
     pub debian: Option<String>,
     /// Deadline of the test.
     pub deadline: Nanoseconds,
@@ -39,9 +39,10 @@ pub struct CommandSpec {
 /// Settings of a server for profiles, so that its functions have names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProfileSpec {
-    /// Added to the environment of its start if profiles are requested.
+    /// Added to the environment of the server's start if profiles are requested.
     pub env: BTreeMap<String, String>,
-    /// Command that makes the server write a list of its compiled code. It runs after sampling.
+    /// Command that makes the server write a list of its compiled code. The command runs after
+    /// sampling.
     pub command: Option<CommandSpec>,
 }
 
@@ -71,7 +72,7 @@ pub struct BuildSpec {
     pub command: String,
     /// Files and folders of the subject's folder that go into the build.
     pub inputs: Vec<RelativePath>,
-    /// Variables of the build. Values may have placeholders.
+    /// Variables of the build. Values can have placeholders.
     pub env: BTreeMap<String, String>,
     /// Variables of dyno's own environment that the build inherits, in addition to
     /// [`TOOLCHAINS`](dyno_launch::environment::TOOLCHAINS).
@@ -99,7 +100,7 @@ pub struct StartSpec {
     /// every server inherits.
     pub inherit: Vec<Inherit>,
     pub files: Vec<FileSpec>,
-    /// Folder in which it is started, with placeholders.
+    /// Folder in which the server is started, with placeholders.
     pub cwd: String,
     /// Fixed port of a server whose port cannot be set; `None`: dyno chooses a free port.
     pub port: Option<u16>,
@@ -107,7 +108,7 @@ pub struct StartSpec {
 }
 
 impl StartSpec {
-    /// Returns whether its port is fixed, so that only one start can run at a time.
+    /// Returns whether a port of the server is fixed, so that only one start can run at a time.
     #[must_use]
     pub const fn has_own_port(&self) -> bool {
         self.port.is_some() || self.tls_port.is_some()
@@ -130,21 +131,23 @@ pub struct Target(String);
 const PATHS: [&str; 6] = ["{work}", "{dir}", "{out}", "{dyno}", "{cert}", "{key}"];
 
 impl Target {
+    /// Parses the destination of a file, which must be within the working folder.
     fn parse(text: &str) -> Result<Target, String> {
         let relative = text.strip_prefix("{work}/").unwrap_or(text);
-        if RelativePath::parse(relative)?.path().as_os_str().is_empty()
-            || PATHS.iter().any(|path| relative.contains(path))
-        {
+        let path = RelativePath::parse(relative)?;
+        let is_working_folder = path.path().as_os_str().is_empty();
+        let has_absolute_path = PATHS.iter().any(|path| relative.contains(path));
+        if is_working_folder || has_absolute_path {
             return Err(format!(
                 "{text:?}: not a file in the working folder\nhint: write it like \
                  \"{{work}}/server.conf\""
             ));
         }
-        let path = RelativePath::parse(relative)?;
         let first = path.path().components().next().map(|part| part.as_os_str().to_string_lossy());
         if first.is_some_and(|first| first == LOG || first.starts_with(RESERVED_PREFIX)) {
             return Err(format!(
-                "{text:?}: reserved for dyno in the working folder\nhint: use another name"
+                "{text:?}: this name is reserved for files of dyno in the working folder\nhint: \
+                 use another name"
             ));
         }
         Ok(Target(relative.into()))
@@ -197,7 +200,7 @@ pub struct ReadySpec {
 pub enum ReadyBy {
     /// A response to GET of this path has this status.
     Answer { path: String, status: Status },
-    /// Its ports accept connections.
+    /// The ports of the server accept connections.
     Listening,
     /// This shell command succeeds.
     Command(String),

@@ -73,7 +73,7 @@ fn read_mistake_has_message() {
     assert!(error(&GOOD.replace("[\"h1\"]", "[\"h3\"]")).contains("unknown value `h3`"));
     assert!(error(&GOOD.replace("[\"h1\"]", "[\"auto\"]")).contains("can be used for loads only"));
     assert!(error(&GOOD.replace("[\"h1\"]", "[]")).contains("`protocols`: the list must have"));
-    assert!(error(&GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]")).contains("no TLS port"));
+    assert!(error(&GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]")).contains("needs a TLS port"));
     let mute = "[variants.mute]\nprotocols = [\"h1-tls\"]\n";
     assert!(error(&format!("{GOOD}{mute}")).contains("variant \"mute\": protocol h1-tls"));
     let ready = "[ready]\ndeadline = \"5\"\n";
@@ -106,7 +106,7 @@ fn mistake_has_line_and_column() {
             "\"auto\"",
             "can be used for loads only",
         ),
-        (GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]"), "4:20", "\"h2\"", "no TLS port"),
+        (GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]"), "4:20", "\"h2\"", "needs a TLS port"),
         (GOOD.replace("[\"h1\"]", "[]"), "4:13", "[]", "`protocols`: the list must have"),
         (GOOD.replace("[\"hello\"]", "[\"hello\", \"hallo\"]"), "5:20", "\"hallo\"", "not found"),
         (
@@ -196,9 +196,9 @@ fn read_reports_all_mistakes_at_once() {
         ":6:1: `[build]` has no `inputs`",
         ":7:11: unknown placeholder {prot}",
         ":9:17: unknown placeholder {prot}",
-        ":10:7: \"/tmp\": not a folder of the start",
+        ":10:7: `cwd`: \"/tmp\" is not {work}",
         ":11:8: `port`: must be 1 to 65535",
-        ":14:11: [ready]: must have one of",
+        ":14:11: [ready]: must have only one of",
         ":17:10: check \"x\": not in the contracts",
         ":17:23: check \"y\": not in the contracts",
     ];
@@ -222,7 +222,7 @@ fn read_reports_mistakes_of_keys_and_whole() {
         "toml:3:25: back end \"d.e\": its name",
         "toml:5:11: invalid type",
         "toml:9:14: variant \"auto\": protocol \"auto\"",
-        "toml:11:20: variant \"tls\": protocol h2: no TLS port",
+        "toml:11:20: variant \"tls\": protocol h2: needs a TLS port",
         "toml:13:13: variant \"none\": `protocols`: the list",
         "toml:14:1: variant \"a/b\": its name",
         "toml:15:16: \"A=\": the name of a variable must",
@@ -310,7 +310,7 @@ fn refusing_subject_with_checks_fails() {
     assert!(message.contains("add a `command` to [ready]"), "{message}");
     let message = read(&format!("checks = [\"hello\"]\n{start}")).unwrap_err();
     assert!(
-        message.contains("leave `checks` out") && message.contains("add a `command` to [ready]"),
+        message.contains("remove `checks`") && message.contains("add a `command` to [ready]"),
         "{message}"
     );
 }
@@ -361,8 +361,7 @@ fn hanging_test_is_unmet_need() {
     ));
     assert_eq!(
         unmet_need(&Definition::read(&folder).unwrap()).unwrap(),
-        "tool may be missing, because its test `setsid sleep 1000` had not ended after 100 ms. Fix \
-         it."
+        "tool may be missing. The test `setsid sleep 1000` had not ended after 100 ms. Fix it."
     );
 }
 
@@ -382,13 +381,13 @@ fn invalid_path_or_text_fails_with_position() {
         (file("template = \"y\", to = \"{work}/../y\""), 8, "leads out of the folder"),
         (file("template = \"y\", to = \"{dir}/y\""), 8, "not a file in the working folder"),
         (file("template = \"y\", to = \"{work}\""), 8, "not a file in the working folder"),
-        (file("template = \"y\", to = \"{work}/subject.log\""), 8, "reserved for dyno"),
-        (file("template = \"y\", to = \"./subject.log/a\""), 8, "reserved for dyno"),
-        (file("template = \"y\", to = \"dyno-runtime.cjs\""), 8, "reserved for dyno"),
+        (file("template = \"y\", to = \"{work}/subject.log\""), 8, "this name is reserved"),
+        (file("template = \"y\", to = \"./subject.log/a\""), 8, "this name is reserved"),
+        (file("template = \"y\", to = \"dyno-runtime.cjs\""), 8, "this name is reserved"),
         (
             file("template = \"y\", to = \"a\" }, { template = \"y\", to = \"{work}/a/b\""),
             8,
-            "overlap",
+            "or one contains the other",
         ),
         (file("template = \"y\", to = \"a\\u0000\""), 8, "NUL"),
         (GOOD.replace("\"{port}\"]\n", "\"{port}\", \"a\\u0000\"]\n"), 7, "has a NUL"),

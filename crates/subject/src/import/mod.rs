@@ -2,7 +2,7 @@
 //! `benchmark_config.json`, and the steps of its Dockerfile as comments.
 //!
 //! Neither the import nor the written definition executes the Dockerfile. The user reads its steps,
-//! and writes those that this machine needs.
+//! and writes the steps that this machine needs as a build command.
 
 mod dockerfile;
 
@@ -44,7 +44,7 @@ const CONFIG: &str = "benchmark_config.json";
 const DATABASE_HOST: &str = "tfb-database";
 
 /// Writes a definition of a server with this `name`. `test`: the test to import; `None`: the
-/// default one.
+/// default test.
 ///
 /// # Errors
 /// A file is missing or refused, or there is no such test.
@@ -79,7 +79,7 @@ pub fn techempower(
         .map_err(|error| format!("{CONFIG}: the path of the Dockerfile is not valid: {error}"))?;
     let file = file.to_string();
     let docker =
-        read(&file)?.ok_or_else(|| format!("{file}: not found, and needed for the build"))?;
+        read(&file)?.ok_or_else(|| format!("{file}: not found, but needed for the build"))?;
     let mut writer = DefinitionWriter {
         name,
         test: &test,
@@ -88,10 +88,11 @@ pub fn techempower(
         remaining: Vec::new(),
     };
     let toml = writer.write()?;
-    let other_tests: Vec<&str> = tests.keys().map(String::as_str).collect();
+    let other_tests: Vec<String> =
+        tests.iter().map(|(name, test)| test_with_databases(name, test)).collect();
     if !other_tests.is_empty() {
         writer.remaining.push(format!(
-            "Use --test to import the other tests of this framework: {}.",
+            "Use --test NAME to import another test of this framework: {}.",
             other_tests.join(", ")
         ));
     }
@@ -112,6 +113,35 @@ fn member_text(test: &Test, key: &str) -> Option<String> {
     test.get(key).and_then(scalar_text)
 }
 
+/// Returns the names of a test's databases, without line breaks: those of a text with commas or of
+/// a list. Empty: the test has no database.
+fn databases(test: &Test) -> Vec<String> {
+    let texts: Vec<String> = match test.get("database") {
+        Some(Value::Array(values)) => values.iter().filter_map(scalar_text).collect(),
+        Some(value) => scalar_text(value).into_iter().collect(),
+        None => Vec::new(),
+    };
+    texts
+        .iter()
+        .flat_map(|text| text.split(','))
+        .map(|name| plain_line(name.trim()))
+        .filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("none"))
+        .collect()
+}
+
+/// Returns whether a database is the one that the back end `postgres` provides.
+fn is_postgres(database: &str) -> bool {
+    is_one_of(database, &["postgres", "postgresql"])
+}
+
+/// Returns the name of a test with its databases: `pg (Postgres)`.
+fn test_with_databases(name: &str, test: &Test) -> String {
+    match databases(test).as_slice() {
+        [] => plain_line(name),
+        databases => format!("{} ({})", plain_line(name), databases.join(" and ")),
+    }
+}
+
 /// Writes the parts of a definition, and collects the remaining steps.
 struct DefinitionWriter<'a> {
     name: &'a str,
@@ -123,13 +153,20 @@ struct DefinitionWriter<'a> {
 }
 
 impl DefinitionWriter<'_> {
+    /// Returns the text of the whole definition.
     fn write(&mut self) -> Result<String, String> {
         let mut toml = self.head();
         toml.push_str(&self.unfinished_requirement());
         toml.push_str(&self.build());
         toml.push_str(&self.start()?);
         toml.push_str(&self.ready_and_endpoints());
-        if self.has_database() {
+        self.list_databases();
+        Ok(toml)
+    }
+
+    /// Lists the remaining work for the databases of the test.
+    fn list_databases(&mut self) {
+        if self.needs_postgres() {
             self.remaining.push(
                 "The server needs the PostgreSQL back end. dyno looks for the folder \
                  `backends/postgres` next to each folder of subjects. Copy that folder from dyno's \
@@ -139,13 +176,40 @@ impl DefinitionWriter<'_> {
             );
             self.remaining.push(format!(
                 "The server's sources may contain the host name {DATABASE_HOST:?} (find it with \
-                 `grep -r {DATABASE_HOST} .`). Set an environment variable under `[start] env` to \
-                 \"{{postgres.host}}:{{postgres.port}}\", and read it in the sources."
+                 `grep -r {DATABASE_HOST} .`). Set an environment variable in `env` of [start] to \
+                 \"{{postgres.host}}:{{postgres.port}}\", and use the variable in the sources \
+                 instead of the host name."
             ));
         }
-        Ok(toml)
+        let (postgres, others): (Vec<String>, Vec<String>) =
+            databases(self.test).into_iter().partition(|name| is_postgres(name));
+        if !postgres.is_empty() && !self.needs_postgres() {
+            self.remaining.push(format!(
+                "{CONFIG}: the test names the database PostgreSQL, but no URL of the test needs a \
+                 database. If the server uses PostgreSQL, write backends = [\"postgres\"] in \
+                 subject.toml."
+            ));
+        }
+        if !others.is_empty() {
+            self.remaining.push(format!(
+                "{CONFIG}: the test uses {}, which dyno does not set up. Write a back end in \
+                 `backends/NAME/backend.toml`, name it in `backends` of subject.toml, and replace \
+                 the host name {DATABASE_HOST:?} in the server's sources \
+                 (docs/guides/back-ends.md).",
+                others.join(" and ")
+            ));
+        }
+        let system = member_text(self.test, "database_os").map(|system| plain_line(&system));
+        let is_other = |system: &String| !is_one_of(system, &["", "linux", "none"]);
+        if let Some(system) = system.filter(is_other) {
+            self.remaining.push(format!(
+                "{CONFIG}: the database of the test runs on {system} (`database_os`), but dyno \
+                 starts back ends on this machine. Use a back end that runs on Linux."
+            ));
+        }
     }
 
+    /// Returns the descriptive keys.
     fn head(&self) -> String {
         let text = |key| member_text(self.test, key);
         let title = text("display_name").unwrap_or_else(|| self.name.into());
@@ -158,7 +222,7 @@ impl DefinitionWriter<'_> {
             category.join(" ").trim()
         );
         let checks = if self.has_contract_paths() { "checks = [\"techempower\"]\n" } else { "" };
-        let backends = if self.has_database() { "backends = [\"postgres\"]\n" } else { "" };
+        let backends = if self.needs_postgres() { "backends = [\"postgres\"]\n" } else { "" };
         format!(
             "# Made by `dyno subjects import techempower` from {}.\nname = {}\ntitle = \
              {}\nlanguage = {}\ndescription = {}\nprotocols = [\"h1\"]\n{checks}{backends}",
@@ -170,14 +234,17 @@ impl DefinitionWriter<'_> {
         )
     }
 
-    /// Returns whether it has the paths of the contract `techempower`.
+    /// Returns whether the test has the paths that the contract `techempower` checks: `/plaintext`
+    /// and `/json`.
     fn has_contract_paths(&self) -> bool {
         let has =
             |key: &str, path: &str| member_text(self.test, key).is_some_and(|text| text == path);
         has("plaintext_url", "/plaintext") && has("json_url", "/json")
     }
 
-    fn has_database(&self) -> bool {
+    /// Returns whether a URL of the test uses PostgreSQL, so that the server needs the back end
+    /// `postgres`.
+    fn needs_postgres(&self) -> bool {
         let urls = [
             "db_url",
             "query_url",
@@ -187,20 +254,20 @@ impl DefinitionWriter<'_> {
             "cached-query_url",
         ];
         urls.iter().any(|url| member_text(self.test, url).is_some())
-            && member_text(self.test, "database")
-                .is_some_and(|name| name.eq_ignore_ascii_case("postgres"))
+            && databases(self.test).iter().any(|name| is_postgres(name))
     }
 
-    /// Returns a requirement that is not met until the user has completed the file. It prevents the
-    /// start of an incomplete server.
+    /// Returns a requirement that is not met until the user has completed the file. The requirement
+    /// prevents the start of an incomplete server.
     fn unfinished_requirement(&self) -> String {
         let hint = format!(
-            "Write [build] and [start] command in subject.toml from the steps of {}, which it \
-             lists as comments. Then remove this [[requires]].",
+            "Write [build], and the `command` of [start], in subject.toml. The steps of {} are \
+             comments in this file. Then remove this [[requires]].",
             self.file
         );
         format!(
-            "\n[[requires]]\nname = \"the command that starts it\"\ntest = \"false\"\nhint = {}\n",
+            "\n[[requires]]\nname = \"the command that starts the server\"\ntest = \"false\"\nhint \
+             = {}\n",
             string(&hint)
         )
     }
@@ -209,19 +276,20 @@ impl DefinitionWriter<'_> {
     fn build(&mut self) -> String {
         let comments = comment(&dockerfile::instruction_lines(&self.steps, is_build_instruction));
         let step = format!(
-            "Write [build]. The steps of {} are comments in subject.toml, and dyno executes none \
-             of them:\n{}",
+            "Write [build] in subject.toml. The file has the steps of {} as comments, which dyno \
+             does not execute:\n{}",
             self.file,
             dockerfile::instruction_lines(&self.steps, is_build_instruction)
         );
         self.remaining.push(step.trim_end().into());
         format!(
-            "\n# The steps of {}. Write the steps that this machine needs as one script:\n# \
-             [build]\n# command = '''\n# set -e\n# '''\n# inputs = [\".\"]\n#\n{comments}",
+            "\n# Write the build steps that this machine needs as one script:\n# [build]\n# \
+             command = '''\n# set -e\n# '''\n# inputs = [\".\"]\n#\n# The steps of {}:\n{comments}",
             plain_line(&self.file)
         )
     }
 
+    /// Returns `[start]`, with the commands of the image as comments.
     fn start(&mut self) -> Result<String, String> {
         let mut listed =
             dockerfile::instruction_lines(&self.steps, |name| !is_build_instruction(name));
@@ -233,8 +301,9 @@ impl DefinitionWriter<'_> {
         let comments = comment(&listed);
         self.remaining.push(
             format!(
-                "Write [start] command, and remove the [[requires]]. The image is started \
-                 by:\n{listed}"
+                "In [start] of subject.toml, replace the placeholder `command = [\"false\"]` by \
+                 the command that starts the server, and then remove [[requires]]. The Docker \
+                 image starts the server with:\n{listed}"
             )
             .trim_end()
             .into(),
@@ -243,20 +312,23 @@ impl DefinitionWriter<'_> {
             Some(port) => {
                 self.remaining.push(format!(
                     "The server listens on port {port}, so only one server process can run at a \
-                     time, and no other program may use the port. If its command accepts a port, \
-                     write {{port}} there and remove `port`."
+                     time, and no other program may use the port. If the server's command accepts \
+                     a port, write {{port}} in the command and remove `port`."
                 ));
                 format!("port = {port}\n")
             }
             None => {
                 self.remaining.push(format!(
-                    "{CONFIG} has no port. Write [start] port, or {{port}} in its command."
+                    "{CONFIG} has no port. Write the `port` of [start], or {{port}} in the \
+                     `command` of [start]."
                 ));
                 String::new()
             }
         };
         Ok(format!(
-            "\n# The image is started by:\n{comments}[start]\ncommand = [\"false\"]\n{port}"
+            "\n# The Docker image starts the server with:\n{comments}#\n# \"false\" is a \
+             placeholder. Replace it by the command that starts the server on this machine.\
+             \n[start]\ncommand = [\"false\"]\n{port}"
         ))
     }
 
@@ -269,6 +341,7 @@ impl DefinitionWriter<'_> {
         }
     }
 
+    /// Returns `[ready]` and `[endpoints]`.
     fn ready_and_endpoints(&mut self) -> String {
         let urls: Vec<(&str, String)> = self
             .test
@@ -286,13 +359,18 @@ impl DefinitionWriter<'_> {
         }
         if !self.has_contract_paths() {
             self.remaining.push(
-                "Its responses are not checked, because the contract `techempower` needs both \
-                 /plaintext and /json. Write a contract for it (docs/reference/contracts.md)."
+                "The responses of the server are not checked, because the contract `techempower` \
+                 needs both /plaintext and /json. Write a contract (the expected responses) for \
+                 the server (docs/reference/contracts.md)."
                     .into(),
             );
         }
         toml
     }
+}
+
+fn is_one_of(text: &str, texts: &[&str]) -> bool {
+    texts.iter().any(|other| other.eq_ignore_ascii_case(text))
 }
 
 /// Returns whether an instruction builds the image, as opposed to starting it.
@@ -329,7 +407,8 @@ fn key(name: &str) -> String {
     if !name.is_empty() && name.chars().all(is_bare) { name.into() } else { string(name) }
 }
 
-/// Returns a TOML string. It equals the JSON string, except for DEL, which JSON does not escape.
+/// Returns a TOML string. TOML and JSON strings are equal, except for DEL, which JSON does not
+/// escape.
 fn string(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

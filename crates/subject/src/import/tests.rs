@@ -51,7 +51,7 @@ fn techempower_writes_settings_and_lists_steps() {
             assert!(subject.toml.contains(&format!("#   {line}\n")), "{line}: {}", subject.toml);
         }
     }
-    assert!(steps.ends_with("to import the other tests of this framework: pg."), "{steps}");
+    assert!(steps.ends_with("to import another test of this framework: pg (Postgres)."), "{steps}");
 }
 
 #[test]
@@ -128,11 +128,58 @@ fn techempower_database_becomes_backend_postgres() {
     assert_eq!(toml["backends"][0].as_str(), Some("postgres"));
     assert_eq!(toml["endpoints"]["query"].as_str(), Some("/queries?n="));
     let steps = subject.remaining_steps.join("\n");
-    for part in
-        ["port 9000", "Its responses are not checked", "`backends/postgres`", "grep -r", "default"]
-    {
+    for part in [
+        "port 9000",
+        "The responses of the server are not checked",
+        "`backends/postgres`",
+        "grep -r",
+        "default",
+    ] {
         assert!(steps.contains(part), "{part}: {steps}");
     }
+}
+
+#[test]
+fn techempower_lists_databases_that_are_not_set_up() {
+    let steps = |members: &str| {
+        let config = format!(
+            r#"{{"framework": "quick", "tests": [
+                {{"default": {{"port": 1, {members}}}}},
+                {{"my": {{"database": "MySQL"}}, "plain": {{"database": "None"}}}}]}}"#
+        );
+        let files = [(CONFIG, config.as_str()), ("quick.dockerfile", "FROM x\n")];
+        let (toml, subject) = import(&files, None).unwrap();
+        (toml.contains_key("backends"), subject.remaining_steps.join("\n"))
+    };
+    let text = "which dyno does not set up.";
+    for (members, has_backend, listed) in [
+        (r#""db_url": "/db", "database": "mysql""#, false, Some("the test uses mysql, ")),
+        (r#""db_url": "/db", "database": "Postgres""#, true, None),
+        (r#""db_url": "/db", "database": "postgres, Redis""#, true, Some("the test uses Redis, ")),
+        (
+            r#""db_url": "/db", "database": ["mysql", "MongoDB"]"#,
+            false,
+            Some("the test uses mysql and MongoDB, "),
+        ),
+        (r#""db_url": "/db", "database": "None""#, false, None),
+        (r#""db_url": "/db", "database": null"#, false, None),
+    ] {
+        let (found, steps) = steps(members);
+        assert!(steps.ends_with("this framework: my (MySQL), plain."), "{steps}");
+        assert_eq!(found, has_backend, "{members}");
+        assert_eq!(steps.contains(text), listed.is_some(), "{members}: {steps}");
+        assert!(steps.contains(listed.unwrap_or_default()), "{members}: {steps}");
+    }
+    let unused = steps(r#""database": "postgres""#).1;
+    assert!(unused.contains("names the database PostgreSQL, but no URL"), "{unused}");
+    let on_windows =
+        steps(r#""db_url": "/db", "database": "postgres", "database_os": "Windows""#).1;
+    assert!(on_windows.contains("runs on Windows (`database_os`)"), "{on_windows}");
+    assert!(
+        !steps(r#""db_url": "/db", "database": "postgres", "database_os": "Linux""#)
+            .1
+            .contains("database_os")
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
-// A front of an accelerator card, in the manner of kernel-bypass servers: one thread never sleeps,
-// it polls the sockets and the completion ring of the card in turn. The card (simulated) takes any
-// number of jobs at once and completes each exactly 10 ms after its submission.
+// A front end of a simulated accelerator card, like kernel-bypass servers. One thread never sleeps:
+// it polls the sockets and the completion ring of the card alternately. The card takes any number
+// of jobs at once and completes each job exactly 10 ms after its submission.
 #include "http.h"
 
 enum { RING = 4096, LATENCY_US = 10000 };
@@ -16,8 +16,8 @@ static uint64_t now_us(void) {
 
 static void drop(struct conn *c) { close(c->fd); free(c); }
 
-// Starts the next request of a connection, if there is one. A connection has one job in the card at
-// most.
+// Starts the next request of a connection, if there is one. A connection has at most one job in the
+// card.
 static void next(struct conn *c) {
 	if (c->busy) return;
 	int r = take(c);

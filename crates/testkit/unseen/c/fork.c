@@ -1,5 +1,5 @@
-// A process per request, as CGI and old mail and FTP daemons have it: the parent accepts and reads,
-// a forked child looks up the page in the catalogue that it inherits, answers, and exits.
+// A server with a process per request, like CGI and old mail and FTP daemons. The parent accepts
+// and reads. A forked child looks up the page in the inherited catalogue, responds, and exits.
 #include "http.h"
 #include <sys/prctl.h>
 #include <sys/signalfd.h>

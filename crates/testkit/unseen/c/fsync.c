@@ -1,5 +1,5 @@
-// A vote counter that loses no vote: before it answers, the vote is in the journal and the new
-// total in a state file that is replaced atomically, all of it synced. One thread, one event loop.
+// A vote counter that loses no vote. Before it responds, it syncs the vote in the journal and the
+// new total in a state file, which is replaced atomically. It has one thread with an event loop.
 #include "http.h"
 #include <fcntl.h>
 #include <sys/stat.h>

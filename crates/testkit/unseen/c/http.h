@@ -1,4 +1,4 @@
-// Enough of HTTP/1.1 for a server of GET requests: keep-alive, pipelining, 404, 405.
+// The part of HTTP/1.1 that a server of GET requests needs: keep-alive, pipelining, 404, 405.
 #ifndef HTTP_H
 #define HTTP_H
 #define _GNU_SOURCE
@@ -21,11 +21,11 @@ enum { BUFFER = 16384 };
 
 struct conn {
 	int fd;
-	int busy;      // a request of it is being worked on
-	int status;    // of that request
+	int busy;      // whether a request of this connection is being processed
+	int status;    // status of the response to that request
 	int last;      // close after that request
 	int eof;       // the peer will send no more
-	pid_t child;   // who works on it (fork.c)
+	pid_t child;   // process of that request (fork.c)
 	size_t len;
 	char buf[BUFFER];
 };
@@ -74,7 +74,8 @@ static struct conn *accept_one(int listener) {
 	return c;
 }
 
-// 1: more came or nothing to read now; 0: the peer closed; -1: broken.
+// Reads all available bytes. Returns 1 if the connection stays open, 0 if the peer closed it, and
+// -1 on an error.
 static int fill(struct conn *c) {
 	while (c->len < BUFFER) {
 		ssize_t n = read(c->fd, c->buf + c->len, BUFFER - c->len);
@@ -86,8 +87,8 @@ static int fill(struct conn *c) {
 	return 1;
 }
 
-// Takes one request out of the buffer. 1: status and last are set; 0: not complete yet; -1: not
-// HTTP.
+// Removes one request from the buffer. Returns 1 if `status` and `last` are set, 0 if the request
+// is incomplete, and -1 if the bytes are not HTTP.
 static int take(struct conn *c) {
 	char *end = memmem(c->buf, c->len, "\r\n\r\n", 4);
 	if (!end) return c->len == BUFFER ? -1 : 0;

@@ -1,5 +1,5 @@
-// A server in front of a database, with a pool of two connections to it. The database is a second
-// process, which this one starts, and takes 3 ms for a query.
+// A server in front of a database, with a pool of two connections to the database. The database is
+// a second process, which the server starts. A query takes 3 ms.
 package main
 
 import (
@@ -24,8 +24,7 @@ const (
 	queryTime = 3 * time.Millisecond
 )
 
-// database answers one query after another on each connection; connections do not wait for each
-// other.
+// database runs one query at a time on each connection. Connections do not wait for each other.
 func database() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,8 +59,8 @@ func startDatabase() (string, *exec.Cmd, error) {
 	}
 	cmd := exec.Command(self, "--database")
 	cmd.Stderr = os.Stderr
-	// No Pdeathsig: it follows the thread that forked, not the process. The pipe to its input tells
-	// it instead.
+	// Not Pdeathsig, which depends on the thread that forked instead of the process. The database ends
+	// when the pipe to its input is closed.
 	if _, err := cmd.StdinPipe(); err != nil {
 		return "", nil, err
 	}
@@ -116,7 +115,7 @@ func main() {
 	flag.Parse()
 	if *asDatabase {
 		go database()
-		io.Copy(io.Discard, os.Stdin) // until the server is gone
+		io.Copy(io.Discard, os.Stdin) // until the server has ended
 		return
 	}
 	addr, db, err := startDatabase()

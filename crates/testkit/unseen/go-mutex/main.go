@@ -1,5 +1,5 @@
-// A gateway to a serial field bus. The bus carries one exchange at a time, so handlers share a
-// mutex, and hold it while the frame is built and while the line settles (4 ms).
+// A gateway to a serial field bus. The bus transfers one exchange at a time, so handlers share a
+// mutex. They hold the mutex while the frame is built and while the line settles (4 ms).
 package main
 
 import (

@@ -13,9 +13,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Every request begins a session, and the last 1350 sessions are kept. They fill most of a heap
- * that was made for fewer, so that each few sessions that are let go of cost a collection of the
- * whole heap.
+ * Every request begins a session, and the last 1350 sessions are kept. They fill most of a small
+ * heap, so that the whole heap must be collected after every few sessions.
  */
 public class Main {
     record Event(long id, String name, Map<String, String> tags) {}
@@ -90,7 +89,7 @@ public class Main {
         server.setExecutor(Executors.newCachedThreadPool());
         server.createContext("/", Main::handle);
         server.start();
-        // SIGTERM is how this server is meant to end; without this the JVM ends with 143.
+        // SIGTERM is the normal end of this server. Without this hook the JVM ends with status 143.
         Runtime.getRuntime().addShutdownHook(new Thread(() -> Runtime.getRuntime().halt(0)));
     }
 }

@@ -12,9 +12,8 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Handlers block, and the pool that runs them has four threads. Each request has its answer signed
- * by a security module (simulated) that works on any number of signatures at once and gives each
- * back after 5 ms.
+ * Handlers block, and they run in a pool of four threads. A simulated security module signs each
+ * response. It works on any number of signatures at once, and returns each after 5 ms.
  */
 public class Main {
     static final class Signer {
@@ -58,7 +57,7 @@ public class Main {
         server.setExecutor(Executors.newFixedThreadPool(4));
         server.createContext("/", Main::handle);
         server.start();
-        // SIGTERM is how this server is meant to end; without this the JVM ends with 143.
+        // SIGTERM is the normal end of this server. Without this hook the JVM ends with status 143.
         Runtime.getRuntime().addShutdownHook(new Thread(() -> Runtime.getRuntime().halt(0)));
     }
 }

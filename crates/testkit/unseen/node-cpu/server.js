@@ -1,6 +1,6 @@
 'use strict';
-// A product listing: every request filters, sorts and groups the products, renders them as JSON and
-// takes the digest for an ETag, all on the one thread that runs JavaScript.
+// A product listing. Every request filters, sorts and groups the products, renders them as JSON and
+// computes the digest for an ETag, all on the only thread that runs JavaScript.
 const http = require('node:http');
 const crypto = require('node:crypto');
 

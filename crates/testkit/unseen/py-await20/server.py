@@ -1,6 +1,6 @@
 """A checkout that asks a payment provider about each order. The provider (a stub in the same
-process) decides any number of orders at once, each after 20 ms. The number of orders in flight is
-unlimited."""
+process) decides on any number of orders at once, each after 20 ms. The number of orders in flight
+is unlimited."""
 import asyncio
 import os
 import signal

@@ -1,5 +1,5 @@
-"""http.server with its defaults: a thread per connection, keep-alive, the head flushed by
-end_headers() and the body written after it, on sockets with Nagle's algorithm on."""
+"""http.server with its defaults: a thread per connection and keep-alive. end_headers() flushes the
+head, and the body is written afterwards, on sockets with Nagle's algorithm on."""
 import os
 import signal
 import sys

@@ -3,7 +3,7 @@
 use super::head::TOKEN;
 use super::{Http1Error, limits};
 
-/// Delimiter of a body, and the progress of its reading.
+/// The rule by which a body ends, and how far it has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyReader {
     /// This many bytes are still to come.
@@ -13,14 +13,13 @@ pub enum BodyReader {
     UntilClose,
 }
 
-/// States of the chunked coding. `line` and `bytes` count bytes that are not of the body, so that
-/// they can be limited.
+/// States of the chunked coding. `line` counts the bytes of a chunk-size line, and `bytes` those of
+/// the trailers, because both have a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunked {
-    /// Reading the size: its value so far, its number of digits, and the bytes of the line so far.
+    /// Reading the size: its value so far, and the bytes of the line so far, all of them digits.
     Size {
         value: u64,
-        digits: u8,
         line: u16,
     },
     /// Skipping extensions up to the end of the line.
@@ -38,7 +37,7 @@ pub enum Chunked {
     },
     /// After the data of a chunk: CR must follow.
     DataCr,
-    /// After that CR: LF must follow.
+    /// After the CR that ends a chunk: LF must follow.
     DataLf,
     /// In the trailer section: bytes so far, and the position in the current line.
     Trailer {
@@ -50,7 +49,7 @@ pub enum Chunked {
 /// Position of the next byte in `*( BWS ";" BWS name [ BWS "=" BWS value ] )` (RFC 9112 §7.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtensionPosition {
-    /// After blanks that only another extension may follow.
+    /// After blanks: only another extension may follow.
     Semicolon,
     /// Before a name, or blanks before it.
     NameStart,
@@ -72,6 +71,9 @@ pub enum TrailerPosition {
     LineStart,
     /// A CR at the start of a line: LF ends the message.
     EmptyCr,
+    /// In the name of a field.
+    InName,
+    /// After the colon of a field.
     InLine,
     LineCr,
 }
@@ -85,8 +87,7 @@ pub enum BodyStep<'a> {
 }
 
 impl BodyReader {
-    pub const CHUNKED: BodyReader =
-        BodyReader::Chunked(Chunked::Size { value: 0, digits: 0, line: 0 });
+    pub const CHUNKED: BodyReader = BodyReader::Chunked(Chunked::Size { value: 0, line: 0 });
 
     /// Continues reading. Returns the number of bytes used, and the step. `NeedMore` means that all
     /// of `input` is used.
@@ -129,28 +130,25 @@ impl Chunked {
         Ok((input.len(), BodyStep::NeedMore))
     }
 
-    /// The state after one byte that is not data; `None` once the message is complete.
+    /// Returns the state after one byte that is not data; `None`: the message is complete.
     fn framing_byte(self, byte: u8) -> Result<Option<Chunked>, Http1Error> {
         Ok(Some(match (self, byte) {
-            (Chunked::Size { digits: 1.., value, .. }, b'\r') => Chunked::SizeLf { value },
-            (Chunked::Size { digits: 1.., .. }, b'\n') => return Err(Http1Error::BareLineFeed),
-            (Chunked::Size { digits: 1.., value, line }, b';') => {
+            (Chunked::Size { line: 1.., value }, b'\r') => Chunked::SizeLf { value },
+            (Chunked::Size { line: 1.., .. }, b'\n') => return Err(Http1Error::BareLineFeed),
+            (Chunked::Size { line: line @ 1.., value }, b';') => {
                 Chunked::Extension { value, line, at: ExtensionPosition::NameStart }
             }
-            (Chunked::Size { digits: 1.., value, line }, b' ' | b'\t') => {
+            (Chunked::Size { line: line @ 1.., value }, b' ' | b'\t') => {
                 Chunked::Extension { value, line, at: ExtensionPosition::Semicolon }
             }
-            (Chunked::Size { value, digits, line }, _) => {
+            (Chunked::Size { value, line }, _) => {
                 let digit = char::from(byte).to_digit(16).ok_or(Http1Error::ChunkSize)?;
-                // Sixteen digits fill a u64; further digits are refused, leading zeros too.
-                if digits == 16 {
-                    return Err(Http1Error::ChunkSize);
-                }
-                Chunked::Size {
-                    value: value << 4 | u64::from(digit),
-                    digits: digits + 1,
-                    line: line + 1,
-                }
+                // Leading zeros are valid (RFC 9112 §7.1), so only the value and the line are
+                // limited.
+                let value = value.checked_mul(16).ok_or(Http1Error::ChunkSize)?;
+                let line = increment_up_to(line, limits::CHUNK_LINE_BYTES)
+                    .ok_or(Http1Error::ChunkLineTooLong)?;
+                Chunked::Size { value: value | u64::from(digit), line }
             }
             (Chunked::Extension { value, line, at }, _) => {
                 let line = increment_up_to(line, limits::CHUNK_LINE_BYTES)
@@ -166,16 +164,17 @@ impl Chunked {
             (Chunked::SizeLf { value }, b'\n') => Chunked::Data { left: value },
             (Chunked::SizeLf { .. }, _) => return Err(Http1Error::BareCarriageReturn),
             (Chunked::DataCr, b'\r') => Chunked::DataLf,
-            (Chunked::DataLf, b'\n') => Chunked::Size { value: 0, digits: 0, line: 0 },
+            (Chunked::DataLf, b'\n') => Chunked::Size { value: 0, line: 0 },
             (Chunked::DataCr | Chunked::DataLf, _) => return Err(Http1Error::ChunkEnd),
             (Chunked::Trailer { bytes, at }, _) => return trailer_byte(bytes, at, byte),
-            (Chunked::Data { .. }, _) => unreachable!("data is handled before framing"),
+            (Chunked::Data { .. }, _) => unreachable!("data should be handled before framing"),
         }))
     }
 }
 
 impl ExtensionPosition {
-    /// The position of the byte after this one; `None` after the CR that ends the line.
+    /// Returns the position of the byte after this one; `None`: this byte is the CR that ends the
+    /// line.
     fn advance(self, byte: u8) -> Result<Option<ExtensionPosition>, Http1Error> {
         use ExtensionPosition as Position;
         let is_token = TOKEN[byte as usize];
@@ -218,10 +217,18 @@ fn trailer_byte(bytes: u16, at: TrailerPosition, byte: u8) -> Result<Option<Chun
         }
         (TrailerPosition::LineStart, b'\r') => TrailerPosition::EmptyCr,
         (TrailerPosition::InLine, b'\r') => TrailerPosition::LineCr,
-        (TrailerPosition::LineStart | TrailerPosition::InLine, b'\n') => {
+        (TrailerPosition::LineStart | TrailerPosition::InName | TrailerPosition::InLine, b'\n') => {
             return Err(Http1Error::BareLineFeed);
         }
-        (TrailerPosition::LineStart | TrailerPosition::InLine, _) => TrailerPosition::InLine,
+        (TrailerPosition::InName, b':') | (TrailerPosition::InLine, _) => TrailerPosition::InLine,
+        // A folded line continues the value of the field before it (RFC 9112 §5.2).
+        (TrailerPosition::LineStart, b' ' | b'\t') if bytes > 0 => TrailerPosition::InLine,
+        (TrailerPosition::LineStart | TrailerPosition::InName, _) if TOKEN[byte as usize] => {
+            TrailerPosition::InName
+        }
+        (TrailerPosition::LineStart | TrailerPosition::InName, _) => {
+            return Err(Http1Error::TrailerFieldName);
+        }
     };
     let bytes =
         increment_up_to(bytes, limits::TRAILER_BYTES).ok_or(Http1Error::TrailersTooLarge)?;

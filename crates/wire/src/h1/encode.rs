@@ -8,21 +8,21 @@ use alloc::vec::Vec;
 
 use super::head::TOKEN;
 
-/// The part of a request that HTTP/1.1 cannot carry.
+/// A part of a request that is not valid in HTTP/1.1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    #[error("method {0:?}: not a token (RFC 9110 §9.1)")]
+    #[error("method {0:?}: not a valid method name (RFC 9110 §9.1)")]
     Method(String),
     #[error("path {0:?}: has blanks or control characters\nhint: percent-encode them")]
     Target(String),
-    #[error("header name {0:?}: not a token (RFC 9110 §5.1)")]
+    #[error("header name {0:?}: not a valid name (RFC 9110 §5.1)")]
     HeaderName(String),
-    #[error("header {0:?}: its value has a line break or NUL")]
+    #[error("header {0:?}: the value has a line break or NUL")]
     HeaderValue(String),
 }
 
-/// Encodes an HTTP/1.1 request. `Host` is written first unless `headers` has one.
-/// `Content-Length` is added for a body unless `headers` has it or Transfer-Encoding.
+/// Encodes an HTTP/1.1 request. If `headers` has no `Host`, `Host` is written first. If `headers`
+/// has neither `Content-Length` nor Transfer-Encoding, `Content-Length` is added for a body.
 pub fn request(
     method: &str,
     target: &str,
@@ -69,7 +69,8 @@ fn put_field(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Invalid> 
 }
 
 /// Encodes a response with a body of known length, for the null responder and the simulated
-/// servers. In the response to a HEAD `body` is empty, and `length` is the length for a GET.
+/// servers. In the response to a HEAD, `body` is empty, and `length` is the length of the body that
+/// a GET would receive.
 #[must_use]
 pub fn response(
     status: u16,

@@ -1,3 +1,5 @@
+//! Violations of HTTP/1.x by a peer.
+
 use thiserror::Error;
 
 /// A violation of HTTP/1.x by a peer. Each variant is one kind that reports can count and name.
@@ -13,17 +15,17 @@ pub enum Http1Error {
     BareLineFeed,
     #[error("a carriage return is not followed by a line feed (RFC 9112 §2.2)")]
     BareCarriageReturn,
-    #[error("a header field has no colon, or a name that is not a token (RFC 9110 §5.1)")]
+    #[error("a header field has no colon, or an invalid name (RFC 9110 §5.1)")]
     FieldName,
-    #[error("a header value holds a NUL (RFC 9110 §5.5)")]
+    #[error("a header value contains a NUL (RFC 9110 §5.5)")]
     FieldValue,
-    #[error("a header line begins with a blank and continues no field (RFC 9112 §2.2, §5.2)")]
+    #[error("a header line begins with a blank, but no field precedes it (RFC 9112 §2.2, §5.2)")]
     FoldedField,
-    #[error("Content-Length is not a number, or two of them differ (RFC 9112 §6.3)")]
+    #[error("Content-Length is not a number, or two values differ (RFC 9112 §6.3)")]
     ContentLength,
     #[error("both Content-Length and Transfer-Encoding are present (RFC 9112 §6.3)")]
     LengthAndTransferEncoding,
-    #[error("Transfer-Encoding in an HTTP/1.0 message (RFC 9112 §6.1)")]
+    #[error("an HTTP/1.0 message has Transfer-Encoding (RFC 9112 §6.1)")]
     TransferEncodingInHttp10,
     #[error("Transfer-Encoding is not a list of transfer codings (RFC 9112 §6.1)")]
     TransferCoding,
@@ -31,21 +33,23 @@ pub enum Http1Error {
     ChunkedTwice,
     #[error("the request's last transfer coding is not chunked (RFC 9112 §6.3)")]
     RequestNotChunked,
-    #[error("a chunk size is not a hexadecimal number (RFC 9112 §7.1)")]
+    #[error("a chunk size is not a hexadecimal number, or needs more than 64 bits (RFC 9112 §7.1)")]
     ChunkSize,
-    #[error("what follows a chunk size is not a chunk extension (RFC 9112 §7.1.1)")]
+    #[error("the text after a chunk size is not a chunk extension (RFC 9112 §7.1.1)")]
     ChunkExtension,
     #[error("chunk data is not followed by CR LF (RFC 9112 §7.1)")]
     ChunkEnd,
     #[error("a chunk-size line is too long")]
     ChunkLineTooLong,
+    #[error("a trailer field has no colon, or an invalid name (RFC 9112 §7.1.2)")]
+    TrailerFieldName,
     #[error("the trailer section is too large")]
     TrailersTooLarge,
     #[error("the message head is too large")]
     HeadTooLarge,
     #[error("too many interim (1xx) responses")]
     TooManyInformational,
-    #[error("the connection switched protocols (101) although nothing asked for it")]
+    #[error("the server switched protocols (101), although the request did not ask for it")]
     UnexpectedUpgrade,
     #[error("the connection closed inside a message head")]
     ClosedInHead,

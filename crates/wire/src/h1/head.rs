@@ -31,7 +31,7 @@ pub enum Transfer {
     None,
     /// The last coding is `chunked`.
     Chunked,
-    /// Some coding, but `chunked` is not the last.
+    /// The last coding is not `chunked`.
     Other,
 }
 
@@ -62,7 +62,7 @@ impl<'a> HeadFields<'a> {
         HeadFields { rest: after_start_line }
     }
 
-    /// The first value of `name`, compared without regard to case.
+    /// Returns the first value of the field `name`. The comparison ignores case.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a [u8]> {
         self.clone().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).map(|(_, v)| v)
@@ -90,16 +90,16 @@ pub(super) struct HeadBuffer {
 
 /// The location of a whole head after [`HeadBuffer::take`].
 pub(super) enum HeadLocation {
-    /// In the input, this many bytes long.
+    /// The head is in the input, and has this many bytes.
     InInput(usize),
-    /// In the buffer; this many bytes of the input belong to it.
+    /// The head is in the buffer. Its last part is this many bytes of the input.
     InBuffer(usize),
-    /// The head is not whole yet: the buffer has all of the input.
+    /// The head is not whole yet. The buffer contains all of the input.
     Incomplete,
 }
 
 impl HeadBuffer {
-    /// Looks for a whole head at the start of the buffered bytes followed by `input`.
+    /// Finds a whole head at the start of the buffered bytes and `input`.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<HeadLocation, Http1Error> {
         if self.bytes.is_empty()
             && let Some((result, end)) = find_head_end(input, 0)
@@ -122,7 +122,7 @@ impl HeadBuffer {
         if taken < input.len() || self.bytes.len() >= limits::HEAD_BYTES {
             return Err(Http1Error::HeadTooLarge);
         }
-        // The end is at most three bytes, `\n\r\n`, so the last two bytes may be its beginning.
+        // The end of a head, `\n\r\n` or `\n\n`, can begin in the last two bytes.
         self.searched = self.bytes.len().saturating_sub(2);
         Ok(HeadLocation::Incomplete)
     }
@@ -160,10 +160,11 @@ impl HeadBuffer {
     }
 }
 
-/// Finds the empty line that ends a head, or a CR without LF, and the index after it.
+/// Finds the empty line that ends a head. Returns the index after it. A CR without LF is an error,
+/// which is returned with the index after the byte that follows the CR.
 ///
-/// A line may also end in a bare line feed here: the parser then reports that mistake, where
-/// waiting for CR LF might never end. A bare CR is reported immediately for the same reason.
+/// A bare line feed also ends a line here, so that the parser can report it. Otherwise the wait for
+/// CR LF might never end. A bare CR is reported immediately for the same reason.
 fn find_head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Http1Error>, usize)> {
     let mut at = from;
     while let Some(i) = memchr2(b'\r', b'\n', &bytes[at..]) {
@@ -184,7 +185,8 @@ fn find_head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Http1Error>, u
     None
 }
 
-/// Splits off one line without its CR LF. `None` at the empty line that ends the head.
+/// Splits off one line. Returns the line without its CR LF, and the bytes after it; `None`: the
+/// line is the empty one that ends the head.
 pub(super) fn split_line(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, Http1Error> {
     let end = memchr(b'\n', bytes).ok_or(Http1Error::BareLineFeed)?;
     if end == 0 || bytes[end - 1] != b'\r' {
@@ -218,7 +220,7 @@ fn read_field(line: &[u8], framing: &mut Framing, codings: &mut Codings) -> Resu
         return Err(Http1Error::FieldName);
     }
     let value = trim(&line[colon + 1..]);
-    // A bare CR was refused already when the end of the head was searched.
+    // A bare CR was already refused during the search for the end of the head.
     if memchr(b'\0', value).is_some() {
         return Err(Http1Error::FieldValue);
     }
@@ -239,7 +241,8 @@ fn read_connection(value: &[u8], framing: &mut Framing) {
     }
 }
 
-/// RFC 9112 §6.3: a list of identical values may be read as that value; anything else is an error.
+/// Reads a length. A list of identical values is read as one value; different values are an error
+/// (RFC 9112 §6.3).
 fn read_content_length(value: &[u8], framing: &mut Framing) -> Result<(), Http1Error> {
     for item in value.split(|&b| b == b',').map(trim) {
         let length = parse_decimal(item).ok_or(Http1Error::ContentLength)?;
@@ -258,11 +261,11 @@ enum Codings {
     None,
     /// The field is present without a coding.
     Empty,
-    /// `chunked` is not among them.
+    /// No coding is `chunked`.
     Others,
-    /// `chunked` is the last.
+    /// The last coding is `chunked`.
     Chunked,
-    /// `chunked` is among them, and not the last.
+    /// `chunked` is a coding, but not the last.
     ChunkedBefore,
 }
 
@@ -281,22 +284,23 @@ impl Codings {
         Ok(())
     }
 
-    /// These codings with one more: `token *( OWS ";" OWS parameter )`.
+    /// Returns the codings with one more: `token *( OWS ";" OWS parameter )`.
     fn with_member(self, member: &[u8]) -> Result<Codings, Http1Error> {
         let name = member.split(|&b| b == b';').next().map(trim).unwrap_or_default();
         if name.is_empty() || !name.iter().all(|&b| TOKEN[b as usize]) {
             return Err(Http1Error::TransferCoding);
         }
         let is_chunked = name.eq_ignore_ascii_case(b"chunked");
-        match self {
+        if is_chunked && member.len() > name.len() {
             // `chunked` has no parameters (RFC 9112 §7.1).
-            _ if is_chunked && member.len() > name.len() => Err(Http1Error::TransferCoding),
-            Codings::Chunked | Codings::ChunkedBefore if is_chunked => {
-                Err(Http1Error::ChunkedTwice)
-            }
-            Codings::Chunked | Codings::ChunkedBefore => Ok(Codings::ChunkedBefore),
-            _ if is_chunked => Ok(Codings::Chunked),
-            _ => Ok(Codings::Others),
+            return Err(Http1Error::TransferCoding);
+        }
+        let was_chunked = matches!(self, Codings::Chunked | Codings::ChunkedBefore);
+        match (was_chunked, is_chunked) {
+            (false, false) => Ok(Codings::Others),
+            (false, true) => Ok(Codings::Chunked),
+            (true, false) => Ok(Codings::ChunkedBefore),
+            (true, true) => Err(Http1Error::ChunkedTwice),
         }
     }
 
@@ -315,8 +319,11 @@ impl Codings {
 fn split_member<'a>(list: &mut &'a [u8]) -> &'a [u8] {
     let (mut quoted, mut escaped) = (false, false);
     let end = list.iter().position(|&b| {
+        if escaped {
+            escaped = false;
+            return false;
+        }
         match b {
-            _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
             b'"' => quoted = !quoted,
             b',' => return !quoted,
@@ -333,9 +340,11 @@ fn parse_decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
-    digits.iter().try_fold(0u64, |n, &d| {
-        d.is_ascii_digit().then_some(())?;
-        n.checked_mul(10)?.checked_add(u64::from(d - b'0'))
+    digits.iter().try_fold(0u64, |n, &digit| {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        n.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
     })
 }
 

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Both halves have the same interface. `next` takes the received bytes, and returns the number of
-//! bytes used with one [`response::ResponseEvent`] or [`request::RequestEvent`]. The caller repeats
-//! it until the event is `NeedMore`.
+//! bytes used with one [`response::ResponseEvent`] or [`request::RequestEvent`]. The caller calls
+//! `next` until the event is `NeedMore`.
 
 pub mod body;
 pub mod encode;

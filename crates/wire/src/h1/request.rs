@@ -56,7 +56,7 @@ impl RequestReader {
         input: &'a [u8],
     ) -> Result<(usize, RequestEvent<'a>), Http1Error> {
         let Some(body) = &mut self.body else { return self.next_head(input) };
-        // The caller has used the head of the previous event by now.
+        // The caller no longer needs the head of the previous event.
         self.buffer.clear();
         let (used, step) = body.next(input)?;
         let event = match step {
@@ -86,7 +86,7 @@ impl RequestReader {
         self.body = Some(match (head.framing.transfer, head.framing.content_length) {
             (Transfer::Chunked, _) => BodyReader::CHUNKED,
             (Transfer::None, length) => BodyReader::Length(length.unwrap_or(0)),
-            // RFC 9112 §6.3, rule 4: the length of such a request cannot be known.
+            // The length of such a request cannot be known (RFC 9112 §6.3, rule 4).
             (Transfer::Other, _) => return Err(Http1Error::RequestNotChunked),
         });
         Ok((used, RequestEvent::Head(head)))

@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 /// The property of a request that decides how its response is read (RFC 9112 §6.3, rule 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
-    /// HEAD: the response has no body, whatever its fields say.
+    /// HEAD: the response has no body, regardless of its fields.
     Head,
     /// A request to switch protocols, which a server may accept (RFC 9110 §7.8).
     Upgrade,
-    /// A HEAD with such a request.
+    /// A HEAD that requests to switch protocols.
     UpgradeHead,
     Other,
 }
@@ -41,7 +41,7 @@ impl<'a> ResponseHead<'a> {
 pub enum ResponseEvent<'a> {
     /// All input is used and the message is not complete.
     NeedMore,
-    /// An interim response; the final one is still to come.
+    /// An interim response. The final response is still to come.
     Informational(ResponseHead<'a>),
     /// Status 101: the server switches to the protocol that the request asked for. Bytes after this
     /// head are not HTTP/1.1.
@@ -51,30 +51,31 @@ pub enum ResponseEvent<'a> {
     End(End),
 }
 
-/// How a message ended and what that means for its connection.
+/// What the end of a message means for its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The next request may use this connection (RFC 9112 §9.3).
     Reusable,
-    /// The peer announced, or the framing implies, that the connection ends here.
+    /// The connection ends with this message: the peer announced this, or the body extends to the
+    /// close.
     Final,
 }
 
 /// The part of a response that has not arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingPart {
-    /// The end of its head, or all of it.
+    /// The end of the head, or the whole head.
     Head,
-    /// Bytes of its body; `None`: no length was announced.
+    /// Bytes of the body; `None`: no length was announced.
     Body(Option<u64>),
 }
 
-/// Meaning of the peer's close at this point.
+/// Meaning of a close by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// Between messages.
+    /// No message is in progress.
     BetweenMessages,
-    /// The close completed a body that is delimited by it.
+    /// The close completed a message, such as a body without a length.
     EndsMessage,
 }
 
@@ -85,7 +86,7 @@ pub enum Closed {
 /// cache.
 #[derive(Clone, Debug, Default)]
 pub struct HeadCache {
-    /// Empty before the first head.
+    /// Empty: no head has arrived yet.
     bytes: Vec<u8>,
     parsed: Option<CachedHead>,
 }
@@ -105,7 +106,7 @@ impl HeadCache {
         Self::default()
     }
 
-    /// The head at the start of `input`, if it equals the cached one.
+    /// Returns the head at the start of `input`. `None`: it differs from the cached head.
     #[inline]
     fn find<'a>(&self, input: &'a [u8]) -> Option<ResponseHead<'a>> {
         let parsed = self.parsed?;
@@ -226,7 +227,7 @@ impl ResponseReader {
         }
     }
 
-    /// Handles the peer's close. Returns its meaning at this point.
+    /// Handles a close by the peer. Returns its meaning after the bytes read so far.
     pub fn eof(&mut self) -> Result<Closed, Http1Error> {
         match self.state {
             State::Head { informational: 0 } if self.buffer.is_empty() => {
@@ -255,7 +256,7 @@ impl ResponseReader {
         if input.is_empty() {
             return Ok((0, ResponseEvent::NeedMore));
         }
-        // The buffer may also hold an interim head, which the previous event returned.
+        // The buffer can contain a whole interim head, which the previous event returned.
         if matches!(self.buffer.bytes(), [.., b'\n', b'\r', b'\n']) {
             self.buffer.clear();
         }
@@ -264,7 +265,7 @@ impl ResponseReader {
             HeadLocation::InInput(end) => {
                 let head = match parse(&input[..end]) {
                     Ok(head) => head,
-                    // A folded line makes parsing fail, at itself or at the line before it.
+                    // The head is invalid, or it has a folded line. Both make parsing fail.
                     Err(_) => return self.next_folded(&input[..end], kind),
                 };
                 cache.store(&input[..end], &head);
@@ -298,7 +299,7 @@ impl ResponseReader {
         kind: RequestKind,
     ) -> Result<ResponseEvent<'a>, Http1Error> {
         let State::Head { informational } = state else {
-            unreachable!("heads are read in the head state")
+            unreachable!("heads should be read only in the head state")
         };
         if head.status == 101 {
             let is_requested = matches!(kind, RequestKind::Upgrade | RequestKind::UpgradeHead);
@@ -322,7 +323,8 @@ impl ResponseReader {
     }
 }
 
-/// The delimiter of a response's body. The rules have the order of RFC 9112 §6.3.
+/// Returns the rule by which a response's body ends. The conditions have the order of RFC 9112
+/// §6.3.
 fn response_body(head: &ResponseHead<'_>, kind: RequestKind) -> BodyReader {
     if matches!(kind, RequestKind::Head | RequestKind::UpgradeHead)
         || matches!(head.status, 204 | 304)

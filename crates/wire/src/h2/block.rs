@@ -9,7 +9,7 @@ use super::{Http2Error, limits};
 #[derive(Debug)]
 pub(super) struct PartialBlock {
     pub(super) stream: u32,
-    /// END_STREAM: the block ends its stream.
+    /// Whether the HEADERS frame has END_STREAM: the block ends its stream.
     pub(super) end: bool,
     pub(super) bytes: Vec<u8>,
     continuations: u32,

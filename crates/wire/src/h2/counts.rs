@@ -14,7 +14,7 @@ pub struct DirectionCounts {
     pub go_aways: [u64; ErrorCode::COUNT],
     /// Bytes of header blocks on the wire.
     pub block_bytes: u64,
-    /// Bytes of the names and values in those blocks.
+    /// Bytes of the names and values in the header blocks.
     pub field_bytes: u64,
 }
 
@@ -23,12 +23,13 @@ pub struct DirectionCounts {
 pub struct FrameCounts {
     pub received: DirectionCounts,
     pub sent: DirectionCounts,
-    /// PING frames received without ACK.
+    /// PING frames received without ACK, which need a reply.
     pub pings: u64,
     /// Largest number of streams that were open at once on one connection.
     pub max_open_streams: u64,
-    /// Bytes of frames sent in reply to the peer's: acknowledgements, RST_STREAM, WINDOW_UPDATE.
-    /// They accumulate if the peer does not read, so the caller must limit them.
+    /// Bytes of frames sent in reply to frames of the peer: acknowledgements, RST_STREAM,
+    /// WINDOW_UPDATE. These bytes accumulate if the peer does not read, so the caller must limit
+    /// them.
     pub reply_bytes: u64,
 }
 
@@ -43,7 +44,7 @@ impl DirectionCounts {
         self.frames[kind as usize]
     }
 
-    /// The counts since `earlier`, an older copy of these.
+    /// Returns the counts since `earlier`, an older copy of these counts.
     #[must_use]
     pub fn growth_since(&self, earlier: &DirectionCounts) -> DirectionCounts {
         DirectionCounts {
@@ -57,8 +58,8 @@ impl DirectionCounts {
 }
 
 impl FrameCounts {
-    /// The counts since `earlier`, an older copy of these. `max_open_streams` still covers the
-    /// whole time.
+    /// Returns the counts since `earlier`, an older copy of these counts. `max_open_streams` still
+    /// covers the whole time.
     #[must_use]
     pub fn growth_since(&self, earlier: &FrameCounts) -> FrameCounts {
         FrameCounts {

@@ -1,16 +1,21 @@
 //! Encodes requests as header blocks, once for many connections.
 //!
-//! HPACK's table belongs to a connection, so the entries that a block may refer to depend on the
-//! earlier blocks of its connection. Requests are therefore compiled in three forms. The first
-//! request of a connection inserts the fields that all requests of a load share into the peer's
-//! table, always in the same order. Later requests refer to these entries. All other fields are
-//! literals that are not indexed, so the table never changes again.
+//! HPACK's table belongs to a connection, so the entries to which a block can refer depend on the
+//! earlier blocks of its connection. Requests are therefore compiled in three forms
+//! ([`BlockForm`]):
+//!
+//! - The first request of a connection inserts the fields that all requests of a load share into
+//!   the peer's table, always in the same order.
+//! - Later requests refer to these entries.
+//! - If the peer's table is too small, requests do not use the table.
+//!
+//! All other fields are literals that are not indexed, so the table never changes again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::hpack::encode as hpack;
-use super::hpack::encode::Indexing;
+use super::hpack::encode::{Indexing, PendingUpdate};
 use super::limits;
 use super::settings::{self, PeerSettings};
 
@@ -25,7 +30,7 @@ pub enum BlockForm {
     First,
     /// A later block: it refers to the shared fields in the peer's table.
     Later,
-    /// A block for a peer whose table is too small for the shared fields: it does not use the
+    /// A block for a peer whose table is too small for the shared fields. It does not use the
     /// table.
     Plain,
 }
@@ -62,65 +67,53 @@ pub struct SharedFields {
 }
 
 impl SharedFields {
-    /// The fields that all `requests` have, that are not in the static table, and that fit into a
-    /// dynamic table of 4,096 bytes. Each request is a list of fields, names in lower case.
+    /// Returns the fields that all `requests` have, as far as they fit into a dynamic table of
+    /// 4,096 bytes. Fields in the static table are not among them. Each request is a list of
+    /// fields, names in lower case.
     #[must_use]
     pub fn from_requests(requests: &[Vec<(Vec<u8>, Vec<u8>)>]) -> SharedFields {
         let Some((first, others)) = requests.split_first() else { return SharedFields::default() };
-        let has_unique_name = |name: &[u8], request: &Vec<(Vec<u8>, Vec<u8>)>| {
-            // Fields of the same name must keep their order, so none of them is moved.
-            request.iter().filter(|(n, _)| n == name).count() == 1
-        };
         let mut shared = SharedFields::default();
         for field in first {
-            let is_shared = others
+            let (name, value) = field;
+            let is_shared = others.iter().all(|other| other.contains(field));
+            // Fields of the same name must remain in order, so they are not moved.
+            let is_movable = requests
                 .iter()
-                .all(|other| other.contains(field) && has_unique_name(&field.0, other));
-            if is_shared
-                && has_unique_name(&field.0, first)
-                && !hpack::is_static(&field.0, &field.1)
-                && shared.table_bytes() + entry_bytes(field) <= limits::ENCODER_TABLE_BYTES
-            {
+                .all(|request| request.iter().filter(|(other, _)| other == name).count() == 1);
+            let fits = shared.table_bytes() + entry_bytes(field) <= limits::ENCODER_TABLE_BYTES;
+            if is_shared && is_movable && fits && !hpack::is_static(name, value) {
                 shared.fields.push(field.clone());
             }
         }
         shared
     }
 
-    /// Bytes of the peer's table that the shared fields take (RFC 7541 §4.1).
+    /// Returns the bytes of the peer's table that the shared fields use (RFC 7541 §4.1).
     #[must_use]
     pub fn table_bytes(&self) -> u32 {
         self.fields.iter().map(entry_bytes).sum()
     }
 
-    /// The index of a shared field once all are in the table: the last one inserted has the lowest
-    /// (RFC 7541 §2.3.3).
+    /// Returns the index of a shared field after all shared fields were inserted into the table.
+    /// The last inserted field has the lowest index (RFC 7541 §2.3.3).
     fn index(&self, field: &(Vec<u8>, Vec<u8>)) -> Option<usize> {
         let position = self.fields.iter().position(|f| f == field)?;
         Some(STATIC_ENTRIES + self.fields.len() - position)
     }
 
-    /// Encodes fields, names in lower case, pseudo-header fields first. Shared fields come before
-    /// the others, in the order of `self`, so that every request fills the table in the same way.
+    /// Encodes fields, names in lower case, pseudo-header fields first. Within each group, shared
+    /// fields come before other fields, in the order of `self`. Every request therefore fills the
+    /// table in the same way.
     #[must_use]
     pub fn encode(&self, fields: &[(Vec<u8>, Vec<u8>)]) -> EncodedBlock {
+        let shared_fields = self.fields.iter().filter(|field| fields.contains(field));
+        let other_fields = fields.iter().filter(|field| !self.fields.contains(field));
+        let mut ordered: Vec<&(Vec<u8>, Vec<u8>)> = shared_fields.chain(other_fields).collect();
+        // The sort is stable and puts pseudo-header fields first, because `false` is before `true`.
+        ordered.sort_by_key(|(name, _)| name.first() != Some(&b':'));
         let (mut first, mut later, mut plain) = (Vec::new(), Vec::new(), Vec::new());
-        let is_pseudo = |field: &&(Vec<u8>, Vec<u8>)| field.0.first() == Some(&b':');
-        let is_shared = |field: &&(Vec<u8>, Vec<u8>)| self.fields.contains(field);
-        let select = |pseudo: bool, shared: bool| {
-            let other_fields =
-                fields.iter().filter(move |f| !shared && is_pseudo(f) == pseudo && !is_shared(f));
-            let shared_fields = self
-                .fields
-                .iter()
-                .filter(move |f| shared && is_pseudo(f) == pseudo && fields.contains(f));
-            other_fields.chain(shared_fields)
-        };
-        for field in select(true, true)
-            .chain(select(true, false))
-            .chain(select(false, true))
-            .chain(select(false, false))
-        {
+        for field in ordered {
             let (name, value) = field;
             hpack::put_field(name, value, Indexing::Without, &mut plain);
             if let Some(index) = self.index(field) {
@@ -139,8 +132,8 @@ impl SharedFields {
 
 /// Appends the beginning of a literal field that is not indexed, up to its value (RFC 7541 §6.2.2).
 pub fn put_name(name: &[u8], out: &mut Vec<u8>) {
-    // The value is irrelevant: only the index of the name is used.
-    let (_, index) = hpack::static_index(name, b"\0");
+    // Any value can be passed, because only the index of the name is used.
+    let index = hpack::static_indexes(name, b"\0").named;
     hpack::put_int(4, 0, index.unwrap_or(0), out);
     if index.is_none() {
         hpack::put_string(name, out);
@@ -159,9 +152,8 @@ pub(super) struct TableUse {
     shared_bytes: u32,
     /// Size of the table in the peer's decoder, bytes.
     size: u32,
-    /// The smallest and the last size that the peer has allowed since the last block. The next
-    /// block begins with updates to both (RFC 7541 §4.2). `None`: the size has not changed.
-    update: Option<(u32, u32)>,
+    /// Sizes that the peer has allowed since the last block; `None`: the size has not changed.
+    update: Option<PendingUpdate>,
 }
 
 impl TableUse {
@@ -181,7 +173,7 @@ impl TableUse {
     /// Applies the table sizes in a SETTINGS frame. `peer`: the peer's settings after that frame.
     pub(super) fn apply_settings(&mut self, payload: &[u8], peer: &PeerSettings) {
         if let Some(smallest) = settings::smallest_table(payload) {
-            // Only the last value applies from now on, but the smallest has evicted entries.
+            // Only the last size applies from now on, but the smallest size has evicted entries.
             self.apply_size(smallest);
             self.apply_size(peer.header_table_size);
         }
@@ -190,12 +182,12 @@ impl TableUse {
     /// Applies a table size that the peer has announced, bytes.
     pub(super) fn apply_size(&mut self, announced: u32) {
         let size = announced.min(limits::ENCODER_TABLE_BYTES);
-        let now = self.update.map_or(self.size, |(_, last)| last);
-        if size == now {
+        let current_size = self.update.map_or(self.size, |update| update.last);
+        if size == current_size {
             return;
         }
-        let smallest = self.update.map_or(size, |(smallest, _)| smallest.min(size));
-        self.update = Some((smallest, size));
+        let smallest = self.update.map_or(size, |update| update.smallest.min(size));
+        self.update = Some(PendingUpdate { smallest, last: size });
         if smallest < self.shared_bytes {
             // The shared entries are evicted. Inserting them again would cost more than it saves.
             self.form = BlockForm::Plain;
@@ -214,7 +206,7 @@ impl TableUse {
         if self.form == BlockForm::First {
             self.form = BlockForm::Later;
         }
-        let Some((smallest, last)) = self.update.take() else { return block };
+        let Some(PendingUpdate { smallest, last }) = self.update.take() else { return block };
         if smallest < last {
             hpack::put_size_update(smallest, updated);
         }

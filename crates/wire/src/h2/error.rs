@@ -11,14 +11,14 @@ use super::hpack;
 pub enum Http2Error {
     #[error("the connection does not begin with the server's SETTINGS frame (RFC 9113 §3.4)")]
     NoPreface,
-    #[error("the answer is HTTP/1, not HTTP/2")]
+    #[error("the response is HTTP/1, not HTTP/2")]
     SpokeHttp1,
     #[error("a frame is longer than the announced SETTINGS_MAX_FRAME_SIZE (RFC 9113 §4.2)")]
     FrameTooLong,
     #[error("a frame has a length that its type does not allow (RFC 9113 §4.2)")]
     FrameLength,
     #[error(
-        "a frame is on stream 0 that must not be, or on a stream and must be on stream 0 (RFC 9113 \
+        "a frame is on stream 0 although its type needs another stream, or the reverse (RFC 9113 \
          §6)"
     )]
     WrongStream,
@@ -40,16 +40,20 @@ pub enum Http2Error {
     Push,
     #[error("a setting has a value that is not allowed (RFC 9113 §6.5.2)")]
     SettingValue,
-    #[error("SETTINGS with ACK came that nothing had asked for (RFC 9113 §6.5.3)")]
+    #[error("SETTINGS with ACK came, but all SETTINGS were already acknowledged (RFC 9113 §6.5.3)")]
     SettingsAck,
-    #[error("WINDOW_UPDATE by nothing (RFC 9113 §6.9)")]
+    #[error("WINDOW_UPDATE of the connection has an increment of 0 (RFC 9113 §6.9)")]
     WindowByNothing,
     #[error("a flow-control window was raised above 2³¹ − 1 (RFC 9113 §6.9.1)")]
     WindowOverflow,
-    #[error("more DATA came than the flow-control window allowed (RFC 9113 §6.9)")]
+    #[error("the DATA exceeded the flow-control window (RFC 9113 §6.9)")]
     WindowExceeded,
-    /// Raised by the owner of the send queue: this crate does not know what the peer has read.
-    #[error("control frames flood in while their answers wait unread (RFC 9113 §10.5)")]
+    /// Only the caller reports this error, because this crate does not know which bytes the peer
+    /// has read.
+    #[error(
+        "too many control frames came while the server did not read the replies (RFC 9113 \
+             §10.5)"
+    )]
     Flood,
     #[error("HPACK: {0}")]
     Hpack(#[from] hpack::HpackError),
@@ -82,14 +86,14 @@ impl Http2Error {
     }
 }
 
-/// A violation on one stream; the others continue (RFC 9113 §5.4.2, §8.1.1).
+/// A violation on one stream. Other streams continue (RFC 9113 §5.4.2, §8.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Malformed {
-    #[error("a response has no :status, or more than one (RFC 9113 §8.3.2)")]
+    #[error("a response has no valid :status, or more than one (RFC 9113 §8.3.2)")]
     Status,
     #[error(
-        "a response has a pseudo-header field that is not :status, or one after other fields (RFC \
-         9113 §8.3)"
+        "a response has a pseudo-header field other than :status, or :status comes after other \
+         fields (RFC 9113 §8.3)"
     )]
     PseudoField,
     #[error(
@@ -99,13 +103,15 @@ pub enum Malformed {
     FieldName,
     #[error("a field value has a character that is not allowed (RFC 9113 §8.2.1)")]
     FieldValue,
-    #[error("a field belongs to HTTP/1 connections (RFC 9113 §8.2.2)")]
+    #[error("a field is allowed only in HTTP/1, such as Connection (RFC 9113 §8.2.2)")]
     ConnectionField,
-    #[error("Content-Length is not a number, or two of them differ (RFC 9110 §8.6)")]
+    #[error("Content-Length is not a number, or two values differ (RFC 9110 §8.6)")]
     ContentLength,
-    #[error("the body is longer or shorter than Content-Length says (RFC 9113 §8.1.1)")]
+    #[error("the body is longer or shorter than its Content-Length (RFC 9113 §8.1.1)")]
     BodyLength,
-    #[error("an interim (1xx) response ends its stream, or it is 101 (RFC 9113 §8.1, §8.6)")]
+    #[error(
+        "an interim (1xx) response ends its stream, or has the status 101 (RFC 9113 §8.1, §8.6)"
+    )]
     Informational,
     #[error("too many interim (1xx) responses")]
     TooManyInformational,
@@ -115,9 +121,9 @@ pub enum Malformed {
     Trailers,
     #[error("a stream's flow-control window was raised above 2³¹ − 1 (RFC 9113 §6.9.1)")]
     Window,
-    #[error("a stream's flow-control window was raised by nothing (RFC 9113 §6.9)")]
+    #[error("WINDOW_UPDATE of a stream has an increment of 0 (RFC 9113 §6.9)")]
     WindowByNothing,
-    #[error("more DATA came than the stream's flow-control window allowed (RFC 9113 §6.9)")]
+    #[error("the DATA exceeded the stream's flow-control window (RFC 9113 §6.9)")]
     WindowExceeded,
 }
 

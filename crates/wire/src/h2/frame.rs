@@ -23,7 +23,7 @@ pub enum Kind {
     GoAway,
     WindowUpdate,
     Continuation,
-    /// Any type that RFC 9113 does not define; such frames are ignored (§4.1).
+    /// Any type that RFC 9113 does not define. Such frames are ignored (§4.1).
     Unknown,
 }
 
@@ -76,11 +76,19 @@ impl Kind {
 
 /// Flags of frames (RFC 9113 §6).
 pub mod flag {
+    /// Flag of DATA and HEADERS.
     pub const END_STREAM: u8 = 0x1;
+
     /// Flag of SETTINGS and PING.
     pub const ACK: u8 = 0x1;
+
+    /// Flag of HEADERS, PUSH_PROMISE and CONTINUATION.
     pub const END_HEADERS: u8 = 0x4;
+
+    /// Flag of DATA, HEADERS and PUSH_PROMISE.
     pub const PADDED: u8 = 0x8;
+
+    /// Flag of HEADERS.
     pub const PRIORITY: u8 = 0x20;
 }
 
@@ -172,10 +180,12 @@ pub fn put_block(
 /// The part of a header block in the payload of HEADERS, without padding and priority (§6.2).
 #[inline]
 pub fn fragment<'p>(header: &FrameHeader, payload: &'p [u8]) -> Result<&'p [u8], Http2Error> {
-    let fixed =
-        usize::from(header.has(flag::PADDED)) + if header.has(flag::PRIORITY) { 5 } else { 0 };
-    let (fixed, rest) = payload.split_at_checked(fixed).ok_or(Http2Error::FrameLength)?;
-    let padding = if header.has(flag::PADDED) { usize::from(fixed[0]) } else { 0 };
+    let padding_length_bytes = if header.has(flag::PADDED) { 1 } else { 0 };
+    let priority_bytes = if header.has(flag::PRIORITY) { 5 } else { 0 };
+    let (prefix, rest) = payload
+        .split_at_checked(padding_length_bytes + priority_bytes)
+        .ok_or(Http2Error::FrameLength)?;
+    let padding = if header.has(flag::PADDED) { usize::from(prefix[0]) } else { 0 };
     let length = rest.len().checked_sub(padding).ok_or(Http2Error::Padding)?;
     Ok(&rest[..length])
 }

@@ -104,9 +104,10 @@ impl HeadSummary {
     }
 
     fn check_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
-        let length =
+        // Without the filter, `parse` would accept a plus sign.
+        let digits =
             core::str::from_utf8(value).ok().filter(|v| v.bytes().all(|b| b.is_ascii_digit()));
-        let length = length.and_then(|v| v.parse().ok()).ok_or(Malformed::ContentLength)?;
+        let length = digits.and_then(|v| v.parse().ok()).ok_or(Malformed::ContentLength)?;
         match self.content_length.replace(length) {
             Some(earlier) if earlier != length => Err(Malformed::ContentLength),
             _ => Ok(()),
@@ -124,11 +125,10 @@ impl HeadSummary {
 
     /// Checks the block as trailers.
     pub(super) fn check_trailers(&self) -> Result<(), Malformed> {
-        match self.malformed {
-            _ if self.has_pseudo => Err(Malformed::Trailers),
-            Some(violation) => Err(violation),
-            None => Ok(()),
+        if self.has_pseudo {
+            return Err(Malformed::Trailers);
         }
+        self.malformed.map_or(Ok(()), Err)
     }
 }
 
@@ -154,7 +154,7 @@ impl HeadDecoder {
         self.decoder.set_limit(table_size);
     }
 
-    /// The fields of the last block that was read with `wants_fields`.
+    /// Returns the fields of the last block that was read with `wants_fields`.
     pub(super) fn fields(&self) -> &Fields {
         &self.fields
     }
@@ -191,11 +191,11 @@ impl HeadDecoder {
 
 /// The last header block that did not change the dynamic table, and the result of decoding it.
 ///
-/// Servers under load repeat the same block. Comparing it with the last one costs a fraction of
-/// decoding it. Equal blocks decode to the same fields as long as the table is the same.
+/// Servers under load repeat the same block. Comparing a block with the last one costs a fraction
+/// of decoding it. Equal blocks decode to the same fields as long as the table is the same.
 #[derive(Clone, Debug, Default)]
 struct BlockCache {
-    /// Empty before the first such block.
+    /// Empty: no such block has arrived yet.
     block: Vec<u8>,
     generation: u64,
     summary: HeadSummary,

@@ -1,11 +1,10 @@
 //! The server half of a connection, for the null responder and the simulated servers.
 //!
-//! It follows the rules that a client depends on: preface, settings, windows, PING, HPACK, GOAWAY.
-//! Its clients are dyno's own, so it does not validate requests as a public server must.
+//! The server follows the rules on which a client depends: preface, settings, windows, PING, HPACK,
+//! GOAWAY. Only dyno's clients use it, so it does not validate requests as a public server must.
 //!
-//! A stream needs no stored state if its request has no body and its response is written
-//! immediately. Only these streams have an entry: streams with a request body in progress, streams
-//! whose response is delayed by windows, and streams that the caller [defers](Server::defer).
+//! Only streams with pending work have an entry: a request body in progress, a response that
+//! windows delay, or a response that the caller [defers](Server::defer).
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -124,7 +123,7 @@ impl EncodedResponse {
 }
 
 /// A server's connection. Call [`next`](Self::next) with the unread input until it returns
-/// `NeedMore`.
+/// [`ServerEvent::NeedMore`].
 #[derive(Debug)]
 pub struct Server {
     settings: ServerSettings,
@@ -133,13 +132,14 @@ pub struct Server {
     preface: usize,
     /// A frame that arrived in pieces: its beginning, or all of it once it has been handled.
     buffer: Vec<u8>,
-    /// The frame in `buffer` has been handled.
+    /// Whether the frame in `buffer` has been handled.
     is_buffer_handled: bool,
     decoder: Decoder,
     fields: Fields,
-    /// The header block of `fields`, and the generation of the table that decoded it. Empty: the
-    /// block cannot be reused.
-    last_block: (Vec<u8>, u64),
+    /// The header block of `fields`. Empty: the block cannot be reused.
+    last_block: Vec<u8>,
+    /// Generation of the table that decoded `last_block`.
+    last_generation: u64,
     /// A header block that CONTINUATION frames continue.
     block: Option<PartialBlock>,
     send: SendWindow,
@@ -159,13 +159,13 @@ pub struct Server {
 struct Stream {
     send: SendWindow,
     receive: ReceiveWindow,
-    /// The whole request has arrived.
+    /// Whether the whole request has arrived.
     is_request_complete: bool,
-    /// The rest of its response, which is delayed by windows.
+    /// The body of the response, if windows delay a part of it.
     blocked_body: Option<BlockedBody>,
 }
 
-/// The body of a response, of which windows did not allow all.
+/// The body of a response of which windows allowed only a part.
 #[derive(Debug)]
 struct BlockedBody {
     body: Arc<[u8]>,
@@ -176,7 +176,7 @@ struct BlockedBody {
 
 // Reading.
 impl Server {
-    /// Creates the state of a connection, and appends our SETTINGS to `out`.
+    /// Begins a connection: appends the server's SETTINGS to `out`.
     pub fn new(settings: ServerSettings, out: &mut Vec<u8>) -> Server {
         settings.put_frame(out);
         Server {
@@ -187,7 +187,8 @@ impl Server {
             is_buffer_handled: false,
             decoder: Decoder::new(ClientSettings::default().header_table_size),
             fields: Fields::default(),
-            last_block: (Vec::new(), 0),
+            last_block: Vec::new(),
+            last_generation: 0,
             block: None,
             send: SendWindow::new(DEFAULT_WINDOW),
             receive: ReceiveWindow::new(DEFAULT_WINDOW, DEFAULT_WINDOW),
@@ -244,10 +245,9 @@ impl Server {
         let n = rest.iter().zip(input).take_while(|(expected, byte)| expected == byte).count();
         self.preface += n;
         if n < rest.len().min(input.len()) {
-            let begins_like_preface = self.preface >= b"PRI ".len();
-            let error =
-                if begins_like_preface { Http2Error::NoPreface } else { Http2Error::SpokeHttp1 };
-            return Err(error);
+            // Bytes that do not begin with `PRI ` are treated as an HTTP/1 request.
+            let spoke_http1 = self.preface < b"PRI ".len();
+            return Err(if spoke_http1 { Http2Error::SpokeHttp1 } else { Http2Error::NoPreface });
         }
         Ok((n, if n == 0 { ServerEvent::NeedMore } else { ServerEvent::Handled }))
     }
@@ -287,7 +287,7 @@ impl Server {
         if self.buffer.len() < length {
             return Ok((used, ServerEvent::NeedMore));
         }
-        // Taken and put back, so that its memory is allocated once.
+        // The buffer is taken and put back, so that its memory is allocated once.
         let buffer = core::mem::take(&mut self.buffer);
         let event = self.handle_frame(&header, &buffer[HEADER_BYTES..], out);
         self.buffer = buffer;
@@ -295,7 +295,7 @@ impl Server {
         Ok((used, with_data(event?, &header, &self.buffer[HEADER_BYTES..])?))
     }
 
-    /// Handles a whole frame. The event of a DATA frame lacks its data: the caller adds it.
+    /// Handles a whole frame. The caller must add the data to the event of a DATA frame.
     #[inline]
     fn handle_frame(
         &mut self,
@@ -377,16 +377,16 @@ impl Server {
     #[inline]
     fn read_request(&mut self, block: &[u8]) -> Result<bool, Http2Error> {
         let generation = self.decoder.generation();
-        if self.last_block.1 == generation && self.last_block.0 == block && !block.is_empty() {
+        if self.last_generation == generation && self.last_block == block && !block.is_empty() {
             return Ok(true);
         }
         let fields = &mut self.fields;
         fields.clear();
         self.decoder.decode(block, |name, value| fields.push(name, value))?;
-        self.last_block.0.clear();
+        self.last_block.clear();
         if self.decoder.generation() == generation && block.len() <= limits::CACHED_BLOCK_BYTES {
-            self.last_block.0.extend_from_slice(block);
-            self.last_block.1 = generation;
+            self.last_block.extend_from_slice(block);
+            self.last_generation = generation;
         }
         Ok(false)
     }
@@ -571,7 +571,7 @@ impl Server {
         self.queue_body(stream, out);
     }
 
-    /// Ends a stream without a response, or refuses it.
+    /// Ends a stream without a response. The code tells the client whether the server refused it.
     pub fn reset(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
         self.remove_stream(stream);
         frame::put_reset(stream, code, out);

@@ -1,4 +1,4 @@
-//! Encodes our SETTINGS frames and reads the peer's (RFC 9113 §6.5).
+//! Encodes dyno's SETTINGS frames and reads the peer's (RFC 9113 §6.5).
 
 use alloc::vec::Vec;
 
@@ -27,7 +27,7 @@ pub struct ClientSettings {
 }
 
 impl Default for ClientSettings {
-    /// The values that apply until others are announced (§6.5.2).
+    /// Returns the values that apply until other values are announced (§6.5.2).
     fn default() -> Self {
         ClientSettings {
             header_table_size: 4096,
@@ -41,14 +41,10 @@ impl ClientSettings {
     /// Appends the payload of the SETTINGS frame. Push is always disabled: a pushed response would
     /// not belong to a request of the load.
     pub fn put_payload(&self, out: &mut Vec<u8>) {
-        let mut put = |id: u16, value: u32| {
-            out.extend_from_slice(&id.to_be_bytes());
-            out.extend_from_slice(&value.to_be_bytes());
-        };
-        put(ENABLE_PUSH, 0);
-        put(INITIAL_WINDOW_SIZE, self.stream_window);
+        put_setting(ENABLE_PUSH, 0, out);
+        put_setting(INITIAL_WINDOW_SIZE, self.stream_window, out);
         if self.header_table_size != ClientSettings::default().header_table_size {
-            put(HEADER_TABLE_SIZE, self.header_table_size);
+            put_setting(HEADER_TABLE_SIZE, self.header_table_size, out);
         }
     }
 
@@ -78,15 +74,22 @@ impl Default for ServerSettings {
 
 impl ServerSettings {
     pub fn put_frame(&self, out: &mut Vec<u8>) {
-        let window = (self.stream_window != DEFAULT_WINDOW).then_some(self.stream_window);
-        let entries = [(MAX_CONCURRENT_STREAMS, self.max_streams), (INITIAL_WINDOW_SIZE, window)];
-        let announced = || entries.iter().filter_map(|(id, value)| Some((*id, (*value)?)));
-        frame::put_header(Kind::Settings, 0, 0, 6 * announced().count(), out);
-        for (id, value) in announced() {
-            out.extend_from_slice(&id.to_be_bytes());
-            out.extend_from_slice(&value.to_be_bytes());
+        let mut payload = Vec::new();
+        if let Some(max_streams) = self.max_streams {
+            put_setting(MAX_CONCURRENT_STREAMS, max_streams, &mut payload);
         }
+        if self.stream_window != DEFAULT_WINDOW {
+            put_setting(INITIAL_WINDOW_SIZE, self.stream_window, &mut payload);
+        }
+        frame::put_header(Kind::Settings, 0, 0, payload.len(), out);
+        out.extend_from_slice(&payload);
     }
+}
+
+/// Appends one setting (§6.5.1).
+fn put_setting(id: u16, value: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&id.to_be_bytes());
+    out.extend_from_slice(&value.to_be_bytes());
 }
 
 /// The side that sends a SETTINGS frame.
@@ -96,16 +99,17 @@ pub enum Sender {
     Server,
 }
 
-/// The peer's settings, initially the values that apply until it announces others (§6.5.2).
+/// The peer's settings. Initially they are the values that apply until the peer announces others
+/// (§6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// Bytes of the HPACK table that our blocks may use.
+    /// Bytes of the HPACK table that dyno's blocks may use.
     pub header_table_size: u32,
-    /// Streams that we may have open at once; `None`: no limit.
+    /// Streams that dyno may have open at once; `None`: no limit.
     pub max_concurrent_streams: Option<u32>,
-    /// Bytes of a new stream that we may send without a WINDOW_UPDATE.
+    /// Bytes that dyno may send on a new stream without a WINDOW_UPDATE.
     pub initial_window: u32,
-    /// Bytes of the largest payload that we may send, 2¹⁴ to 2²⁴ − 1.
+    /// Bytes of the largest payload that dyno may send, 2¹⁴ to 2²⁴ − 1.
     pub max_frame_size: u32,
 }
 

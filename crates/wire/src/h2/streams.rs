@@ -1,12 +1,12 @@
 //! A map of the open streams of a connection, by identifier.
 //!
-//! Every frame is looked up here, so a lookup is an index computation and not a search.
+//! Every frame needs a lookup, so a lookup is an index computation and not a search.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 /// The key of an open stream. A connection uses each identifier once (RFC 9113 §5.1.1), so the key
-/// of a removed stream never refers to another one.
+/// of a removed stream never refers to another stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamKey {
     id: u32,
@@ -14,10 +14,10 @@ pub struct StreamKey {
 
 /// A map from stream identifiers to values.
 ///
-/// Identifiers rise by two, and the open ones are nearly always neighbours. Therefore the
-/// identifier determines the entry in a ring, which has at least twice as many entries as streams
-/// are open. If a stream is still open when a later one has the same entry, the later one is stored
-/// in `overflow`.
+/// Identifiers rise by two, and the identifiers of open streams are nearly always neighbours. The
+/// identifier therefore determines the entry in a ring, whose length is at least twice the number
+/// of open streams. If a stream's entry is occupied by an older stream, the new stream is stored in
+/// `overflow`.
 #[derive(Debug)]
 pub struct StreamMap<S> {
     /// Ring buffer; its length is a power of two.
@@ -82,7 +82,7 @@ impl<S> StreamMap<S> {
     /// If the stream has been removed.
     #[inline]
     pub fn get_mut(&mut self, key: StreamKey) -> &mut S {
-        self.try_get_mut(key).expect("a key is used while its stream is open")
+        self.try_get_mut(key).expect("the stream of a key should be open")
     }
 
     /// # Panics
@@ -90,19 +90,19 @@ impl<S> StreamMap<S> {
     #[inline]
     #[must_use]
     pub fn get(&self, key: StreamKey) -> &S {
-        self.try_get(key.id).expect("a key is used while its stream is open")
+        self.try_get(key.id).expect("the stream of a key should be open")
     }
 
     /// # Panics
     /// If the stream has been removed.
     pub fn take(&mut self, key: StreamKey) -> S {
-        self.remove(key.id).expect("a key is used while its stream is open")
+        self.remove(key.id).expect("the stream of a key should be open")
     }
 
     /// Removes a stream without returning it, which costs less than [`take`](Self::take).
     ///
     /// # Panics
-    /// If it has been removed.
+    /// If the stream has been removed.
     #[inline]
     pub fn discard(&mut self, key: StreamKey) {
         let entry = &mut self.ring[ring_index(key.id, self.ring.len())];
@@ -123,7 +123,7 @@ impl<S> StreamMap<S> {
         stream
     }
 
-    /// The stream, unless it has been removed.
+    /// Returns the stream; `None`: it has been removed.
     #[inline]
     pub fn try_get_mut(&mut self, key: StreamKey) -> Option<&mut S> {
         match &mut self.ring[ring_index(key.id, self.ring.len())] {
@@ -161,7 +161,8 @@ impl<S> StreamMap<S> {
     fn grow(&mut self, entries: usize) {
         let old = core::mem::replace(&mut self.ring, Self::empty_ring(entries));
         for entry in old.into_iter().flatten() {
-            // Identifiers that do not collide in a shorter ring do not collide in a longer one.
+            // Two streams with different entries in the shorter ring have different entries in the
+            // longer ring, because its length is a multiple.
             let index = ring_index(entry.id, entries);
             self.ring[index] = Some(entry);
         }

@@ -1,9 +1,10 @@
-//! Counts flow-control windows: the bytes that each side may still send (RFC 9113 §5.2, §6.9).
+//! Tracks flow-control windows: the number of bytes that each side may still send (RFC 9113 §5.2,
+//! §6.9).
 
 /// The largest window that is allowed (§6.9.1).
 const MAX_WINDOW: i64 = i32::MAX as i64;
 
-/// Bytes that we may still send. A change of SETTINGS can make the number negative (§6.9.2).
+/// Bytes that this side may still send. A change of SETTINGS can make the number negative (§6.9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendWindow(i64);
 
@@ -36,18 +37,18 @@ impl SendWindow {
 
 /// The bytes that the peer may send.
 ///
-/// The window is raised again once half of it has been received. Then the peer never waits for us,
-/// and one window of data costs at most two WINDOW_UPDATEs.
+/// The window is raised again once half of it has been used. Usually the peer then gets the
+/// WINDOW_UPDATE before the rest is used. One window of data costs at most two WINDOW_UPDATEs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveWindow {
     /// The size to which the window is raised, bytes.
     size: i64,
-    /// Bytes that were announced to the peer and that it has not sent.
+    /// Bytes that were announced to the peer, but that the peer has not sent.
     left: i64,
 }
 
 impl ReceiveWindow {
-    /// Creates a window of `size` bytes, of which `announced` bytes are known to the peer.
+    /// Creates a window of `size` bytes. `announced`: the size of the window that the peer knows.
     #[must_use]
     pub const fn new(size: u32, announced: u32) -> ReceiveWindow {
         ReceiveWindow { size: size as i64, left: announced as i64 }
@@ -61,11 +62,12 @@ impl ReceiveWindow {
         self.left >= 0
     }
 
-    /// Returns the increment of the WINDOW_UPDATE to send now; 0: none is needed yet.
+    /// Returns the increment of the WINDOW_UPDATE to send now; 0: no WINDOW_UPDATE is needed yet.
     #[inline]
     pub const fn take_increment(&mut self) -> u32 {
         let missing = self.size - self.left;
-        if missing < 1 || missing * 2 < self.size {
+        let is_half_used = missing * 2 >= self.size;
+        if missing < 1 || !is_half_used {
             return 0;
         }
         self.left = self.size;

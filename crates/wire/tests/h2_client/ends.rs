@@ -113,8 +113,8 @@ fn counts_of_frames_and_header_bytes() {
     );
 }
 
-/// Replies count with the nine bytes of their header and their payload. A request and its body do
-/// not count.
+/// `reply_bytes` includes the nine bytes of each frame header and the payload. It excludes a
+/// request and its body.
 #[test]
 fn counts_of_reply_bytes() {
     let mut talk =

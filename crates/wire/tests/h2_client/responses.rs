@@ -310,7 +310,7 @@ fn bodiless_response_with_data_is_malformed() {
     };
     run([
         head_case(
-            "RFC 9110 §9.3.2 HEAD has no body, whatever its length",
+            "RFC 9110 §9.3.2 HEAD has no body, for any length",
             &[head_with(1, 200, &[("content-length", "3")], END_STREAM)],
             &[Head(1, 200), End(1)],
         ),

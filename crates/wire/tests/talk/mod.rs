@@ -231,7 +231,7 @@ impl Talk {
                 self.events.push(Observed::Interim(id, status));
             }
             ClientEvent::Head { stream, status, end } => {
-                let (id, fields) = self.client.data_and_fields(stream);
+                let (id, fields) = self.client.value_and_fields(stream);
                 self.head = fields.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
                 let id = *id;
                 self.events.push(Observed::Head(id, status));
@@ -275,13 +275,13 @@ impl Talk {
     }
 
     fn id(&mut self, stream: StreamKey) -> u32 {
-        *self.client.data(stream).expect("events are of open streams")
+        *self.client.value(stream).expect("events are of open streams")
     }
 
     fn finish(&mut self, stream: StreamKey, event: fn(u32) -> Observed) {
         self.check_output();
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
-        let id = *self.client.data(stream).unwrap();
+        let id = *self.client.value(stream).unwrap();
         self.client.finish(stream, &mut io);
         self.events.push(event(id));
         if self.checker.has_sent_all(id) {
@@ -332,7 +332,7 @@ impl Talk {
         };
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
         let (key, is_whole) = self.client.request(&request, id, &mut io);
-        assert_eq!(self.client.data(key), Some(&mut id.clone()));
+        assert_eq!(self.client.value(key), Some(&mut id.clone()));
         self.check_output();
         assert_eq!(self.checker.has_sent_all(id), is_whole);
         id

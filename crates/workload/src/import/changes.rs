@@ -1,4 +1,4 @@
-//! Counts the parts of imported requests that are left out or sent in another form.
+//! Counts the parts of imported requests that are omitted or sent in another form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,41 +36,66 @@ pub enum ChangeKind {
     Option,
     Setting,
     ExtendedSetting,
+    StatusDifference,
+    Repeat,
+    Order,
     Timing,
 }
 
 /// The kind in JSON, and the text for the change with its reason, in the order of [`ChangeKind`].
 const WORDS: [(&str, &str); ChangeKind::Timing as usize + 1] = [
-    ("entry", "entries left out, because they are not over http or https"),
-    ("pseudo-header", "pseudo-header fields left out, because dyno writes them itself"),
-    ("connection-header", "headers left out, because they belong to the recorded connection"),
-    ("framing-header", "headers left out, because dyno writes Content-Length itself"),
-    ("uncarried-header", "headers left out, because the protocol of the load cannot carry them"),
-    ("tool-header", "headers that the tool adds by itself are not sent (add them with -H)"),
+    ("entry", "entries omitted, because they are not over http or https"),
+    ("pseudo-header", "pseudo-header fields omitted, because dyno writes them itself"),
+    ("connection-header", "headers omitted, because they belong to the recorded connection"),
+    ("framing-header", "headers omitted, because dyno writes Content-Length itself"),
+    (
+        "uncarried-header",
+        "headers omitted, because they are not allowed in the protocol of the load",
+    ),
+    ("tool-header", "headers that the tool adds itself, and dyno does not (add them with -H)"),
     (
         "host-header",
-        "Host headers sent although removed, because HTTP/1.1 requires one (RFC 9112 §3.2)",
+        "Host headers sent although the command removes them, because HTTP/1.1 requires one (RFC \
+         9112 §3.2)",
     ),
-    ("cookie-header", "Cookie headers made from `cookies`, because the entry has no such header"),
-    (
-        "type-header",
-        "Content-Type headers made from postData.mimeType, because the entry has no such header",
-    ),
-    ("query-string", "query parameters left out, because the URL does not have them"),
-    ("fragment", "URL fragments left out, because no client sends them"),
-    ("dot-segments", "paths with . or .. sent as written, which the tool would shorten"),
+    ("cookie-header", "Cookie headers made from `cookies`, because the entry has no Cookie header"),
+    ("type-header", "Content-Type headers made from postData.mimeType, because the entry has none"),
+    ("query-string", "query parameters of the HAR omitted, because its URL does not contain them"),
+    ("fragment", "URL fragments omitted, because no client sends them"),
+    ("dot-segments", "paths with . or .. sent as written (the tool would shorten them)"),
     ("form-params", "bodies made from postData.params, because the HAR does not have their text"),
-    ("charset", "bodies sent as UTF-8, because their charset cannot be written here"),
-    ("body-length", "bodies that differ from the recorded ones in their length"),
-    ("missing-body", "bodies left out, because the HAR does not have them"),
-    ("missing-status", "requests without a recorded final status (200 to 399 counts as correct)"),
-    ("boundary", "form boundaries that are fixed (the tool draws one for each request)"),
-    ("protocol", "requests recorded over a protocol that dyno does not speak"),
-    ("server", "servers replaced by the one on the command line"),
-    ("option", "options of curl that have no effect here"),
-    ("setting", "connection settings left out"),
+    ("charset", "bodies sent as UTF-8, because dyno does not support their charset"),
+    ("body-length", "bodies whose length differs from the recorded length"),
+    ("missing-body", "bodies omitted, because the HAR does not have them"),
+    (
+        "missing-status",
+        "requests without a recorded final status (dyno accepts any status from 200 to 399)",
+    ),
+    (
+        "boundary",
+        "form boundaries that are the same in every request (the tool makes a new one for each \
+         request)",
+    ),
+    (
+        "protocol",
+        "requests recorded over a protocol that dyno does not support (dyno sends them over the \
+         protocol of the load)",
+    ),
+    ("server", "servers replaced by the server on the command line"),
+    ("option", "options of curl that have no effect on a load"),
+    ("setting", "connection settings omitted"),
     ("extended-setting", "connection settings applied to all commands"),
-    ("timing", "requests drawn at random, without their recorded order and times"),
+    (
+        "status-difference",
+        "requests recorded with different statuses (dyno accepts any status from 200 to 399; to \
+         check one status, use --expect-status)",
+    ),
+    (
+        "repeat",
+        "repeated requests merged with an equal earlier request, whose weight was increased",
+    ),
+    ("order", "requests sent in random order (by weight), not in the order of the import"),
+    ("timing", "requests not sent at their recorded times"),
 ];
 
 impl ChangeKind {
@@ -85,7 +110,8 @@ impl ChangeKind {
 pub struct Changes(BTreeMap<ChangeKind, (u64, BTreeSet<String>)>);
 
 impl Changes {
-    /// Counts a change. `name`: a header, an option, or a line; several changes may have the same.
+    /// Counts a change. `name`: a header, an option, or a line; several changes may have the same
+    /// name.
     pub fn add(&mut self, change: ChangeKind, name: &str) {
         let (count, names) = self.0.entry(change).or_default();
         *count += 1;
@@ -157,11 +183,12 @@ mod tests {
         let lines = changes.lines();
         assert_eq!(
             lines[0],
-            "import: 3 headers left out, because they belong to the recorded connection: \
+            "import: 3 headers omitted, because they belong to the recorded connection: \
              connection, te"
         );
         assert!(
-            lines[1].starts_with("import: 100 options of curl that have no effect here: --000, "),
+            lines[1]
+                .starts_with("import: 100 options of curl that have no effect on a load: --000, "),
             "{}",
             lines[1]
         );

@@ -15,7 +15,7 @@ const HOP_BY_HOP: [&str; 7] =
     ["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "http2-settings"];
 
 /// Reads the requests of a HAR in order. Requests with other schemes than http and https (data, ws,
-/// extensions) are left out, but count in positions such as "entry 2". `Err`: the text is not a
+/// extensions) are omitted, but positions such as "entry 2" include them. `Err`: the text is not a
 /// HAR, an entry is invalid, or no request is left.
 pub fn har(text: &str) -> Result<Imports, String> {
     let har: Har = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
@@ -35,7 +35,8 @@ pub fn har(text: &str) -> Result<Imports, String> {
     require_requests(
         requests,
         changes,
-        "the HAR has no requests over http or https\nhint: record some, and save it again",
+        "the HAR has no requests over http or https\nhint: record some requests, and save the HAR \
+         again",
     )
 }
 
@@ -53,7 +54,8 @@ struct Log {
 struct Entry {
     /// Read separately, so that an error can name its entry.
     request: Value,
-    /// The recorded response. It is read leniently: without a response its content is arbitrary.
+    /// The recorded response, which is read leniently: if there was no response, tools write
+    /// arbitrary content.
     #[serde(default)]
     response: Value,
 }
@@ -84,7 +86,7 @@ pub(super) struct NameValue {
     pub(super) value: String,
 }
 
-/// Returns the request of an entry; `None`: the entry is left out.
+/// Returns the request of an entry; `None`: the entry is omitted.
 fn import_entry(
     location: &str,
     entry: Entry,
@@ -126,8 +128,8 @@ fn import_entry(
     imported.normalize().map(Some)
 }
 
-/// Adds the headers to the request, without the connection's headers. Counts the data of the entry
-/// that is added or left out.
+/// Adds the headers to the request, without the connection's headers. Data of the entry that is
+/// added or omitted is counted as a change.
 fn add_headers(imported: &mut ImportedRequest, request: &Request) {
     let authority = Url::parse(&request.url).map_or("", |url| url.authority);
     // Headers that are derived from the URL are sent anyway.
@@ -171,8 +173,8 @@ fn sent_bytes(request: &Request) -> Option<u64> {
     header.or_else(|| request.body_size.as_u64().filter(|size| *size > 0))
 }
 
-/// Returns the status of the recorded response; `None`: no response, which browsers record as a
-/// status of 0.
+/// Returns the status of the recorded response. `None`: no final response. Browsers record a
+/// missing response as status 0.
 fn recorded_status(response: &Value) -> Option<u16> {
     let status = response.get("status")?.as_u64()?;
     u16::try_from(status).ok().filter(|status| (200..600).contains(status))
@@ -244,7 +246,7 @@ mod tests {
         );
         assert!(
             error(&format!(r#"{{"mimeType": "multipart/form-data", {params}}}"#))
-                .contains("the posted form has no text")
+                .contains("the posted form has no recorded text")
         );
     }
 
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_left_out_and_counted() {
+    fn other_schemes_omitted_and_counted() {
         let urls = [
             "data:text/plain,x",
             "wss://a/",
@@ -347,13 +349,12 @@ mod tests {
         assert_eq!(
             changes(&[members, members]),
             [
-                "import: 2 pseudo-header fields left out, because dyno writes them itself: :path",
-                "import: 4 headers left out, because they belong to the recorded connection: \
+                "import: 2 pseudo-header fields omitted, because dyno writes them itself: :path",
+                "import: 4 headers omitted, because they belong to the recorded connection: \
                  connection, te",
-                "import: 2 headers left out, because dyno writes Content-Length itself: \
+                "import: 2 headers omitted, because dyno writes Content-Length itself: \
                  content-length",
-                "import: 2 requests drawn at random, without their recorded order and \
-                 times",
+                "import: 2 requests not sent at their recorded times",
             ]
         );
         assert_eq!(changes(&[r#""headers": []"#]), [""; 0]);
@@ -365,9 +366,11 @@ mod tests {
             "queryString": [{"name": "q", "value": "1"}], "httpVersion": "h3""#;
         assert_eq!(import_members(members).unwrap(), "Cookie=a=1; b=2=3 None");
         let lines = changes(&[members]);
-        for (line, words) in
-            lines.iter().zip(["made from `cookies`", "URL does not have them: q", "not speak: h3"])
-        {
+        for (line, words) in lines.iter().zip([
+            "made from `cookies`",
+            "URL does not contain them: q",
+            "(dyno sends them over the protocol of the load): h3",
+        ]) {
             assert!(line.contains(words), "{line}");
         }
         assert_eq!(lines.len(), 3, "{lines:?}");
@@ -379,6 +382,6 @@ mod tests {
         ];
         let lines = import_har(&urls).unwrap().changes.lines();
         assert!(lines[0].ends_with("not over http or https: entry 1 (wss)"), "{lines:?}");
-        assert!(lines[1].contains("1 URL fragments left out") && lines.len() == 2, "{lines:?}");
+        assert!(lines[1].contains("1 URL fragments omitted") && lines.len() == 2, "{lines:?}");
     }
 }

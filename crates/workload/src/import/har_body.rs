@@ -1,10 +1,11 @@
-//! Restores the bodies of a HAR's requests: the recorded bytes, as far as the file has them.
+//! Restores the bodies of a HAR's requests: the recorded bytes, if the file has them.
 
 use base64::Engine as _;
 use serde::Deserialize;
 
 use super::har::NameValue;
 use super::{BASE64, ChangeKind, ImportedRequest, encode_form_value};
+use crate::quotation::quote;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,8 +19,8 @@ pub(super) struct PostData {
     params: Vec<NameValue>,
 }
 
-/// Returns the body of a request. `sent_bytes`: its recorded length. `None`: the request has no
-/// body.
+/// Returns the body of a request. `sent_bytes`: the recorded length of the body. `None`: the
+/// request has no body.
 pub(super) fn body(
     data: &PostData,
     sent_bytes: Option<u64>,
@@ -29,7 +30,8 @@ pub(super) fn body(
         (_, "") if data.params.is_empty() => None,
         (_, "") if data.mime_type.starts_with("multipart/") => {
             return Err(
-                "the posted form has no text\nhint: save the HAR with a tool that keeps the text"
+                "the posted form has no recorded text\nhint: save the HAR with a tool that stores \
+                 the text of forms"
                     .into(),
             );
         }
@@ -40,7 +42,8 @@ pub(super) fn body(
         })?),
         (Some(other), _) => {
             return Err(format!(
-                "postData.encoding {other:?}: unknown encoding\nhint: use \"base64\""
+                "postData.encoding {}: unknown encoding\nhint: use \"base64\"",
+                quote(other)
             ));
         }
     };
@@ -48,8 +51,8 @@ pub(super) fn body(
     Ok(body)
 }
 
-/// Counts a body whose length differs from the recorded one. Causes are files that are missing from
-/// a form's text, compressed bodies that were unpacked, and a wrong charset.
+/// Counts a body whose length differs from the recorded length. Causes are files that are missing
+/// from a form's text, compressed bodies that were unpacked, and a wrong charset.
 fn count_length_difference(
     body: Option<&[u8]>,
     sent_bytes: Option<u64>,
@@ -112,9 +115,9 @@ fn charset(data: &PostData, imported: &ImportedRequest) -> String {
 enum FormEncoding {
     /// Percent-encoded, as they were sent.
     Encoded,
-    /// Not encoded, as a person typed them.
+    /// Not encoded, as the user typed them.
     Decoded,
-    /// Both forms are equal, except for a `+`.
+    /// The encoded and the decoded text are equal, except for a `+`.
     Either,
 }
 
@@ -161,7 +164,8 @@ fn from_params(params: &[NameValue], imported: &mut ImportedRequest) -> Vec<u8> 
     params.iter().map(pair).collect::<Vec<_>>().join("&").into_bytes()
 }
 
-/// Encodes the bytes that a form cannot have, and those in `extra`. The text is already encoded.
+/// Encodes those bytes of an already encoded text that a form cannot have, and the bytes in
+/// `extra`.
 fn escape_encoded(text: &str, extra: &[u8]) -> String {
     let byte = |&b: &u8| match b {
         b' ' => "+".into(),
@@ -243,7 +247,7 @@ mod tests {
         let (_, note) = posted(r#"{"text": "e30=", "encoding": "base64"}"#, &[], Some(3));
         assert!(note.ends_with("entry 1 (3 bytes recorded, 2 sent)"), "{note}");
         let (body, note) = posted("{}", &[], Some(5));
-        assert!(body.is_empty() && note.contains("1 bodies left out, because the HAR"), "{note}");
+        assert!(body.is_empty() && note.contains("1 bodies omitted, because the HAR"), "{note}");
         assert_eq!(posted("{}", &[], None).1, "");
     }
 }

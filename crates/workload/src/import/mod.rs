@@ -1,8 +1,8 @@
 //! Imports requests from other tools: curl commands, HAR 1.2, vegeta's targets, and lists of URLs.
 //!
-//! The functions convert text to [`ImportedRequest`]s. Files that a text refers to are read by a
-//! function of the caller. A part that dyno cannot send as the tool does is an error, or it is left
-//! out and listed ([`Changes`]). An error names the line or the entry, and ends with a hint.
+//! The functions convert text to [`ImportedRequest`]s. The caller passes a function that reads the
+//! files which a text names. A part that dyno cannot send as the tool does is an error, or is
+//! omitted and listed ([`Changes`]). An error names the line or the entry, and ends with a hint.
 
 mod changes;
 mod curl;
@@ -26,11 +26,13 @@ use dyno_archive::hint;
 
 use crate::ReadFile;
 use crate::compile::is_framing;
+use crate::quotation::{plain, quote, quote_header, without_found_value};
 
 /// A request of another tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedRequest {
-    /// Its position in the text: "line 3", "line 3, URL 2", "entry 2".
+    /// Position of the request in the text: "line 3", "line 3, URL 2", "entry 2". With the file, if
+    /// the caller has added it: "session.har: entry 2".
     pub location: String,
     pub method: String,
     /// Absolute URL as written, without fragment, scheme http or https.
@@ -50,9 +52,21 @@ pub struct ImportedRequest {
 /// The requests of an import, and its changes to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imports {
-    /// At least one. Their own `changes` are empty: they are in the `changes` of the import.
+    /// At least one request. The `changes` of each request are empty, because they are in the
+    /// `changes` of the import.
     pub requests: Vec<ImportedRequest>,
     pub changes: Changes,
+}
+
+impl Imports {
+    /// Adds the source of the import, a file or an option, to the position of each request.
+    #[must_use]
+    pub fn with_source(mut self, source: &str) -> Imports {
+        for request in &mut self.requests {
+            request.location = format!("{source}: {}", request.location);
+        }
+        self
+    }
 }
 
 impl ImportedRequest {
@@ -79,12 +93,7 @@ impl ImportedRequest {
     }
 
     fn check(&mut self) -> Result<(), String> {
-        if !is_token(&self.method) {
-            return Err(format!(
-                "method {:?}: not an HTTP method\nhint: write GET, POST or another one",
-                self.method
-            ));
-        }
+        check_method(&self.method)?;
         self.remove_headers(ChangeKind::FramingHeader, |name, _| is_framing(name));
         self.headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
         if self.url.contains('#') {
@@ -124,25 +133,37 @@ fn read_method_and_url(location: String, line: &str) -> Result<ImportedRequest, 
         [method, url] if is_token(method) && !method.bytes().any(|b| b.is_ascii_lowercase()) => {
             return Ok(ImportedRequest::new(location, method, url));
         }
-        [method, url] if is_token(method) => format!("{} {url}", method.to_ascii_uppercase()),
-        [url] => format!("GET {url}"),
+        [method, url] if is_token(method) => {
+            format!("{} {}", method.to_ascii_uppercase(), plain(url))
+        }
+        [url] => format!("GET {}", plain(url)),
         _ => "GET http://localhost:8080/".into(),
     };
     Err(format!(
-        "{location}: expected a method in capitals and a URL, found {line:?}\nhint: write it like \
-         {example}"
+        "{location}: expected a method in capitals and a URL, found {}\nhint: write it like \
+         {example}",
+        quote(line)
     ))
+}
+
+fn check_method(method: &str) -> Result<(), String> {
+    if is_token(method) {
+        return Ok(());
+    }
+    let method = quote(method);
+    Err(format!("method {method}: not an HTTP method\nhint: write GET, POST or another one"))
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), String> {
     if !is_token(name) {
         return Err(format!(
-            "header {name:?}: not a header name\nhint: write it like Content-Type"
+            "header {}: not a header name\nhint: write it like Content-Type",
+            quote_header(name)
         ));
     }
     if value.contains(['\r', '\n', '\0']) {
         return Err(format!(
-            "header {name}: its value has a line break or NUL\nhint: remove that character"
+            "header {name}: the value has a line break or NUL\nhint: remove that character"
         ));
     }
     Ok(())
@@ -172,30 +193,41 @@ impl<'a> Url<'a> {
     fn parse(url: &'a str) -> Result<Url<'a>, String> {
         if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!(
-                "URL {url:?}: has a blank or control character\nhint: percent-encode it"
+                "URL {}: has a blank or control character\nhint: percent-encode it",
+                quote(url)
             ));
         }
         let url = url.split('#').next().unwrap_or_default();
         let Some((scheme, after)) = url.split_once("://") else {
-            let host = url.trim_start_matches('/');
-            return Err(format!("URL {url:?}: not an absolute URL\nhint: write http://{host}"));
+            let host = plain(url.trim_start_matches('/'));
+            return Err(format!(
+                "URL {}: not an absolute URL\nhint: write http://{host}",
+                quote(url)
+            ));
         };
         let scheme = scheme.to_ascii_lowercase();
         if !matches!(scheme.as_str(), "http" | "https") {
+            // The scheme is part of the text, so that a user and a password are found.
+            let hint = ["http", "https"].map(|scheme| plain(&format!("{scheme}://{after}")));
             return Err(format!(
-                "URL {url:?}: {scheme}:// is not supported\nhint: write http://{after} or \
-                 https://{after}"
+                "URL {}: {}:// is not supported\nhint: write {}",
+                quote(url),
+                plain(&scheme),
+                hint.join(" or ")
             ));
         }
         let (authority, rest) = after.split_at(after.find(['/', '?']).unwrap_or(after.len()));
         if authority.contains('@') {
             return Err(format!(
-                "URL {url:?}: has credentials\nhint: put them into an Authorization header"
+                "URL {}: has credentials\nhint: put them into an Authorization header",
+                quote(url)
             ));
         }
         if authority.is_empty() || authority.starts_with(':') {
             return Err(format!(
-                "URL {url:?}: has no host\nhint: write {scheme}://localhost{authority}{rest}"
+                "URL {}: has no host\nhint: write {}",
+                quote(url),
+                plain(&format!("{scheme}://localhost{authority}{rest}"))
             ));
         }
         Ok(Url { scheme, authority, rest })
@@ -212,8 +244,9 @@ impl<'a> Url<'a> {
 fn read_file(path: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     if matches!(path, "-" | ".") {
         return Err(
-            "standard input cannot be read here\nhint: put its contents into a file, and name that \
-             file".into()
+            "standard input cannot be read here\nhint: save the input to a file, and name that \
+             file"
+                .into(),
         );
     }
     read(path).map_err(|reason| {
@@ -231,13 +264,16 @@ fn encode_form_value(bytes: &[u8]) -> String {
     bytes.iter().map(encode).collect()
 }
 
-/// Returns the message of a JSON error without serde's position: the caller counts the lines.
+/// Returns the message of a JSON error without serde's position, because the caller counts the
+/// lines, and without the value that it found, which may be secret.
 fn json_error_text(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).into()
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    without_found_value(message)
 }
 
-/// Returns the requests and the changes of all. `Err`: `message`, if there are no requests.
+/// Returns the requests, and the changes of all requests together. `Err`: `message`, if there are
+/// no requests.
 fn require_requests(
     mut requests: Vec<ImportedRequest>,
     mut changes: Changes,

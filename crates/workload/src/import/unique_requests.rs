@@ -1,11 +1,13 @@
-//! Converts imported requests to requests of a workload. Equal requests become one with a weight.
+//! Converts imported requests to requests of a workload. Equal requests become one request with a
+//! weight.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use dyno_archive::plan::{Body, Expect, Request};
 
-use super::ImportedRequest;
+use super::{ChangeKind, Changes, ImportedRequest};
 use crate::command_line::request;
+use crate::quotation::plain;
 use crate::template::{literal, literal_text};
 
 /// The meaning of braces in an imported request.
@@ -52,29 +54,64 @@ fn identity(request: &Request) -> Identity {
 /// first.
 #[derive(Debug, Default)]
 pub struct UniqueRequests {
-    requests: Vec<Request>,
+    requests: Vec<RepeatedRequest>,
     indexes: HashMap<Identity, usize>,
+}
+
+/// A request, and the statuses that were recorded for it. `None`: no status was recorded.
+#[derive(Debug)]
+struct RepeatedRequest {
+    request: Request,
+    statuses: BTreeSet<Option<u16>>,
 }
 
 impl UniqueRequests {
     pub fn add(&mut self, request: Request) {
         let next = self.requests.len();
         let index = *self.indexes.entry(identity(&request)).or_insert(next);
+        let status = request.expect.status;
         match self.requests.get_mut(index) {
             Some(first) => {
-                first.weight += 1;
-                // If the same request has two recorded statuses, neither is expected.
-                first.expect.status =
-                    first.expect.status.filter(|status| request.expect.status == Some(*status));
+                first.request.weight += 1;
+                first.statuses.insert(status);
             }
-            None => self.requests.push(request),
+            None => {
+                self.requests.push(RepeatedRequest { request, statuses: BTreeSet::from([status]) });
+            }
         }
     }
 
+    /// Returns the requests, and the changes that the mix of them makes to the import: its order,
+    /// repeated requests, and statuses that differ. A request with different recorded statuses
+    /// expects none of them.
     #[must_use]
-    pub fn into_requests(self) -> Vec<Request> {
-        self.requests
+    pub fn into_requests(self) -> (Vec<Request>, Changes) {
+        let mut changes = Changes::default();
+        let is_mix = self.requests.len() > 1;
+        let requests =
+            self.requests.into_iter().map(|RepeatedRequest { mut request, statuses }| {
+                let (weight, name) = (request.weight, plain(&request.name));
+                (1..weight).for_each(|_| changes.add(ChangeKind::Repeat, &name));
+                if is_mix {
+                    (0..weight).for_each(|_| changes.add(ChangeKind::Order, ""));
+                }
+                if statuses.len() > 1 {
+                    request.expect.status = None;
+                    let name = format!("{name} ({})", status_list(&statuses));
+                    changes.add(ChangeKind::StatusDifference, &name);
+                }
+                request
+            });
+        let requests = requests.collect();
+        (requests, changes)
     }
+}
+
+/// Returns statuses as text: `200, 404 and none`.
+fn status_list(statuses: &BTreeSet<Option<u16>>) -> String {
+    let recorded: Vec<String> = statuses.iter().flatten().map(u16::to_string).collect();
+    let recorded = recorded.join(", ");
+    if statuses.contains(&None) { format!("{recorded} and none") } else { recorded }
 }
 
 #[cfg(test)]
@@ -100,10 +137,36 @@ mod tests {
         ] {
             unique.add(imported(path, status).into_request(path, Braces::Text));
         }
-        let requests = unique.into_requests();
+        let (requests, changes) = unique.into_requests();
         let summary: Vec<_> =
             requests.iter().map(|r| (r.name.as_str(), r.weight, r.expect.status)).collect();
         assert_eq!(summary, [("GET /a", 2, Some(200)), ("GET /b", 3, None)]);
+        let lines = [
+            "import: 1 requests recorded with different statuses (dyno accepts any status from 200 \
+             to 399; to check one status, use --expect-status): GET /b (200, 404)",
+            "import: 3 repeated requests merged with an equal earlier request, whose weight was \
+             increased: GET /a, GET /b",
+            "import: 5 requests sent in random order (by weight), not in the order of the import",
+        ];
+        assert_eq!(changes.lines(), lines);
+    }
+
+    #[test]
+    fn changes_list_missing_status_and_no_order_of_one_request() {
+        let changes = |statuses: &[Option<u16>]| {
+            let mut unique = UniqueRequests::default();
+            for status in statuses {
+                unique.add(imported("/a", *status).into_request("/a", Braces::Text));
+            }
+            let (requests, changes) = unique.into_requests();
+            assert_eq!(requests.len(), 1);
+            changes.list().into_iter().map(|c| (c.kind, c.names)).collect::<Vec<_>>()
+        };
+        assert_eq!(changes(&[Some(200)]), []);
+        let repeat = ("repeat".to_string(), vec!["GET /a".to_string()]);
+        assert_eq!(changes(&[Some(404), Some(404)]), std::slice::from_ref(&repeat));
+        let status = ("status-difference".into(), vec!["GET /a (200 and none)".into()]);
+        assert_eq!(changes(&[None, Some(200)]), [status, repeat]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use super::{Changes, ImportedRequest, Imports, read_method_and_url, require_requests};
 
 /// Reads a list of URLs, each line `URL` or `METHOD URL`. Empty lines, and the rest of a line after
-/// a word that begins with `#`, are ignored. `Err`: a line is neither, or the list is empty.
+/// a word that begins with `#`, are ignored. `Err`: a line has another form, or the list is
+/// empty.
 pub fn urls(text: &str) -> Result<Imports, String> {
     let mut requests = Vec::new();
     for (i, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -20,7 +21,7 @@ pub fn urls(text: &str) -> Result<Imports, String> {
     require_requests(
         requests,
         Changes::default(),
-        "the list has no URLs\nhint: write one per line, such as http://localhost:8080/",
+        "the list has no URLs\nhint: write one URL per line, such as http://localhost:8080/",
     )
 }
 
@@ -46,10 +47,10 @@ mod tests {
 localhost:80/x → line 2: URL "localhost:80/x": not an absolute URL⏎hint: write http://localhost:80/x
 htp://a/b → line 2: URL "htp://a/b": htp:// is not supported⏎hint: write http://a/b or https://a/b
 http://:80/x → line 2: URL "http://:80/x": has no host⏎hint: write http://localhost:80/x
-http://u:p@a/ → line 2: URL "http://u:p@a/": has credentials⏎hint: put them into an Authorization header
+http://u:p@a/ → line 2: URL "http://…@a/": has credentials⏎hint: put them into an Authorization header
 get http://a → line 2: expected a method in capitals and a URL, found "get http://a"⏎hint: write it like GET http://a
 A http://a b → line 2: expected a method in capitals and a URL, found "A http://a b"⏎hint: write it like GET http://
-# nothing → the list has no URLs⏎hint: write one per line, such as http://localhost:8080/
+# nothing → the list has no URLs⏎hint: write one URL per line, such as http://localhost:8080/
 "#;
         for case in wrong.trim().lines() {
             let (line, begin) = case.split_once(" → ").unwrap();

@@ -7,9 +7,10 @@ use base64::Engine as _;
 use serde::Deserialize;
 
 use super::{
-    BASE64, Changes, ImportedRequest, Imports, ReadFile, json_error_text, read_file,
+    BASE64, Changes, ImportedRequest, Imports, ReadFile, check_header, json_error_text, read_file,
     read_method_and_url, require_requests,
 };
+use crate::quotation::{plain, quote_header};
 
 /// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of
 /// `METHOD URL`, headers and `@body-file`. `Err`: a line is wrong, a body cannot be read, or there
@@ -27,7 +28,7 @@ pub fn vegeta(text: &str, read: ReadFile) -> Result<Imports, String> {
     require_requests(
         targets,
         Changes::default(),
-        "the file has no targets\nhint: write them like GET http://localhost:8080/",
+        "the file has no targets\nhint: write a target like GET http://localhost:8080/",
     )
 }
 
@@ -40,7 +41,7 @@ fn read_blocks(text: &str, read: ReadFile) -> Result<Vec<ImportedRequest>, Strin
         let location = format!("line {}", i + 1);
         match current.as_mut() {
             _ if line.is_empty() => targets.extend(current.take()),
-            // As in vegeta, a target may follow another one without an empty line.
+            // As in vegeta, a target can follow another target without an empty line.
             Some(target) if !begins_with_method(line) => {
                 add_line(target, line, read).map_err(|error| format!("{location}: {error}"))?;
             }
@@ -67,15 +68,18 @@ fn add_line(target: &mut ImportedRequest, line: &str, read: ReadFile) -> Result<
     }
     match line.split_once(':').map(|(name, value)| (name.trim(), value.trim())) {
         Some((name, value)) if !value.is_empty() => {
+            check_header(name, value)?;
             target.headers.push((name.into(), value.into()));
         }
         Some((name, _)) => {
+            let name = plain(name);
             return Err(format!("header {name}: has no value\nhint: write it like {name}: value"));
         }
         None => {
             return Err(format!(
-                "expected Name: value or @file, found {line:?}\nhint: end the target with an empty \
-                 line"
+                "expected a header (Name: value) or a body (@file), found {}\nhint: end each \
+                 target with an empty line",
+                quote_header(line)
             ));
         }
     }
@@ -109,7 +113,7 @@ fn read_json_target(location: &str, line: &str) -> Result<ImportedRequest, Strin
     let describe = |error| {
         let example = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
         format!(
-            "not a target: {}\nhint: write one per line, such as {example}",
+            "not a target: {}\nhint: write one target per line, such as {example}",
             json_error_text(&error)
         )
     };
@@ -178,17 +182,17 @@ http://a/ → line 1: expected a method in capitals and a URL, found "http://a/"
 GET http://a/⏎⏎X: 1 → line 3: expected a method in capitals and a URL, found "X: 1"
 GET a/b → line 1: URL "a/b": not an absolute URL⏎hint: write http://a/b
 GET http://:6060/ → line 1: URL "http://:6060/": has no host⏎hint: write http://localhost:6060/
-GET http://a/⏎Authorization → line 2: expected Name: value or @file, found "Authorization"
+GET http://a/⏎Authorization → line 2: expected a header (Name: value) or a body (@file), found "Authorization"
 GET http://a/⏎X: → line 2: header X: has no value⏎hint: write it like X: value
-GET http://a/⏎x y: 1 → line 1: header "x y": not a header name
+GET http://a/⏎x y: 1 → line 2: header "x …": not a header name
 GET http://a/⏎@x → line 2: x: cannot be read: no such file⏎hint: check the path
 GET http://a/⏎@dir/body.bin⏎@x → line 3: the target has a second body⏎hint: remove @x
- ⏎# x⏎ → the file has no targets⏎hint: write them like GET http://localhost:8080/
+ ⏎# x⏎ → the file has no targets⏎hint: write a target like GET http://localhost:8080/
 FIRST⏎{"headers": {}} → line 2: not a target: unknown field `headers`, expected one of `method`, `url`, `header`
-FIRST⏎{"method": "GET"} → line 2: not a target: missing field `url`⏎hint: write one per line, such as {"method"
-{"method": "A", "url": "b", "body": 1} → line 1: not a target: invalid type: integer `1`
+FIRST⏎{"method": "GET"} → line 2: not a target: missing field `url`⏎hint: write one target per line, such as {"method"
+{"method": "A", "url": "b", "body": 1} → line 1: not a target: invalid type: integer, expected
 {"method": "A", "url": "b", "body": "?"} → line 1: body: not base64: Invalid
-{"method": "A", "url": "b", "header": {"X": "1"}} → line 1: not a target: invalid type: string "1"
+{"method": "A", "url": "b", "header": {"X": "1"}} → line 1: not a target: invalid type: string, expected
 {"method": "A", "url": "b"} → line 1: URL "b": not an absolute URL⏎hint: write http://b
 {⏎} → line 1: not a target: EOF
 "#;
@@ -199,6 +203,20 @@ FIRST⏎{"method": "GET"} → line 2: not a target: missing field `url`⏎hint: 
                 .replace('⏎', "\n");
             let error = vegeta(&text, &read).unwrap_err();
             assert!(error.starts_with(&begin.replace('⏎', "\n")), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn errors_quote_no_secret() {
+        for text in [
+            "GET http://a/\nX-Api-Key s3cret",
+            "GET http://me:s3cret@a/",
+            "get http://a/?token=s3cret",
+            "GET http://a/\nBearer s3cret: x",
+            "{\"method\": \"GET\", \"url\": \"http://a/\", \"header\": \"s3cret\"}",
+        ] {
+            let error = vegeta(text, &read).unwrap_err();
+            assert!(error.starts_with("line ") && !error.contains("s3cret"), "{text}: {error}");
         }
     }
 }

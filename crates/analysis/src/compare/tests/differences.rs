@@ -1,4 +1,4 @@
-//! Differences of two sides other than the compared arms are named.
+//! Tests that unintended differences between two sides are named.
 
 use dyno_archive::plan::{Experiment, ExperimentKind};
 
@@ -125,7 +125,7 @@ fn undeclared_difference_is_in_every_sentence() {
         comparison
             .rows
             .iter()
-            .all(|row| row.sentence.contains(", though they differ in machine.kernel, "))
+            .all(|row| row.sentence.contains(", though the sides also differ in machine.kernel, "))
     );
     let gated = ComparisonOptions {
         gates: Gate::parse("throughput<-2%").unwrap(),
@@ -134,7 +134,9 @@ fn undeclared_difference_is_in_every_sentence() {
     let gates = compare_runs((&known, None), (&after, None), &gated).gates;
     assert!(!gates.is_empty());
     assert!(
-        gates.iter().all(|gate| gate.sentence.matches("though they differ in").count() == 1),
+        gates
+            .iter()
+            .all(|gate| gate.sentence.matches("though the sides also differ in").count() == 1),
         "{gates:?}"
     );
     // A changed subject is the purpose of a comparison, and not a difference of conditions.

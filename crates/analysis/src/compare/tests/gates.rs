@@ -1,4 +1,4 @@
-//! Effects of uncounted repeats and of controls on gates.
+//! Effects of excluded repeats and of controls on gates.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn lose(load: &mut dyno_archive::LoadRecord, outcome: dyno_archive::Outcome) {
     (0..50).for_each(|_| load.intervals[0].outcomes.count(outcome));
 }
 
-/// Spoils the first repeats of an arm.
+/// Gives this outcome to the first repeats of an arm.
 pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOutcome) {
     use dyno_archive::start::FailureKind;
     let is_of_arm = |trial: &usize| run.header.plan.trials[*trial].arm == arm;
@@ -126,10 +126,10 @@ fn throughput_gate() -> ComparisonOptions {
     }
 }
 
-/// An uncounted repeat is reported with its cause and leaves the gate undecided. This holds for
-/// either side, and for one run as for two runs.
+/// An excluded repeat is reported with its cause, and leaves the gate undecided. This holds for
+/// either side, in comparisons of one run and of two runs.
 #[test]
-fn gate_with_uncounted_repeats_is_not_held() {
+fn gate_with_excluded_repeats_is_not_held() {
     let complete_run =
         run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
     let complete_comparison =
@@ -190,7 +190,7 @@ fn gate_with_uncounted_repeats_is_not_held() {
     }
 }
 
-/// At most one request in a hundred fails, so that all repeats count.
+/// At most one request in a hundred fails, so that all repeats are valid.
 #[test]
 fn failed_requests_are_reported_and_miss_gates() {
     let complete_run =
@@ -220,7 +220,7 @@ fn failed_requests_are_reported_and_miss_gates() {
     assert_eq!((state, b.with_failures, b.failed_requests), (GateState::Missed, 14, 14));
     assert!(b.requests > 14 * 100, "{b:?}");
     assert!(
-        sentence.contains("B have failed requests than of A: 14 of 14 compared with 0 of 14"),
+        sentence.contains("requests of B failed, in 14 of 14 repeats, compared with 0 of "),
         "{sentence}"
     );
     let expected = format!("14 of {} requests of B failed, in 14 of 14 repeats", b.requests);
@@ -268,7 +268,7 @@ fn failures_in_each_start_miss_gates_of_many_servers() {
     assert!(reversed.passed, "{:?}", reversed.gates);
 }
 
-/// The contract was broken after the last step, so that all repeats count.
+/// The contract was broken after the last step, so that all repeats are valid.
 #[test]
 fn contract_broken_after_last_step_misses_gates() {
     use dyno_archive::start::FailureKind;
@@ -332,7 +332,8 @@ fn failures_of_half_repeats_miss_any_gate() {
         // 2 × C(14, 7) of C(28, 7) ways, as scipy.stats.fisher_exact has it for one direction.
         let p = comparison.repeats[0].p_failed;
         assert_eq!(p.map(|p| (p * 1e5).round()), is_failure.then_some(580.0), "{outcome:?}");
-        // A server that fails less often misses no gate, but its remaining repeats hold none.
+        // A server that fails less often misses no gate, but a gate is not held without all
+        // repeats.
         let reversed = compare_runs((&run, Some(1)), (&run, Some(0)), &throughput_gate());
         assert_eq!(
             reversed.gates[0].state,
@@ -343,7 +344,7 @@ fn failures_of_half_repeats_miss_any_gate() {
     }
 }
 
-/// A repeat that the generator spoiled counts as one in which the server did not fail.
+/// A repeat that the generator made invalid is a repeat in which the server did not fail.
 #[test]
 fn disturbed_repeats_are_not_server_failures() {
     let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
@@ -519,7 +520,7 @@ fn changed_rows(
             _ => 0.0,
         };
         (row.estimate, row.no_ratio_reason) = (scaled(change), None);
-        row.p_of_all = Some(if change == 0.0 { 1.0 } else { 0.0 });
+        row.adjusted_p = Some(if change == 0.0 { 1.0 } else { 0.0 });
         row.verdict = match change {
             change if change > 0.0 => Verdict::Higher,
             change if change < 0.0 => Verdict::Lower,
@@ -544,7 +545,7 @@ fn margin_keeps_change_of_machine_visible() {
         );
         assert_eq!(comparison.gates[0].state, GateState::Undecided, "{:?}", comparison.gates[0]);
         assert!(
-            comparison.notes[1].contains("the control null differs as well"),
+            comparison.notes[1].contains("the control null is the same program"),
             "{:?}",
             comparison.notes
         );
@@ -564,7 +565,7 @@ fn control_of_another_step_can_leave_gate_undecided() {
     let slower = Estimate::from_samples(&values, &values.map(|value| value * 0.97));
     rows.push(ComparisonRow { workload: "a third".into(), estimate: slower, ..control });
     let gates = Gate::parse("throughput<-5%").unwrap();
-    let results = gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[]);
+    let results = gate::decide(&gates, (&rows, &repeats, &[]), Confounding::None, &[]);
     assert_eq!(results[0].state, GateState::Undecided, "{results:?}");
     assert!(results[0].sentence.contains("changed by +30 %"), "{results:?}");
 }
@@ -583,20 +584,23 @@ fn unplanned_arm_in_b_leaves_gate_undecided() {
         comparison.gates.iter().map(|g| (&*g.subject_a, g.state)).collect();
     assert_eq!(states, [("x", GateState::Held), ("gone", GateState::Undecided)]);
     assert!(
-        comparison.gates[1].sentence.contains("B did not plan this step"),
+        comparison.gates[1].sentence.contains("the plan of B lacks this step"),
         "{:?}",
         comparison.gates[1]
     );
     assert_eq!(comparison.outcome(), GateOutcome::Undecided);
     assert!(
-        comparison.notes.iter().any(|note| note.contains("A has servers that B does not have")),
+        comparison.notes.iter().any(|note| note.contains("Only A has these servers")),
         "{:?}",
         comparison.notes
     );
     let reversed = compare_runs((&one, None), (&both, None), &options());
     assert_eq!((reversed.gates.len(), reversed.outcome()), (1, GateOutcome::Passed));
     assert!(
-        reversed.notes.iter().any(|note| note.contains("They are not compared: gone")),
+        reversed
+            .notes
+            .iter()
+            .any(|note| note.contains("Only B has these servers, so they are not compared: gone")),
         "{:?}",
         reversed.notes
     );
@@ -622,13 +626,13 @@ fn unpaired_repeats_leave_gate_undecided() {
         compare_runs((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
     let gates = Gate::parse("throughput<-50%").unwrap();
     assert_eq!(
-        gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[])[0].state,
+        gate::decide(&gates, (&rows, &repeats, &[]), Confounding::None, &[])[0].state,
         GateState::Held
     );
     rows.iter_mut().for_each(|row| row.pairs.truncate(12));
-    let results = gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[]);
+    let results = gate::decide(&gates, (&rows, &repeats, &[]), Confounding::None, &[]);
     assert_eq!(results[0].state, GateState::Undecided);
-    assert!(results[0].sentence.contains("over 12 pairs of 14 repeats"), "{results:?}");
+    assert!(results[0].sentence.contains("in 12 of 14 pairs of repeats"), "{results:?}");
 }
 
 /// A change of the control excuses a change of the same metric, in the same direction, and of at
@@ -644,14 +648,14 @@ fn control_excuses_only_what_it_explains() {
             1.64,
             (CPU_KEY, 0.09),
             Missed,
-            "null changed by +9.0 %, and the remaining change is +142 %",
+            "null changed by +9.0 %, and relative to it the metric changed by +142 %",
         ),
         (
             "cpu_us_per_request>+20%",
             0.25,
             (CPU_KEY, 0.24),
             Undecided,
-            "the remaining change is +0.8",
+            "relative to it the metric changed by +0.8",
         ),
         ("cpu_us_per_request>+3%", 0.09, (CPU_KEY, 0.09), Undecided, "null changed by +9.0 %"),
         ("cpu_us_per_request>+3%", 0.09, (CPU_KEY, 0.30), Undecided, "null changed by +30 %"),
@@ -673,13 +677,13 @@ fn control_excuses_only_what_it_explains() {
             0.0,
             (CPU_KEY, -0.09),
             Undecided,
-            "the remaining change is +9.9 %",
+            "relative to it the metric changed by +9.9 %",
         ),
         ("cpu_us_per_request>+3%", 0.0, ("throughput_rps", 0.09), Held, ""),
     ] {
         let gates = Gate::parse(gate).unwrap();
         let (rows, repeats) = changed_rows(gates[0].metric.key, change, control);
-        let [result] = &gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[])[..]
+        let [result] = &gate::decide(&gates, (&rows, &repeats, &[]), Confounding::None, &[])[..]
         else {
             panic!("{rows:?}")
         };

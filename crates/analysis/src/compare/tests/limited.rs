@@ -1,4 +1,4 @@
-//! Repeats that count or are known for some metrics only, and checks that are waived.
+//! Tests repeats that are included or known for only some metrics, and waived checks.
 
 use dyno_archive::sample::{CgroupUse, Party, PartyUse, Sample};
 use dyno_archive::trial::CheckResult;
@@ -8,7 +8,7 @@ use super::*;
 
 /// The generator limits the number of requests, not the server's CPU time for each of them.
 #[test]
-fn limited_repeats_count_for_cpu_time_only() {
+fn limited_repeats_are_used_for_cpu_time_only() {
     let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
     run.trials.iter_mut().for_each(|trial| {
         trial.load.samples = fixture::record_with_threads(&[(100, 0)]).samples;
@@ -28,27 +28,27 @@ fn limited_repeats_count_for_cpu_time_only() {
     assert_eq!(counts("server_cpu_us_per_request"), (14, 14, 14));
     assert_eq!(counts("throughput_rps"), (14, 12, 12));
     let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
-    let expected = "2 of 14 repeats of B are excluded (the generator was the limit: 2), except \
-                    for CPU time per request";
+    let expected = "2 of 14 repeats of B are excluded (the generator was the limit: 2), but \
+                    used for CPU time per request";
     assert_eq!(sentence, expected);
-    // Nor does it count if other programs used the generator's CPUs.
+    // A repeat is also excluded if other programs used the generator's CPUs.
     let mut disturbed = report(&run);
     let invalid = disturbed.trials.iter_mut().filter(|trial| !trial.valid);
     invalid.for_each(|trial| trial.limiter.resource = crate::verdict::Resource::OtherPrograms);
     let side = |arm| Side { run: &run, report: &disturbed, arm: Some(arm) };
     let comparison = compare(side(0), side(1), &options);
     assert!(comparison.gates.iter().all(|gate| gate.state == GateState::Undecided));
-    // A repeat that is excluded for another reason counts for no metric.
+    // A repeat that is excluded for another reason is in no metric.
     spoil(&mut run, 1, 1, RepeatOutcome::IncorrectResponses);
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
     assert_eq!(comparison.repeats[0].b.limited, 1);
     let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
-    assert!(sentence.contains("), except for CPU time per request in 1 of them"), "{sentence}");
+    assert!(sentence.contains("), but 1 of these is used for CPU time per request"), "{sentence}");
     assert!(comparison.gates.iter().all(|gate| gate.state != GateState::Held));
 }
 
-/// The generator limits all repeats, and a server fails two requests of each. The repeats count for
-/// CPU time, and with it their failed requests.
+/// The generator limits all repeats, and a server fails two requests of each. CPU time includes
+/// these repeats, so its gate includes their failed requests.
 #[test]
 fn failed_requests_of_limited_repeats_miss_cpu_gate() {
     let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
@@ -72,7 +72,7 @@ fn failed_requests_of_limited_repeats_miss_cpu_gate() {
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
     let GateResult { state, sentence, .. } = &comparison.gates[0];
     assert_eq!(*state, GateState::Missed, "{sentence}");
-    assert!(sentence.contains("14 of 14 compared with 0 of 14"), "{sentence}");
+    assert!(sentence.contains("in 14 of 14 repeats, compared with 0 of "), "{sentence}");
     let starts = &comparison.starts[0];
     assert_eq!((starts.a.with_failures, starts.b.with_failures), (0, 14));
 }
@@ -118,7 +118,7 @@ fn losses_outside_of_server_miss_no_gate() {
     assert_eq!((state, counts), (GateState::Held, (0, 0)), "{sentence}");
     let (state, counts, sentence) = gate_after(Timeout, true);
     assert_eq!((state, counts), (GateState::Undecided, (0, 14)), "{sentence}");
-    let expected = "requests of B failed in 14 of 14 repeats in which the machine may have";
+    let expected = "in 14 of 14 repeats, requests of B failed and the machine may have dropped";
     assert!(sentence.contains(expected), "{sentence}");
 }
 
@@ -154,23 +154,32 @@ fn waived_check_of_either_side_has_note() {
             trial.checks = if is_broken { vec![failed] } else { Vec::new() };
         }
         let notes = compare_runs((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
-        notes.notes.into_iter().filter(|note| note.contains("waives")).collect::<Vec<String>>()
+        notes
+            .notes
+            .into_iter()
+            .filter(|note| note.contains("allows this failure"))
+            .collect::<Vec<String>>()
     };
-    let rest = "the check \"size\" of the contract, which the server's own file waives (`waive`).";
+    let rest = "the check \"size\" for correct responses. The subject file of the server allows \
+                this failure (`waive`).";
     assert_eq!(
         notes_of(&[1], true),
         [format!(
-            "x and y: B fails, and A does not fail, {rest} Their numbers may be for different work."
+            "x and y: B, but not A, fails {rest} A and B may have done different work, so their \
+             numbers may not be comparable."
         )]
     );
     assert_eq!(
         notes_of(&[0, 1], true),
-        [format!("x and y: A and B fail {rest} Both are compared with this defect.")]
+        [format!(
+            "x and y: A and B fail {rest} The numbers of both sides are for a server with this \
+             defect."
+        )]
     );
     assert!(notes_of(&[], true).is_empty() && notes_of(&[1], false).is_empty());
 }
 
-/// All repeats count, and the control's CPU time is unknown in one.
+/// All repeats are valid, and the control's CPU time is unknown in one repeat.
 #[test]
 fn control_with_unknown_value_leaves_gate_undecided() {
     let run = |id: &str, known: Option<u64>| {

@@ -223,9 +223,9 @@ fn observed_thread_ends_leave_counters_known() {
     assert!(server.run_delay_s.is_some() && server.busiest_thread_utilisation.is_some());
 }
 
-/// The kernel had no room for some ended threads. The probes still see the living thread.
+/// The probe's table had no space for some ended threads. The probes still see the living thread.
 #[test]
-fn ended_threads_without_room_count_by_totals() {
+fn ended_threads_without_space_are_in_totals() {
     let living = |run_ms: u64| {
         let states = StateTimes { running_ns: run_ms * MS, ..StateTimes::default() };
         let seen = SchedulerRecord { states, wakeups: run_ms, ..SchedulerRecord::default() };
@@ -240,7 +240,7 @@ fn ended_threads_without_room_count_by_totals() {
     };
     let server = use_with(|total_ms| vec![process(1, total_ms, 0)]);
     assert!((server.cpus.unwrap() - 0.9).abs() <= TICKS_S, "{:?}", server.cpus);
-    assert_eq!((server.wakeups, server.working, server.run_delay_s), (None, None, None));
+    assert_eq!((server.wakeups, server.serving, server.run_delay_s), (None, None, None));
     assert!(server.unread_counters.is_some());
     assert_eq!(use_with(|_| Vec::new()).cpus, None);
 }
@@ -265,13 +265,13 @@ fn lock_share_with_ended_threads(ended: u64, each_lived_ms: u64, each_ran_ms: u6
     let server = used(samples);
     let is_empty =
         server.unread_counters.is_some_and(|unread| unread.unknown.contains(&"thread states"));
-    assert_eq!(server.working.is_none(), is_empty);
-    server.working.map(|working| working.share(ThreadState::Lock))
+    assert_eq!(server.serving.is_none(), is_empty);
+    server.serving.map(|serving| serving.share(ThreadState::Lock))
 }
 
 #[test]
 fn long_or_busy_ended_threads_hide_states() {
-    // Two short-lived threads, such as those that answer the checks of a load.
+    // Two short-lived threads, such as threads that respond to the checks of a load.
     assert_eq!(lock_share_with_ended_threads(2, 2, 1), Some(0.9));
     assert_eq!(lock_share_with_ended_threads(2, 400, 1), None, "they lived for 44 % of the time");
     assert_eq!(lock_share_with_ended_threads(10, 2, 2), None, "they used 17 % of the CPU time");
@@ -529,13 +529,13 @@ fn split_without_ended_children_is_unknown() {
     assert_eq!((lost_run.cpu_user_s, lost_run.cpu_split_by), (None, None));
     assert!(lost_run.cpus.is_some() && lost_run.cpu_us_per_request.is_some());
     assert!(lost_run.unread_counters.unwrap().unknown.contains(&"user and system time"));
-    // The part that is known does not split the whole.
+    // The known part does not show the split of the whole.
     let both = waited_for.merge(&lost);
     assert!(both.cpus.is_some());
     assert_eq!((both.cpus_user, both.cpus_sys), (None, None));
 }
 
-/// A process that joined had children before, which nothing has counted.
+/// A process that joined had children before that were not counted.
 #[test]
 fn cpu_time_is_unknown_if_a_process_joined() {
     let [first, mut last] = samples_with_children(400, 400);

@@ -30,7 +30,7 @@ fn trials(steps: &[Step]) -> Vec<TrialResult> {
         // The server sleeps once per response, and its thread states were not observed.
         let responses = throughput_rps * trial.server.window_s;
         trial.server.context_switches_voluntary = Some(responses as u64);
-        (trial.server.working, trial.server.calls) = (None, None);
+        (trial.server.serving, trial.server.calls) = (None, None);
         trial.limiter = Limiter::new(resource, confidence, "It.".into(), json!({"own": 1}));
         trial
     };
@@ -59,7 +59,7 @@ fn queued_requests_are_not_too_few() {
     for limiter in revise(&steps) {
         assert_eq!((limiter.resource, limiter.confidence), (Elsewhere, High), "{limiter:?}");
         assert!(
-            limiter.sentence.contains("About 1.0 are served at a time"),
+            limiter.sentence.contains("About 1.0 requests are served at a time"),
             "{}",
             limiter.sentence
         );
@@ -82,7 +82,7 @@ fn steps_below_pool_width_have_too_few_requests() {
         verdicts(&steps),
         [(Concurrency, High), (Concurrency, High), (Workers, High), (Workers, High)]
     );
-    assert!(revise(&steps)[3].sentence.contains("About 8.0 are served at a time"));
+    assert!(revise(&steps)[3].sentence.contains("About 8.0 requests are served at a time"));
 }
 
 /// A thread per connection sleeps for 20 ms per request. No request waits for another, so the
@@ -107,7 +107,7 @@ fn limiter_of_one_step_applies_to_other_steps() {
     ];
     assert_eq!(verdicts(&steps), [(Lock, High); 3]);
     let sentence = &revise(&steps)[0].sentence;
-    assert!(sentence.starts_with("A lock, as the step with 32 in flight shows: "), "{sentence}");
+    assert!(sentence.starts_with("A lock (found with 32 requests in flight): "), "{sentence}");
 }
 
 /// A server that polls uses its whole CPU at any load.
@@ -134,7 +134,7 @@ fn steps_below_full_cpu_have_too_few_requests() {
     assert_eq!(verdicts(&steps)[0], (ServerCpu, High));
     let steps = [(1, 3_000.0, 0.85, Unknown, Low), (4, 3_500.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[0], (ServerCpu, Medium));
-    // The server had headroom, but the full CPU served no more: the limiter stays.
+    // The server had headroom, but the full CPU served no more requests: the limiter stays.
     let steps = [(1, 3_000.0, 0.7, Concurrency, Medium), (4, 3_100.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[0], (Concurrency, Medium));
     let mut trials =
@@ -205,7 +205,7 @@ fn incomparable_steps_keep_limiters() {
     // Throughput is neither flat nor growing.
     let near = [(8, 100.0, 0.1, Lock, High), (16, 118.0, 0.1, Lock, High)];
     assert_eq!(verdicts(&near), [(Lock, High); 2]);
-    // The requests in flight are too close.
+    // The numbers of requests in flight are too close.
     let close = [(8, 100.0, 0.1, Concurrency, Medium), (10, 100.0, 0.1, Concurrency, Medium)];
     assert_eq!(verdicts(&close), [(Concurrency, Medium); 2]);
     let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];
@@ -240,7 +240,7 @@ fn disturbed_steps_lower_confidence() {
 fn serving(threads: usize, shares: &[(ThreadState, f64)]) -> Option<ServingThreads> {
     let states_s =
         shares.iter().map(|(state, share)| (state.name(), share * threads as f64)).collect();
-    Some(ServingThreads { threads, states_s, steady_workers: 0 })
+    Some(ServingThreads { threads, states_s, steady_threads: 0 })
 }
 
 /// Calls of one name. `timed_out`: calls per response that timed out, or returned no event.
@@ -275,7 +275,7 @@ fn idle_threads_are_not_workers() {
         (32, 282.0, 0.1, Workers, Medium),
     ];
     let runtime = |t: &mut TrialResult| {
-        t.server.working = serving(
+        t.server.serving = serving(
             3,
             &[(ThreadState::Lock, 0.62), (ThreadState::Network, 0.3), (ThreadState::Running, 0.08)],
         );
@@ -294,7 +294,7 @@ fn workers_are_certain_if_each_served_request_has_worker() {
     ];
     let asleep = |threads: usize| {
         move |t: &mut TrialResult| {
-            t.server.working =
+            t.server.serving =
                 serving(threads, &[(ThreadState::Lock, 0.98), (ThreadState::Running, 0.02)]);
             t.server.calls = calls("futex(wait)", 1.0, 1.0);
         }
@@ -303,7 +303,8 @@ fn workers_are_certain_if_each_served_request_has_worker() {
         revise_with(&steps, asleep(4)),
         [(Concurrency, High), (Workers, High), (Workers, High)]
     );
-    // Without thread states, or with fewer sleeping threads than served requests, it stays likely.
+    // Without thread states, or with fewer sleeping threads than served requests, the limiter stays
+    // likely.
     assert_eq!(revise_with(&steps, |_| {})[2], (Workers, Medium));
     assert_eq!(revise_with(&steps, asleep(2))[2], (Workers, Medium));
 }
@@ -334,7 +335,7 @@ fn threads_that_wait_for_each_other_name_lock() {
     let monitor = |lock_share: f64| {
         move |t: &mut TrialResult| {
             let threads = t.step.in_flight as usize + 1;
-            t.server.working = serving(
+            t.server.serving = serving(
                 threads,
                 &[(ThreadState::Lock, lock_share), (ThreadState::Network, 1.0 - lock_share)],
             );
@@ -412,7 +413,33 @@ fn polling_at_other_step_lowers_confidence_in_full_cpu() {
     assert_eq!(revise_with(&steps, polls)[1], (ServerCpu, Medium));
 }
 
-/// Steal time counts as a share of the CPU time that the server may use.
+/// The CPU of a server that polls is full at any offered rate, so a rate that was met is the limit.
+#[test]
+fn met_rate_limits_server_that_polls_at_other_step() {
+    let limiter = |switches_of_first: u64, unanswered: u64| {
+        let mut trials =
+            trials(&[(1, 36_000.0, 1.0, Concurrency, Medium), (64, 2_000.0, 1.0, ServerCpu, High)]);
+        trials[0].server.context_switches_voluntary = Some(switches_of_first);
+        let step = &mut trials[1];
+        (step.load.config.model, step.step.rate) = (LoadModel::Open, Some(2_000.0));
+        step.load.intervals.iter_mut().for_each(|interval| interval.completed -= unanswered);
+        revise_limiters(&mut trials);
+        trials.remove(1).limiter
+    };
+    let met = limiter(0, 0);
+    assert_eq!((met.resource, met.confidence), (Resource::OfferedRate, Medium), "{met:?}");
+    assert!(
+        met.sentence.starts_with("Probably the offered rate: the server kept up with "),
+        "{met:?}"
+    );
+    assert!(met.sentence.contains("100 % of its CPU. Another step shows that"), "{met:?}");
+    // The rate was not met.
+    assert_eq!(limiter(0, 100).resource, ServerCpu);
+    // No step shows that the server polls.
+    assert_eq!(limiter(u64::MAX, 0).resource, ServerCpu);
+}
+
+/// Steal time is compared with the CPU time that the server may use.
 #[test]
 fn small_steal_keeps_confidence() {
     let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];

@@ -12,8 +12,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        claim: "The back end db: it used 90 % of its allowed CPU time, while the server used 50 \
-                   %.",
+        claim: "The back end db: it used 90 % of its allowed CPU time, while the server used 50 % \
+                of its CPU.",
         evidence: r#"{"backend": "db", "backend_utilisation": 0.9, "server_utilisation": 0.5}"#,
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Backend,
         confidence: Confidence::High,
         claim: "The CPUs that the server and its back end db share: together they used 95 % of \
-                   them, the server 50 % and db 45 %.",
+                these CPUs (the server 50 %, db 45 %).",
         evidence: r#"{"together": 0.95}"#,
         trigger: |w| w.backends = vec![backend_use("db", 0.45, true)],
         near_miss: |w| w.backends = vec![backend_use("db", 0.45, false)],
@@ -38,14 +38,14 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        claim: "together they used 90 % of them",
+        claim: "together they used 90 % of these CPUs",
         evidence: "{}",
         trigger: |w| w.backends = vec![backend_use("db", 0.4, true)],
-        // The CPUs that they share have little time left.
+        // Server and back end share CPUs that have little time left.
         near_miss: |w| w.backends = vec![backend_use("db", 0.39, true)],
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
-    // The busiest back end has CPUs of its own.
+    // The busiest back end has separate CPUs.
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
@@ -90,7 +90,7 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Backend,
         confidence: Confidence::High,
         claim: "One thread of the back end db: it was busy for 90 % of the time, and the whole \
-                back end used 22 % of its CPU, while the server used 50 %.",
+                back end used 22 % of its CPU, while the server used 50 % of its CPU.",
         evidence: r#"{"backend": "db", "busiest_serving_utilisation": 0.9}"#,
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -115,8 +115,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        claim: "The CPU quota of the back end db: it was throttled in 60 of 1000 periods (6.0 %), \
-                while the server used 50 %.",
+        claim: "The CPU quota of the back end db: the back end was throttled in 60 of 1000 periods \
+                (6.0 %), while the server used 50 % of its CPU.",
         evidence: r#"{"backend": "db", "throttled_periods": 60, "backend_utilisation": 0.75}"#,
         trigger: |w| w.backends = vec![throttled_backend(0.75, 60)],
         near_miss: |w| w.backends = vec![throttled_backend(0.749, 60)],
@@ -125,7 +125,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        claim: "The CPU quota of the back end db: it was throttled in 500 of 1000 periods (50 %)",
+        claim: "The CPU quota of the back end db: the back end was throttled in 500 of 1000 \
+                periods (50 %)",
         evidence: "{}",
         trigger: |w| w.backends = vec![throttled_backend(0.3, 500)],
         near_miss: |w| w.backends = vec![throttled_backend(0.3, 499)],
@@ -135,8 +136,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::Medium,
-        claim: "The CPUs of the back end db: it used 65 % of their time and waited for a CPU \
-                   for 25 %, while other programs used them.",
+        claim: "The CPUs of the back end db: the back end used 65 % of their time. For another 25 \
+                % of that time, it waited while other programs used these CPUs.",
         evidence: r#"{"backend": "db", "backend_utilisation": 0.65, "backend_waiting": 0.25}"#,
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -151,7 +152,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::Medium,
-        claim: "waited for a CPU for 11 %",
+        claim: "For another 11 % of that time, it waited",
         evidence: "{}",
         trigger: |w| w.backends = vec![waiting_backend("db", 0.85, 0.22)],
         near_miss: |w| w.backends = vec![waiting_backend("db", 0.85, 0.2)],
@@ -160,7 +161,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// A back end with this CPU utilisation.
-fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
+pub(super) fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
     let server = ServerUse {
         cpu_utilisation: Some(utilisation),
         calls: Some(CallRates::default()),
@@ -185,7 +186,7 @@ fn full_backend(idle_polls: Option<f64>) -> BackendUse {
     backend
 }
 
-/// So many waits per response that returned no event.
+/// Calls with this many waits per response that returned no event.
 fn polls(per_response: f64) -> CallRates {
     let call = Call { per_response, errors: Some(0), returned_mean: Some(0.0), ..Call::default() };
     CallRates { by_name: [("epoll_wait".into(), call)].into(), ..CallRates::default() }

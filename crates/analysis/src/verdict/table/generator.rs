@@ -9,14 +9,14 @@ use super::world::{CommandKind, MS, S, TrialWorld};
 use crate::caveat::{Code, Severity};
 
 /// Caveats that the generator may have been the limit.
-pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
-    // The quota of dyno's group throttled it: the bound is one period of fifty.
+pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
+    // The quota of dyno's group throttled the generator: the threshold is one period of fifty.
     Case {
         code: Code::GeneratorThrottled,
         severity: Severity::Invalid,
-        message: "The generator may have been the limit: the CPU quota of dyno's own control \
-                  group, 0.50 CPUs, throttled it in 2.1 % of the quota's periods. Throughput is a \
-                  lower bound. Raise the quota of dyno's group",
+        message: "The generator may have been the limit: the CPU quota of dyno's own control group \
+                  (0.50 CPUs) throttled the generator in 2.1 % of the quota's periods. Throughput \
+                  is a lower bound. Raise the quota of dyno's group",
         evidence: r#"{"throttled": 0.021, "quota_cpus": 0.5}"#,
         trigger: |w| set_quota(w, 21),
         near_miss: |w| set_quota(w, 20),
@@ -50,9 +50,10 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        message: "one of its threads was busy for 50 % of the time, and waited for a CPU for 35 %. \
-                  Throughput is a lower bound. Give the generator CPUs of its own (list fewer CPUs \
-                  in `cpuset` under `[limits]`), one thread on each.",
+        message: "one of its threads was busy for 50 % of the time, and waited for a CPU for \
+                  another 35 %. Throughput is a lower bound. Give the generator separate CPUs \
+                  (list fewer CPUs for the servers in `cpuset` under `[limits]`), with one thread \
+                  on each.",
         evidence: r#"{"need": 0.850000001, "need_work": 0.5, "waiting": 0.350000001}"#,
         trigger: |w| w.set_generator_threads(&[(500 * MS, 350 * MS + 1)]),
         near_miss: |w| w.set_generator_threads(&[(500 * MS, 350 * MS)]),
@@ -61,17 +62,17 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        message: "its threads used 85 % of a CPU that they share",
+        message: "its threads share a CPU and together used 85 % of it",
         evidence: r#"{"need": 0.850000001}"#,
         trigger: |w| w.set_generator_on_one_cpu(&[(500 * MS, 0), (350 * MS + 1, 0)]),
         near_miss: |w| w.set_generator_on_one_cpu(&[(500 * MS, 0), (350 * MS, 0)]),
         near_miss_severity: None,
     },
-    // Worker 0 and worker 2 are bound to the same CPU.
+    // Worker 0 and worker 2 are pinned to the same CPU.
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        message: "its threads used 85 % of a CPU that they share",
+        message: "its threads share a CPU and together used 85 % of it",
         evidence: r#"{"need": 0.850000001}"#,
         trigger: |w| {
             w.set_generator_threads(&[(500 * MS, 0), (100 * MS, 0)]);
@@ -87,7 +88,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        message: "its threads used 85 % of a CPU that they share",
+        message: "its threads share a CPU and together used 85 % of it",
         evidence: r#"{"need": 0.8500000005}"#,
         trigger: |w| {
             w.set_generator_threads(&[(600 * MS, 0), (600 * MS, 0)]);
@@ -105,8 +106,8 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        message: "its threads used 64 % of a CPU, and interrupts another 21 %. Throughput is a \
-                  lower bound. Give the generator another CPU: `threads = 2` under `[load]`.",
+        message: "its threads used 64 % of a CPU, and interrupts used another 21 %. Throughput is \
+                  a lower bound. Give the generator another CPU: `threads = 2` under `[load]`.",
         evidence: r#"{"need": 0.850000001}"#,
         trigger: |w| set_generator_interrupts(w, 210 * MS + 1),
         near_miss: |w| set_generator_interrupts(w, 210 * MS),
@@ -116,7 +117,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        message: "its threads used 64 % of a CPU, and interrupts another 21 %",
+        message: "its threads used 64 % of a CPU, and interrupts used another 21 %",
         evidence: r#"{"need": 0.850000001}"#,
         trigger: |w| set_interrupts_of_two_cpus(w, 420 * MS + 2),
         near_miss: |w| set_interrupts_of_two_cpus(w, 420 * MS),
@@ -138,8 +139,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: None,
     },
-    // A server that used 95 % was a limit too, and a control shows the generator's limit on
-    // purpose.
+    // A server that used 95 % of its CPU was at its own limit.
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Warning,
@@ -156,6 +156,24 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: Some(Severity::Invalid),
     },
+    // The action depends on the reason: a quota has another action than a busy thread.
+    Case {
+        code: Code::GeneratorThrottled,
+        severity: Severity::Warning,
+        message: "The server used 95 % of its CPU, so the server was at its own limit. Raise the \
+                  quota of dyno's group",
+        evidence: "{}",
+        trigger: |w| {
+            set_quota(w, 21);
+            w.set_server_cpu(950 * MS);
+        },
+        near_miss: |w| {
+            set_quota(w, 21);
+            w.set_server_cpu(950 * MS - 1);
+        },
+        near_miss_severity: Some(Severity::Invalid),
+    },
+    // A control shows the generator's limit on purpose.
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Info,
@@ -173,7 +191,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: Some(Severity::Warning),
     },
-    // `dyno load` does not know what the server used.
+    // `dyno load` does not know the server's CPU use.
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
@@ -190,13 +208,14 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: Some(Severity::Warning),
     },
-    // The CPUs are full, and the generator waits for them: the bound is a twentieth of the time.
+    // The CPUs are full, and the generator waits for them: the threshold is a twentieth of the
+    // time.
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
         message: "its CPUs were 95 % busy (other programs 65 %, hypervisor 0 %), and its threads \
                   waited for a CPU for 5.0 % of the time. Throughput is a lower bound. Stop the \
-                  other programs (nginx 0.50 s), or give the generator CPUs of its own (list fewer",
+                  other programs (nginx 0.50 s), or give the generator separate CPUs (list fewer",
         evidence: r#"{"busy": 0.95, "others": 0.65, "waiting": 0.050000001}"#,
         trigger: |w| set_busy_cpu(w, 950 * MS, Some(50 * MS + 1)),
         near_miss: |w| set_busy_cpu(w, 950 * MS, Some(50 * MS)),
@@ -211,7 +230,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
         near_miss: |w| set_busy_cpu(w, 950 * MS - 1, Some(60 * MS)),
         near_miss_severity: None,
     },
-    // If the kernel does not report waits, the use by others decides.
+    // If the kernel does not report waits, the CPU use of other programs decides.
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
@@ -227,7 +246,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: None,
     },
-    // Time that the hypervisor took counts as used, and polling as unused.
+    // Time that the hypervisor took is used time, and polling is unused time.
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
@@ -301,7 +320,8 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorQuota,
         severity: Severity::Info,
-        message: "has a quota of 0.50 CPUs, which throttled it in 2.0 % of the periods",
+        message: "has a quota of 0.50 CPUs, which throttled the generator in 2.0 % of the quota's \
+                  periods",
         evidence: r#"{"cpus": 0.5, "throttled": 0.02}"#,
         trigger: |w| set_quota(w, 20),
         near_miss: |w| set_quota(w, 21),
@@ -334,9 +354,8 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Warning,
-        message: "The generator has 2 threads on 1 CPU. They delay each other by up to one \
-                  scheduler time slice. Use no more threads than CPUs: `threads = \
-                  1`",
+        message: "The generator has 2 threads on 1 CPU. The threads delay each other by up to one \
+                  scheduler time slice. Use at most one thread per CPU: `threads = 1`",
         evidence: r#"{"threads": 2, "cpus": 1}"#,
         trigger: |w| w.set_generator_on_one_cpu(&[(300 * MS, 0), (300 * MS, 0)]),
         near_miss: |w| w.set_generator_threads(&[(300 * MS, 0), (300 * MS, 0)]),
@@ -357,7 +376,8 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: None,
     },
-    // The step is refused if the generator had no headroom, unless the server used all of its CPU.
+    // The step is not valid if the generator had no headroom, except if the server used all of its
+    // CPU.
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Invalid,
@@ -385,8 +405,8 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::SharedGenerator,
         severity: Severity::Info,
-        message: "Another program used 5.0 % of the generator's CPUs (nginx 0.50 s, node 0.02 s). \
-                  If it is",
+        message: "Other programs (nginx 0.50 s, node 0.02 s) used 5.0 % of the generator's CPUs. \
+                  If the server is one of these programs",
         evidence: r#"{"others": 0.050000001}"#,
         trigger: |w| set_others(w, 50 * MS + 1),
         near_miss: |w| set_others(w, 50 * MS),
@@ -399,8 +419,8 @@ fn set_quota(w: &mut TrialWorld, throttled_periods: u64) {
     w.machine().quota = Some(QuotaUse { cpus: 0.5, periods: 1000, throttled_periods });
 }
 
-/// Sets a generator thread that uses 64 % of its CPU, and interrupts on that CPU. They are busy
-/// time, and no other program's.
+/// Sets a generator thread that uses 64 % of its CPU, and interrupts on that CPU. Interrupts are
+/// busy time that is billed to no program.
 fn set_generator_interrupts(w: &mut TrialWorld, interrupt_ns: u64) {
     w.set_generator_threads(&[(640 * MS, 0)]);
     let cpu = &mut w.machine().cpus[0];
@@ -408,7 +428,7 @@ fn set_generator_interrupts(w: &mut TrialWorld, interrupt_ns: u64) {
     (cpu.busy_ns, cpu.idle_ns) = (cpu.busy_ns + interrupt_ns, cpu.idle_ns - interrupt_ns);
 }
 
-/// Sets the same thread without a CPU of its own, and the interrupts of two CPUs together.
+/// Sets the same thread, pinned to no CPU, and the interrupts of two CPUs together.
 fn set_interrupts_of_two_cpus(w: &mut TrialWorld, interrupt_ns: u64) {
     set_generator_interrupts(w, interrupt_ns / 2);
     let machine = w.machine();
@@ -417,7 +437,7 @@ fn set_interrupts_of_two_cpus(w: &mut TrialWorld, interrupt_ns: u64) {
     machine.cpus.push(second);
 }
 
-/// Adds a generator thread without a CPU of its own.
+/// Adds a generator thread that is pinned to no CPU.
 fn add_thread(w: &mut TrialWorld, run_ns: u64) {
     let mut thread = w.record.client.threads[0].clone();
     thread.run_ns = run_ns;

@@ -167,8 +167,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
             (w.plan.warmup_ns, w.plan.ramp_connections_ns) = (S, Some(S + 1));
         },
     ),
-    // The server is 1.3 times as fast. It is the machine if the generator's CPU time per request
-    // falls by half of that in logarithms too: a factor of 1.14.
+    // The server becomes 1.3 times as fast. The machine is the cause if the generator's CPU time
+    // per request falls by at least half of that in logarithms: a factor of 1.14.
     case(
         Code::Speedup,
         |w| {
@@ -310,8 +310,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // Response times of an open loop. In a closed loop throughput shows the change.
     Case {
-        message: "the median was 20.0 ms until 5.0 s after the load began, then 5.00 ms. \
-                  Percentiles of the whole window mix both levels.",
+        message: "it was 20.0 ms until 5.0 s after the load began, then 5.00 ms. Percentiles of \
+                  the whole window mix both levels.",
         ..case(
             Code::ResponseLevels,
             |w| set_response_times(w, 200, 50),

@@ -38,7 +38,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Failure,
         confidence: Confidence::High,
-        claim: "No request got a correct response. Most ended as reset, 1.0 per second.",
+        claim: "No request got a correct response. The most frequent failure was reset (1.0 per \
+                second).",
         evidence: "{}",
         trigger: |w| {
             *w = TrialWorld::with_responses(0);
@@ -51,7 +52,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Failure,
         confidence: Confidence::High,
-        claim: "1 responses had an unexpected status and 0 an unexpected body",
+        claim: "Incorrect responses: 1 with an unexpected status, 0 with an unexpected body",
         evidence: r#"{"unexpected_status": 1}"#,
         trigger: |w| w.add_outcomes(1, Outcome::UnexpectedStatus),
         near_miss: |w| w.add_outcomes(1, Outcome::ClosedEarly),
@@ -66,12 +67,12 @@ const CASES: &[Case] = &[
         trigger: |w| {
             *w = TrialWorld::with_responses(0);
             w.add_outcomes(1, Outcome::ConnectTimeout);
-            w.set_tracking(64, 1);
+            w.set_tracking(64, Some(1));
         },
         near_miss: |w| {
             *w = TrialWorld::with_responses(0);
             w.add_outcomes(1, Outcome::ConnectTimeout);
-            w.set_tracking(64, 0);
+            w.set_tracking(64, Some(0));
         },
         near_miss_verdict: (Resource::Failure, Confidence::High),
     },
@@ -81,9 +82,9 @@ const CASES: &[Case] = &[
         confidence: Confidence::High,
         claim: "The machine dropped packets while this step ran: 9 by connection tracking",
         evidence: r#"{"tracking": 9}"#,
-        trigger: |w| w.set_tracking(64, 9),
+        trigger: |w| w.set_tracking(64, Some(9)),
         near_miss: |w| {
-            w.set_tracking(64, 9);
+            w.set_tracking(64, Some(9));
             w.record.server_failure = Some("crashed: it left".into());
         },
         near_miss_verdict: (Resource::Failure, Confidence::High),
@@ -91,8 +92,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Refusal,
         confidence: Confidence::High,
-        claim: "All connections were refused (1.0 per second). This is expected: this control \
-                   does not listen on its port.",
+        claim: "All connections were refused (1.0 per second). This is expected: this subject is a \
+                control, and no server listens on its port.",
         evidence: r#"{"refused": 1}"#,
         trigger: |w| {
             w.refuse_connections(1);
@@ -113,7 +114,8 @@ const CASES: &[Case] = &[
         near_miss: |w| w.set_generator_threads(&[(850 * MS, 0)]),
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
-    // If the server is busy, the generator is only likely the limit. If it is full, the server is.
+    // If the server is busy, the generator is only likely the limit. If the server is full, the
+    // server is the limit.
     Case {
         resource: Resource::Generator,
         confidence: Confidence::High,
@@ -191,7 +193,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::CpuQuota,
         confidence: Confidence::High,
-        claim: "The server's CPU quota: it was throttled in 51 of 1000 periods (5.1 %).",
+        claim: "The server's CPU quota: the server was throttled in 51 of 1000 periods (5.1 %).",
         evidence: r#"{"throttled_periods": 51, "cpu_utilisation": 0.75}"#,
         trigger: |w| {
             w.set_server_cpu(750 * MS);
@@ -206,7 +208,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::CpuQuota,
         confidence: Confidence::High,
-        claim: "The server's CPU quota: it was throttled in 500 of 1000 periods (50 %).",
+        claim: "The server's CPU quota: the server was throttled in 500 of 1000 periods (50 %).",
         evidence: r#"{"throttled_periods": 500, "cpu_utilisation": 0.5}"#,
         trigger: |w| set_throttled_periods(w, 500),
         near_miss: |w| set_throttled_periods(w, 499),
@@ -215,8 +217,9 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::CpuQuota,
         confidence: Confidence::Medium,
-        claim: "The server's CPU quota: it was throttled in 51 of 1000 periods (5.1 %). On average \
-                it used only 50 % of its CPU, so bursts may be throttled",
+        claim: "The server's CPU quota: the server was throttled in 51 of 1000 periods (5.1 %). On \
+                average the server used only 50 % of its CPU, so the quota may throttle only short \
+                bursts",
         evidence: r#"{"throttled_periods": 51, "periods": 1000, "throttled_s": 1.6}"#,
         trigger: |w| set_throttled_periods(w, 51),
         near_miss: |w| set_throttled_periods(w, 50),
@@ -243,8 +246,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        claim: "The offered rate: the server kept up with 1000 requests per second in 1.0 s of \
-                   the window and used 50 % of its CPU.",
+        claim: "The offered rate: the server kept up with 1000 requests per second (over \
+                   1.0 s of the window) and used 50 % of its CPU.",
         evidence: r#"{"offered": 1000.0, "seconds": 0.996999424}"#,
         trigger: |w| w.set_rate(1000.0),
         near_miss: |w| {
@@ -253,7 +256,24 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
-    // A quota, a compiler or a collector limits no server that keeps up.
+    // Failed requests are no backlog, but a server that fails them does not keep up.
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        claim: "The offered rate: the server kept up with 1000 requests per second",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_rate(1000.0);
+            w.add_outcomes(10, Outcome::Reset);
+        },
+        near_miss: |w| {
+            w.set_rate(1000.0);
+            w.interval().started = 1500;
+            w.add_outcomes(500, Outcome::Reset);
+        },
+        near_miss_verdict: (Resource::Unknown, Confidence::Low),
+    },
+    // A server that keeps up is not limited by a quota, a compiler or a collector.
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
@@ -325,7 +345,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        claim: "kept up with 1000 requests per second on average in 1.0 s of the window.",
+        claim: "kept up with 1000 requests per second on average (over 1.0 s of the window).",
         evidence: "{}",
         trigger: |w| {
             w.step.arrivals = trace_arrivals();
@@ -337,7 +357,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerCpu,
         confidence: Confidence::High,
-        claim: "The server's CPU: it used 90 % of the one CPU it may use.",
+        claim: "The server's CPU: the server used 90 % of the one CPU that it is allowed to use.",
         evidence: r#"{"cpu_utilisation": 0.9}"#,
         trigger: |w| w.set_server_cpu(900 * MS),
         near_miss: |w| {
@@ -349,7 +369,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerCpu,
         confidence: Confidence::High,
-        claim: "it used 90 % of the one CPU it may use.",
+        claim: "the server used 90 % of the one CPU that it is allowed to use.",
         evidence: "{}",
         trigger: |w| w.set_seconds(&[(1000, 900 * MS), (1000, 900 * MS)]),
         near_miss: |w| w.set_seconds(&[(1000, 700 * MS), (1000, 700 * MS)]),
@@ -358,7 +378,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerCpu,
         confidence: Confidence::High,
-        claim: "it used 100 % of the 1.5 CPUs it may use.",
+        claim: "the server used 100 % of the 1.5 CPUs that it is allowed to use.",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
         trigger: |w| {
             w.set_server_cpu(1500 * MS);
@@ -437,9 +457,10 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "An unmonitored resource: on average 64 requests were in flight, and the server \
-                used 50 % of its CPU. The server waits for a lock, a disk, a database, or a limit \
-                of its own on threads or connections. Use `--observe states` to see which.",
+        claim: "An unmonitored resource: on average 64 requests were in flight, but the server \
+                used only 50 % of its CPU. The server waits for a lock, a disk or a database, or \
+                has an internal limit on threads or connections. Use `--observe states` to see the \
+                cause.",
         evidence: r#"{"in_flight": 64.0, "server_utilisation": 0.5, "generator_utilisation": 0.3}"#,
         trigger: |w| w.set_in_flight_time(64 * S),
         near_miss: |w| w.set_in_flight_time(64 * S - 1),
@@ -458,11 +479,11 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Concurrency, Confidence::Low),
     },
-    // A side has headroom below three quarters of its CPU.
+    // Server and generator have headroom below three quarters of their CPUs.
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "the server used 75 % of its CPU.",
+        claim: "the server used only 75 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -477,7 +498,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "the server used 50 % of its CPU.",
+        claim: "the server used only 50 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -489,11 +510,11 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
-    // More requests may queue for a resource that serves one at a time.
+    // More requests may queue for a resource that serves one request at a time.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        claim: "Too few requests in flight: 2 on average, each",
+        claim: "Too few requests in flight: 2 on average, and each",
         evidence: r#"{"in_flight": 1.5}"#,
         trigger: |w| w.set_in_flight_time(1500 * MS),
         near_miss: |w| w.set_in_flight_time(1501 * MS),
@@ -503,7 +524,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "Too few requests in flight: 1 on average, each",
+        claim: "Too few requests in flight: 1 on average, and each",
         evidence: "{}",
         trigger: |w| w.set_server_threads(&[(500 * MS, 250 * MS)], 0),
         near_miss: |w| w.set_server_threads(&[(500 * MS, 249 * MS)], 0),
@@ -512,8 +533,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "Too few requests in flight: 32 on average, each for a round trip of 1000 µs. \
-                   The server used 50 % of its CPU.",
+        claim: "Too few requests in flight: 32 on average, and each takes 1000 µs. The server used \
+                50 % of its CPU.",
         evidence: r#"{"in_flight": 31.999999999}"#,
         trigger: |w| w.set_in_flight_time(32 * S - 1),
         near_miss: |w| w.set_in_flight_time(32 * S),
@@ -522,8 +543,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Low,
-        claim: "32 on average, each for a round trip of 1000 µs. The server used 50 % of its \
-                   CPU.",
+        claim: "32 on average, and each takes 1000 µs. The server used 50 % of its CPU.",
         evidence: r#"{"in_flight": 32.0}"#,
         trigger: |w| w.set_in_flight_time(32 * S),
         near_miss: |w| w.set_in_flight_time(64 * S),
@@ -532,7 +552,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        claim: "in flight: 1 on average, each",
+        claim: "in flight: 1 on average, and each",
         evidence: "{}",
         trigger: |_| {},
         near_miss: |w| {
@@ -544,7 +564,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerCpu,
         confidence: Confidence::High,
-        claim: "it used 100 % of the one CPU it may use, 90 % of that in one thread.",
+        claim: "the server used 100 % of the one CPU that it is allowed to use, 90 % of that in \
+                one thread.",
         evidence: r#"{"busiest_thread_utilisation": 0.9}"#,
         trigger: |w| w.set_server_threads(&[(900 * MS, 0), (100 * MS, 0)], 0),
         near_miss: |w| w.set_server_threads(&[(450 * MS, 0), (400 * MS, 0)], 0),
@@ -553,8 +574,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        claim: "Unknown: the server used 80 % of its CPU, and the generator's busiest thread 30 \
-                   % of a CPU. Neither is saturated.",
+        claim: "Unknown: the server used 80 % of its CPU, and the generator's busiest thread used \
+                30 % of a CPU. Neither CPU was full.",
         evidence: r#"{"server_utilisation": 0.8, "generator_utilisation": 0.3, "server_run_delay_s": 0.0}"#,
         trigger: |w| w.set_server_cpu(800 * MS),
         near_miss: |w| w.set_server_cpu(700 * MS),
@@ -563,8 +584,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Link,
         confidence: Confidence::Medium,
-        claim: "A network link: eth0 carried 90 % of its capacity (1000 Mbit/s), \
-                   while the server used 50 % of its CPU.",
+        claim: "A network link: eth0 used 90 % of its capacity (1000 Mbit/s), while the server \
+                used 50 % of its CPU.",
         evidence: r#"{"link": "eth0", "link_utilisation": 0.9, "link_bits_per_s": 1e9, "server_utilisation": 0.5}"#,
         trigger: |w| w.send_bytes(112_500_000),
         near_miss: |w| w.send_bytes(112_499_999),
@@ -590,9 +611,9 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "The server used 50 % of its CPU. Interrupts used 0.25 s of this machine's CPU \
-                time in 1.00 s. This kernel bills them to no program, so the server's CPUs may \
-                have been full.",
+        claim: "The server used 50 % of its CPU. In the window of 1.00 s, interrupts used 0.25 s \
+                of this machine's CPU time. This kernel counts that time for no program, so the \
+                server's CPUs may have been full.",
         evidence: "{}",
         trigger: |w| set_interrupts(w, 250 * MS),
         near_miss: |w| set_interrupts(w, 250 * MS - 1),

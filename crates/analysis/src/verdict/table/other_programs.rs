@@ -2,8 +2,9 @@
 //! server or the generator.
 
 use dyno_archive::machine::OtherUse;
-use dyno_archive::sample::ThreadState;
+use dyno_archive::sample::{OtherPartiesUse, ThreadState};
 
+use super::backends::backend_use;
 use super::limiter::Case;
 use super::world::{MS, S, TrialWorld};
 use crate::verdict::{Confidence, Resource};
@@ -67,7 +68,7 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::OtherPrograms,
         confidence: Confidence::Medium,
         claim: "Other programs (names not visible from here): they used 70 % of the generator's \
-                   CPUs, and the generator waited for them. The server used 1.0 % of its CPU.",
+                CPUs, and the generator waited for these CPUs. The server used 1.0 % of its CPU.",
         evidence: r#"{"generator_cpus_used_by_others": 0.7, "others_cpu_s": 1.4}"#,
         trigger: |w| {
             w.set_generator_threads(&[(280 * MS, 600 * MS)]);
@@ -82,12 +83,50 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Generator, Confidence::High),
     },
+    // A thread of the server is full, too.
+    Case {
+        resource: Resource::OtherPrograms,
+        confidence: Confidence::Low,
+        claim: "One thread of the server was busy for 90 % of the time, so it may be the limit.",
+        evidence: "{}",
+        trigger: |w| fill_generator_cpus(w, (280, 600), 900),
+        near_miss: |w| fill_generator_cpus(w, (280, 600), 899),
+        near_miss_verdict: (Resource::OtherPrograms, Confidence::Medium),
+    },
+    // A back end is full, too.
+    Case {
+        resource: Resource::OtherPrograms,
+        confidence: Confidence::Low,
+        claim: "A back end may be the limit as well. The back end db: it used 95 % of its allowed",
+        evidence: "{}",
+        trigger: |w| {
+            fill_generator_cpus(w, (280, 600), 10);
+            w.backends = vec![backend_use("db", 0.95, false)];
+        },
+        near_miss: |w| {
+            fill_generator_cpus(w, (280, 600), 10);
+            w.backends = vec![backend_use("db", 0.5, false)];
+        },
+        near_miss_verdict: (Resource::OtherPrograms, Confidence::Medium),
+    },
+    // The generator slept for more than a quarter of the time. The server may serve one request at
+    // a time, without using its CPU.
+    Case {
+        resource: Resource::OtherPrograms,
+        confidence: Confidence::Low,
+        claim: "The generator had nothing to do for 80 % of the time, because no response was \
+                ready.",
+        evidence: "{}",
+        trigger: |w| fill_generator_cpus(w, (100, 100), 10),
+        near_miss: |w| fill_generator_cpus(w, (150, 601), 10),
+        near_miss_verdict: (Resource::OtherPrograms, Confidence::Medium),
+    },
     // `elsewhere` is excluded if server or generator may have lost CPU time to the hypervisor or to
     // other programs.
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "the server used 50 % of its CPU.",
+        claim: "the server used only 50 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -102,7 +141,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "the server used 50 % of its CPU.",
+        claim: "the server used only 50 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -117,7 +156,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "the server used 50 % of its CPU.",
+        claim: "the server used only 50 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -132,7 +171,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        claim: "Neither is saturated. The hypervisor gave 6.2",
+        claim: "Neither CPU was full. The hypervisor gave 6.2",
         evidence: r#"{"generator_starved": false}"#,
         // The server's use and the stolen time together leave no headroom.
         trigger: |w| set_steal(w, 250 * MS),
@@ -142,7 +181,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        claim: "Neither is saturated. The generator waited for a CPU that another",
+        claim: "Neither CPU was full. The generator waited for a CPU that another",
         evidence: r#"{"generator_starved": true, "steal_share": 0.0}"#,
         trigger: |w| w.set_generator_threads(&[(650 * MS, 100 * MS)]),
         near_miss: |w| w.set_generator_threads(&[(650 * MS, 99 * MS)]),
@@ -152,7 +191,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        claim: "Neither is saturated. The hypervisor gave 5.2",
+        claim: "Neither CPU was full. The hypervisor gave 5.2",
         evidence: "{}",
         trigger: |w| {
             w.set_generator_threads(&[(560 * MS, 0)]);
@@ -166,12 +205,14 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
-    // Other programs used CPUs for which the server waited. With that time it would not be full.
+    // Other programs used CPUs for which the server waited. With that time the server would not be
+    // full.
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Low,
-        claim: "Other programs (names not visible from here): they used 0.30 s of this \
-                   machine's CPUs, and the server's threads waited 0.25 s for CPUs in 1.00 s.",
+        claim: "Other programs (names not visible from here): they used 0.30 s of this machine's \
+                CPU time, and in the window of 1.00 s, the server's threads together waited for a \
+                CPU for 0.25 s.",
         evidence: r#"{"run_delay_s": 0.25, "programs": []}"#,
         trigger: |w| w.set_server_threads(&[(500 * MS, 250 * MS)], 300 * MS),
         near_miss: |w| w.set_server_threads(&[(500 * MS, 250 * MS)], 0),
@@ -181,7 +222,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Low,
-        claim: "they used 0.10 s of this machine's CPUs",
+        claim: "they used 0.10 s of this machine's CPU time",
         evidence: "{}",
         trigger: |w| {
             w.set_server_threads(&[(500 * MS, 250 * MS)], 300 * MS);
@@ -193,14 +234,25 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
-    // The threads' waits are unknown, so the server may have lost all that other programs used.
+    // The threads' waits are unknown, so the server may have lost all CPU time that other programs
+    // used.
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        claim: "Neither is saturated.",
+        claim: "Neither CPU was full.",
         evidence: "{}",
         trigger: |w| set_unknown_waits(w, 250 * MS),
         near_miss: |w| set_unknown_waits(w, 249 * MS),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // It is unknown whether other programs used the CPUs for which the server waited.
+    Case {
+        resource: Resource::Unknown,
+        confidence: Confidence::Low,
+        claim: "Neither CPU was full.",
+        evidence: "{}",
+        trigger: |w| set_unknown_others(w, 250 * MS),
+        near_miss: |w| set_unknown_others(w, 249 * MS),
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // The server waited for CPUs, but would have had headroom even with that time.
@@ -216,7 +268,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Medium,
-        claim: "Other programs (rustc, python3): they used 0.40 s of this machine's CPUs",
+        claim: "Other programs (rustc, python3): they used 0.40 s of this machine's CPU time",
         evidence: r#"{"programs": ["rustc", "python3"]}"#,
         trigger: |w| {
             w.set_server_threads(&[(600 * MS, 310 * MS)], 400 * MS);
@@ -229,7 +281,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Low,
-        claim: "they used 0.30 s of this machine's CPUs, and the generator waited for CPUs.",
+        claim: "they used 0.30 s of this machine's CPU time, and the generator waited for a CPU.",
         evidence: r#"{"generator_starved": true}"#,
         trigger: |w| {
             w.set_generator_threads(&[(650 * MS, 100 * MS)]);
@@ -242,12 +294,13 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
-    // Other programs used a part of the generator's CPUs. Without them it may have had headroom.
+    // Other programs used a part of the generator's CPUs. Without them the generator may have had
+    // headroom.
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Low,
-        claim: "The generator: one of its threads was busy for 60 % of the time, and waited for \
-                   a CPU for 30 %, while the server used 1.0 % of its allowed CPU time.",
+        claim: "The generator: one of its threads was busy for 60 % of the time, and waited for a \
+                CPU for another 30 %, while the server used 1.0 % of its allowed CPU time.",
         evidence: r#"{"generator_utilisation": 0.6}"#,
         trigger: |w| {
             w.set_generator_threads(&[(600 * MS, 300 * MS)]);
@@ -261,6 +314,25 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Generator, Confidence::High),
     },
+    // The CPU time of other programs is unknown: the use of the generator's CPUs may be theirs.
+    Case {
+        resource: Resource::Generator,
+        confidence: Confidence::Low,
+        claim: "and waited for a CPU for another 30 %",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_generator_threads(&[(600 * MS, 300 * MS)]);
+            add_others(w, 300 * MS);
+            w.set_server_threads(&[(10 * MS, 0)], 300 * MS);
+            w.last_sample().co_runners = Some(OtherPartiesUse::default());
+        },
+        near_miss: |w| {
+            w.set_generator_threads(&[(600 * MS, 300 * MS)]);
+            w.set_server_threads(&[(10 * MS, 0)], 300 * MS);
+            w.last_sample().co_runners = Some(OtherPartiesUse::default());
+        },
+        near_miss_verdict: (Resource::Generator, Confidence::High),
+    },
 ];
 
 /// Sets a server thread that works half of the time, with an unknown wait for CPUs.
@@ -269,6 +341,13 @@ fn set_unknown_waits(w: &mut TrialWorld, others_ns: u64) {
     for used in w.all_server_counters() {
         used.threads.iter_mut().for_each(|thread| thread.run_delay_ns = None);
     }
+}
+
+/// Sets a server thread that works half of the time and waits for a CPU, while the CPU time of
+/// other programs is unknown.
+fn set_unknown_others(w: &mut TrialWorld, waited_ns: u64) {
+    w.set_server_threads(&[(500 * MS, waited_ns)], 300 * MS);
+    w.last_sample().co_runners = Some(OtherPartiesUse::default());
 }
 
 /// Sets how much of four CPU seconds the hypervisor took.
@@ -282,6 +361,15 @@ fn set_steal(w: &mut TrialWorld, steal_ns: u64) {
 fn programs() -> Vec<OtherUse> {
     let program = |pid, name: &str| OtherUse { pid, name: name.into(), run_ns: 200 * MS };
     vec![program(77, "rustc"), program(78, "rustc"), program(79, "python3")]
+}
+
+/// Lets other programs use the rest of the generator's CPU. `run`, `wait`: times of the generator's
+/// thread, ms. `server`: time of the server's thread on two CPUs, ms.
+fn fill_generator_cpus(w: &mut TrialWorld, (run, wait): (u64, u64), server: u64) {
+    w.allowed_cpus = 2.0;
+    w.set_generator_threads(&[(run * MS, wait * MS)]);
+    add_others(w, S - run * MS);
+    w.set_server_threads(&[(server * MS, 0)], 1400 * MS);
 }
 
 /// Adds CPU time of other programs on the generator's CPU.

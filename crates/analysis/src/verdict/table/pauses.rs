@@ -2,10 +2,11 @@
 //! before their request was sent in full.
 
 use dyno_archive::interval::EarlyResponses;
+use dyno_archive::outcome::Outcome;
 use dyno_archive::silence::Silence;
 use dyno_archive::{Interval, Phase};
 
-use super::world::{MS, S, TrialWorld, equal_times, sample_at};
+use super::world::{MS, S, TrialWorld, build_times, equal_times, sample_at};
 use super::{Case, check_cases};
 use crate::caveat::{Code, Severity};
 
@@ -44,6 +45,21 @@ fn set_long_window(world: &mut TrialWorld) {
     world.set_seconds(&[(1000, 500 * MS); 10]);
 }
 
+/// Sets a window of 10 s with these late wake-ups, in ms.
+fn set_pauses(world: &mut TrialWorld, lags_ms: &[u64]) {
+    set_long_window(world);
+    let lags: Vec<(u64, u64)> = lags_ms.iter().map(|ms| (1, ms * MS)).collect();
+    world.record.intervals[3].wake_lag = build_times(&lags);
+}
+
+/// Sets a window of 10 s with a hundred iterations of the event loop of 40 ms, and this CPU time of
+/// the generator.
+fn set_long_iterations(world: &mut TrialWorld, run_ms: u64) {
+    set_long_window(world);
+    world.record.intervals[3].loop_lag = build_times(&[(100, 40 * MS)]);
+    world.set_generator_threads(&[(run_ms * MS, 0)]);
+}
+
 pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
     generator_pause(
         |w| {
@@ -52,7 +68,7 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
         },
         |w| {
             set_long_window(w);
-            w.record.intervals[3].loop_lag = equal_times(1000, 99 * MS);
+            w.record.intervals[3].loop_lag = equal_times(1, 99 * MS);
         },
     ),
     generator_pause(
@@ -83,8 +99,66 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
     // In a short window, pauses are accepted that are as long as the pauses of hypervisors.
     generator_pause(
         |w| w.interval().loop_lag = equal_times(1, 110 * MS),
-        |w| w.interval().loop_lag = equal_times(9, 49 * MS),
+        |w| w.interval().loop_lag = equal_times(1, 49 * MS),
     ),
+    // The generator was stopped for 40 ms, again and again.
+    Case {
+        message: "The generator did not run for 0.12 s of the 10.00 s of the window, in pauses of \
+                  up to 40 ms: it was stopped",
+        evidence: r#"{"longest_s": 0.040009727, "sum_s": 0.120029181}"#,
+        ..generator_pause(|w| set_pauses(w, &[40, 40, 40]), |w| set_pauses(w, &[40, 40, 19]))
+    },
+    Case {
+        message: "did not run for 4.0",
+        ..generator_pause(|w| set_pauses(w, &[40; 100]), |w| set_pauses(w, &[19; 100]))
+    },
+    // Pauses of half of the threads are pauses of half of the generator.
+    Case {
+        message: "did not run for 0.1",
+        ..generator_pause(
+            |w| {
+                set_pauses(w, &[40; 6]);
+                w.set_generator_threads(&[(3 * S, 0), (3 * S, 0)]);
+            },
+            |w| {
+                set_pauses(w, &[40; 4]);
+                w.set_generator_threads(&[(3 * S, 0), (3 * S, 0)]);
+            },
+        )
+    },
+    // Waits for a CPU of a busy machine have separate caveats.
+    Case {
+        message: "did not run for 0.2",
+        ..generator_pause(
+            |w| {
+                set_pauses(w, &[40; 10]);
+                w.set_generator_threads(&[(3 * S, 200 * MS)]);
+            },
+            |w| {
+                set_pauses(w, &[40; 10]);
+                w.set_generator_threads(&[(3 * S, 310 * MS)]);
+            },
+        )
+    },
+    // The kernel reports no waits for a CPU. The generator did not run in either case.
+    Case {
+        message: "did not run for 0.4",
+        ..generator_pause(
+            |w| {
+                set_pauses(w, &[40; 10]);
+                w.record.client.threads[0].run_delay_ns = None;
+            },
+            |w| {
+                set_pauses(w, &[40; 2]);
+                w.record.client.threads[0].run_delay_ns = None;
+            },
+        )
+    },
+    // Long iterations in which the generator works are no pauses, also if it sleeps between them.
+    Case {
+        message: "did not run for 1.0",
+        ..generator_pause(|w| set_long_iterations(w, 3000), |w| set_long_iterations(w, 4000))
+    },
     // The control thread reads the last counters late.
     generator_pause(
         |w| w.record.samples[1] = sample_at(S + 101 * MS, 500 * MS),
@@ -112,6 +186,22 @@ fn add_pause(w: &mut TrialWorld, from_ms: u64, for_ms: u64, has_failure: bool) {
     w.record.silences.get_or_insert_default().push(silence);
 }
 
+/// Sets a number of requests over this many connections, of which 4 requests fail at the end.
+fn set_last_requests(w: &mut TrialWorld, connections: u32, in_flight: u64) {
+    w.step.connections = connections;
+    w.plan.requests = Some(1000);
+    add_failing_silence(w, 800, 200);
+    w.record.silences.iter_mut().flatten().for_each(|silence| silence.in_flight = in_flight);
+}
+
+/// Sets a window in which the server refuses connections for the last `down_ms`. Most requests
+/// fail.
+fn set_refusals(w: &mut TrialWorld, down_ms: u64) {
+    w.add_outcomes(2000, Outcome::ConnectRefused);
+    add_failing_silence(w, S / MS - down_ms, down_ms);
+    w.record.silences.iter_mut().flatten().for_each(|silence| silence.in_flight = 0);
+}
+
 /// Sets 20 responses of 30 ms each.
 fn set_few_responses(w: &mut TrialWorld) {
     *w = TrialWorld::with_responses(20);
@@ -137,16 +227,17 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
-        message: "The server was down: it sent no response for 11 % of the window, and requests \
-                  failed during that time or have no response.",
-        evidence: r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11}"#,
+        message: "The server was down or hung, or all 4 requests in flight hung: no response \
+                  arrived for 11 % of the window, and requests of that time failed or got no \
+                  response.",
+        evidence: r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11, "in_flight": 4}"#,
         ..server_stall(|w| add_failing_silence(w, 200, 110), |w| add_failing_silence(w, 200, 90))
     },
-    // The end of the load by the user excuses no server that is down.
+    // A server that is down is reported even if the user ended the load.
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
-        message: "The server was down: it sent no response for 11 % of the window",
+        message: "no response arrived for 11 % of the window",
         evidence: "{}",
         ..server_stall(
             |w| {
@@ -162,7 +253,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
-        message: "for 12 % of the window, and requests failed",
+        message: "for 12 % of the window, and requests of that time",
         evidence: r#"{"share": 0.12, "stalls": 4}"#,
         ..server_stall(
             |w| (0..4).for_each(|n| add_failing_silence(w, 200 * n, 30)),
@@ -172,13 +263,61 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
             },
         )
     },
+    // In an open loop, all requests wait while connections fail.
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        message: "The server was down or hung",
+        evidence: r#"{"share": 0.11}"#,
+        ..server_stall(
+            |w| {
+                w.set_rate(1000.0);
+                add_failing_silence(w, 200, 110);
+            },
+            |w| {
+                w.set_rate(1000.0);
+                add_failing_silence(w, 200, 90);
+            },
+        )
+    },
+    // Most requests fail, because the server refuses connections for most of the window.
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        message: "The server was down or hung: no response arrived for 80 % of the window, and",
+        evidence: r#"{"share": 0.8}"#,
+        ..server_stall(|w| set_refusals(w, 800), |w| set_refusals(w, 99))
+    },
+    // One request hangs, and no other request shows whether the server responds.
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        message: "The server was down or hung, or the only request in flight hung: no response",
+        evidence: r#"{"in_flight": 1}"#,
+        ..server_stall(
+            |w| {
+                add_failing_silence(w, 200, 110);
+                w.record.silences.iter_mut().flatten().for_each(|silence| silence.in_flight = 1);
+            },
+            |w| add_silence(w, 200, 110),
+        )
+    },
+    // The last of a number of requests hangs, and other connections have no more requests.
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        message: "The server was down or hung",
+        evidence: r#"{"share": 0.2}"#,
+        ..server_stall(|w| set_last_requests(w, 4, 4), |w| set_last_requests(w, 5, 4))
+    },
     // Requests take 1 ms. In a stall of half the window, 1 % of evenly spread arrivals would wait
     // for at least 0.49 s.
     Case {
         message: "for 0.50 s, from 0.20 s after the load began, although 4 requests were in \
                   flight. The stall took 50 % of the window. A closed loop sends no requests \
-                  during a stall, so its percentiles hardly show it. Estimate, in no histogram: \
-                  with arrivals at the same rate, p99 would be at least 0.49 s.",
+                  during a stall, so the percentiles hardly show the stall. In an open loop at the \
+                  same rate, p99 would be at least 0.49 s (an estimate) if the server stalled for \
+                  all requests.",
         evidence: r#"{"longest_s": 0.5, "at_s": 0.2, "stalls": 1, "share": 0.5}"#,
         ..server_stall(|w| add_silence(w, 200, 500), |w| add_silence(w, 200, 20))
     },
@@ -212,7 +351,33 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
             w.interval().wake_lag = equal_times(1, 299 * MS);
         },
     ),
-    // Only the part of a stall within the window counts.
+    // A pause of the generator explains only stalls that it may overlap.
+    server_stall(
+        |w| {
+            set_long_window(w);
+            add_silence(w, 1100, 300);
+            w.record.intervals[3].wake_lag = equal_times(1, 400 * MS);
+        },
+        |w| {
+            set_long_window(w);
+            add_silence(w, 1100, 300);
+            w.record.intervals[1].wake_lag = equal_times(1, 400 * MS);
+        },
+    ),
+    // The pause began in the interval before the stall.
+    server_stall(
+        |w| {
+            set_long_window(w);
+            add_silence(w, 4100, 300);
+            w.record.intervals[3].wake_lag = equal_times(1, 99 * MS);
+        },
+        |w| {
+            set_long_window(w);
+            add_silence(w, 4100, 300);
+            w.record.intervals[3].wake_lag = equal_times(1, 400 * MS);
+        },
+    ),
+    // Only the part of a stall within the window is used.
     server_stall(|w| add_silence(w, 900, 2000), |w| add_silence(w, 1000, 2000)),
     server_stall(|w| add_silence(w, 900, 2000), |w| add_silence(w, 980, 2000)),
     server_stall(
@@ -229,9 +394,9 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     // and 1 % of all wait for at least 10 ms.
     Case {
         message: "It was the longest of 5 stalls, which together took 1.5 % of the window. A \
-                  closed loop sends no requests during a stall, so its percentiles hardly show it. \
-                  Estimate, in no histogram: with arrivals at the same rate, p99 would be at least \
-                  11 ms.",
+                  closed loop sends no requests during a stall, so the percentiles hardly show the \
+                  stall. In an open loop at the same rate, p99 would be at least 11 ms (an \
+                  estimate) if the server stalled for all requests.",
         evidence: r#"{"stalls": 5, "share": 0.015}"#,
         ..server_stall(
             |w| {
@@ -266,14 +431,14 @@ pub(super) const EARLY_RESPONSES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::AnsweredEarly,
         severity: Severity::Invalid,
-        message: "11 of 1000 responses were complete before their request was sent in full. On \
-                  average, 300 bytes of the request were left.",
+        message: "11 of 1000 responses were complete before dyno had sent their request in full. \
+                  On average, 300 bytes of the request were not sent yet.",
         evidence: r#"{"responses": 11, "unsent_bytes": 3300, "completed": 1000}"#,
         trigger: |w| set_early_responses(w, 11),
         near_miss: |w| set_early_responses(w, 10),
         near_miss_severity: Some(Severity::Warning),
     },
-    // Only refusals among the early responses are excepted, and not refusals of other requests.
+    // Refusals among the early responses are subtracted. Refusals of other requests are not.
     Case {
         code: Code::AnsweredEarly,
         severity: Severity::Invalid,

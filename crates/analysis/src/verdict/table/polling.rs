@@ -10,8 +10,9 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "the server used 100 % of its CPU, but it polls: 3 calls per response asked for \
-                   work and found none",
+        claim: "the server used 100 % of its CPU. The server polls: part of its CPU time went into \
+                asking for work when there was none. 3 system calls per response asked for work \
+                and found none.",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
         trigger: |w| {
             w.set_server_cpu(S);
@@ -42,7 +43,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "but it polls: 3 calls per response",
+        claim: "there was none. 3 system calls per response",
         evidence: r#"{"idle_polls_per_response": 3.0}"#,
         trigger: |w| {
             w.set_server_cpu(S);
@@ -75,8 +76,9 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        claim: "and used 100 % of its CPU. The server polls: it used CPU time although only \
-                   0.39 requests were in flight on average.",
+        claim: "and used 100 % of its CPU. The server polls: part of its CPU time went into asking \
+                for work when there was none. Only 0.39 requests were in flight on average, too \
+                few to keep the server's CPU busy.",
         evidence: "{}",
         trigger: |w| {
             w.set_rate(1000.0);
@@ -94,8 +96,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "but it polls: its threads slept 0.10 times per response, and a server that \
-                   waits for each request sleeps about once.",
+        claim: "there was none. The server's threads slept only 0.10 times per response. A server \
+                that waits for each request sleeps about once per response.",
         evidence: r#"{"voluntary_switches_per_response": 0.099, "idle_polls_per_response": null}"#,
         trigger: |w| {
             w.set_server_cpu(S);
@@ -113,7 +115,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "its threads slept 0.00 times per response",
+        claim: "The server's threads slept only 0.00 times per response",
         evidence: r#"{"in_flight": 1.1}"#,
         trigger: |w| {
             w.set_server_cpu(S);
@@ -131,7 +133,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "the server used 100 % of its CPU, but it polls:",
+        claim: "the server used 100 % of its CPU. The server polls:",
         evidence: r#"{"cpu_utilisation": 0.5}"#,
         trigger: |w| {
             w.allowed_cpus = 2.0;

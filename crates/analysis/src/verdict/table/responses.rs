@@ -15,7 +15,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::IncorrectResponses,
         severity: Severity::Invalid,
-        message: "1 responses had an unexpected status and 0 an unexpected body. The server",
+        message: "Incorrect responses: 1 with an unexpected status, 0 with an unexpected body. The \
+                  server",
         evidence: r#"{"unexpected_status": 1, "unexpected_header": 0, "unexpected_body": 0}"#,
         trigger: |w| w.add_outcomes(1, Outcome::UnexpectedStatus),
         near_miss: |w| w.add_outcomes(1, Outcome::ClosedEarly),
@@ -24,7 +25,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::IncorrectResponses,
         severity: Severity::Invalid,
-        message: "0 responses had an unexpected status and 1 an unexpected body. The server",
+        message: "Incorrect responses: 0 with an unexpected status, 1 with an unexpected body. The \
+                  server",
         evidence: r#"{"unexpected_status": 0, "unexpected_header": 0, "unexpected_body": 1}"#,
         trigger: |w| w.add_outcomes(1, Outcome::UnexpectedBody),
         near_miss: |w| w.add_outcomes(1, Outcome::Ok),
@@ -33,8 +35,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::IncorrectResponses,
         severity: Severity::Invalid,
-        message: "0 responses had an unexpected status and 0 an unexpected body, 1 unexpected \
-                  headers. The server",
+        message: "Incorrect responses: 0 with an unexpected status, 0 with an unexpected body, 1 \
+                  with unexpected headers. The server",
         evidence: r#"{"unexpected_header": 1}"#,
         trigger: |w| w.add_outcomes(1, Outcome::UnexpectedHeader),
         near_miss: |w| w.add_outcomes(1, Outcome::ProtocolError),
@@ -67,9 +69,9 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Refusals,
         severity: Severity::Info,
-        message: "(3.0 per second). This is expected: this control does not listen on its port. \
-                  Because dyno pauses between attempts (`reconnect = \"backoff\"`), 30 requests \
-                  were still waiting",
+        message: "(3.0 per second). This is expected: this subject is a control, and no server \
+                  listens on its port. Because dyno pauses between attempts to connect (`reconnect \
+                  = \"backoff\"`), 30 requests were still waiting",
         evidence: r#"{"refused": 3, "waiting": 30}"#,
         trigger: |w| {
             w.refuse_connections(3);
@@ -111,7 +113,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NoCorrectResponse,
         severity: Severity::Invalid,
-        message: "No request got a correct response. Most ended as reset, 3.0 per second.",
+        message: "No request got a correct response. The most frequent failure was reset (3.0 per \
+                  second).",
         evidence: "{}",
         trigger: |w| {
             *w = TrialWorld::with_responses(0);
@@ -138,7 +141,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        message: "1.0 % of the due requests got no response (101 closed_early).",
+        message: "1.0 % of the window's requests got no response (101 closed_early).",
         evidence: r#"{"failed": 101, "lost": 101, "share": 0.0101}"#,
         trigger: |w| {
             *w = TrialWorld::with_responses(9899);
@@ -153,7 +156,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Warning,
-        message: "0.1 % of the due requests got no response (1 timeout).",
+        message: "0.1 % of the window's requests got no response (1 timeout).",
         evidence: r#"{"failed": 1, "lost": 1, "share": 0.001}"#,
         trigger: |w| {
             *w = TrialWorld::with_responses(999);
@@ -165,7 +168,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        message: "1.1 % of the due requests got no response (11 dropped).",
+        message: "1.1 % of the window's requests got no response (11 dropped).",
         evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
         trigger: |w| {
             *w = TrialWorld::with_responses(989);
@@ -180,7 +183,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        message: "1.1 % of the due requests got no response (11 in flight at the end).",
+        message: "1.1 % of the window's requests got no response (11 in flight at the end).",
         evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
         trigger: |w| {
             *w = TrialWorld::with_responses(989);
@@ -195,7 +198,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        message: "100 % of the due requests got no response (1 reset).",
+        message: "100 % of the window's requests got no response (1 reset).",
         evidence: r#"{"share": 1.0}"#,
         trigger: |w| {
             *w = TrialWorld::with_responses(0);
@@ -204,7 +207,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss: |w| *w = TrialWorld::with_responses(0),
         near_miss_severity: None,
     },
-    // Requests that were carried in are due too.
+    // Requests that were carried into the window are included.
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
@@ -260,7 +263,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss: |w| w.add_outcomes(1, Outcome::ConnectFailed),
         near_miss_severity: None,
     },
-    // Few attempts to connect fail, because slots wait between them. Requests wait meanwhile.
+    // Few attempts to connect fail, because slots wait between attempts. Requests wait during that
+    // time.
     Case {
         code: Code::NoLocalPort,
         severity: Severity::Invalid,
@@ -298,10 +302,10 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Unanswered,
         severity: Severity::Warning,
-        message: "1 request had no response at the end.",
+        message: "1 request had no response at the end of the load.",
         evidence: r#"{"in_flight_at_end": 1}"#,
         trigger: |w| w.leave_in_flight(1),
-        near_miss: |w| w.drop_requests(1),
+        near_miss: |w| w.cut_off(1, MS / 2),
         near_miss_severity: None,
     },
     Case {
@@ -315,7 +319,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     },
 ];
 
-/// Makes `n` of the due requests carried in.
+/// Makes `n` of the window's requests carried in.
 fn set_carried_in(w: &mut TrialWorld, n: u64) {
     w.record.books.carried_in = n;
     w.record.books.scheduled -= n;
@@ -340,7 +344,7 @@ fn refusing_worlds() -> Vec<TrialWorld> {
         change(|w| {
             w.leave_in_flight(2752);
             w.drop_requests(9);
-            // The numbers in flight are not those of these ages.
+            // The numbers in flight do not follow from these ages.
             w.record.edges = None;
             w.record.unanswered.ages = [
                 (Outcome::ConnectRefused.name().into(), equal_times(3, 5 * S)),
@@ -380,7 +384,7 @@ fn refusing_control_has_no_caveat_of_missing_responses() {
     }
 }
 
-/// The faults of a control are visible however many connections it refused.
+/// The faults of a control are reported even if it refused many connections.
 #[test]
 fn faults_of_refusing_control_are_reported() {
     let faults: [fn(&mut TrialWorld); 5] = [

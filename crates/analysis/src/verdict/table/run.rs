@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::NewFiles,
         severity: Severity::Warning,
-        message: "during the run: s (cache.json; 2 starts). If these",
+        message: "results (since the build): s (cache.json; 2 starts). If a server",
         evidence: r#"{"parts": ["s"]}"#,
         trigger: |w| {
             for start in &mut w.run.starts[1..] {
@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::ServerNotObserved,
         severity: Severity::Info,
-        message: "this server. Its start-up, CPU time, memory and checks are",
+        message: "this server, so its start-up, CPU time, memory and checks are",
         evidence: "{}",
         trigger: |w| w.run.starts[1].parts.clear(),
         // A start that failed has no trials.
@@ -56,8 +56,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::CutShort,
         severity: Severity::Info,
-        message: "The user ended this load after 0.4 s of 1.0 s of its window. Its numbers cover \
-                  only that part.",
+        message: "The user ended this load early. The measured window covers only 0.4 s of the \
+                  planned 1.0 s.",
         evidence: "{}",
         trigger: |w| {
             let load = &mut w.run.trials[0].load;
@@ -69,7 +69,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::CutShort,
         severity: Severity::Info,
-        message: "The user ended this load after its window, while it waited for 3 responses.",
+        message: "The user ended this load after its window, while dyno waited for 3 responses.",
         evidence: "{}",
         trigger: |w| {
             let load = &mut w.run.trials[0].load;
@@ -82,9 +82,9 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::DoneAgain,
         severity: Severity::Info,
         message: "One step was measured again, because during the first measurement another \
-                  program used the machine, heat slowed it, or the generator did not run. The \
-                  second measurement is used, even if it was disturbed, too. The first is in the \
-                  archive",
+                  program used the machine, heat slowed a CPU, or the generator did not run. The \
+                  second measurement is used, even if it was disturbed as well. The first \
+                  measurement is in the archive",
         evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}], "failed": 0}"#,
         trigger: |w| {
             w.run.header.plan.trials.push(Trial {
@@ -140,7 +140,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::MachineChanged,
         severity: Severity::Warning,
-        message: "A fixed piece of work took 20.0 ms before one start and 23.0 ms before another",
+        message: "a fixed piece of work took 20.0 ms before one server start and 23.0 ms before \
+                  another",
         evidence: r#"{"slowest_to_fastest": 1.15}"#,
         trigger: |w| w.set_canaries([2000, 2300]),
         near_miss: |w| w.set_canaries([2000, 2299]),
@@ -150,7 +151,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         message: "4 repeats are too few for confidence intervals, so ranges over the repeats are \
-                  shown. Subjects are distinguished only if all pairs",
+                  shown instead. A difference between two subjects counts only if it has the same \
+                  direction",
         evidence: "{}",
         trigger: |w| w.run.header.plan.repeats = 4,
         near_miss: |_| {},
@@ -160,7 +162,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         message: "3 repeats are too few for confidence intervals, so ranges over the repeats are \
-                  shown. Subjects are distinguished only if all pairs",
+                  shown instead. A difference between two subjects counts only if it has the same \
+                  direction",
         evidence: "{}",
         trigger: |w| w.run.header.plan.repeats = 3,
         near_miss: |_| {},
@@ -170,7 +173,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         message: "2 repeats are too few for confidence intervals, so ranges over the repeats are \
-                  shown. No subject is distinguished",
+                  shown instead. This run cannot show that one subject",
         evidence: "{}",
         trigger: |w| w.run.header.plan.repeats = 2,
         near_miss: |_| {},
@@ -180,7 +183,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         message: "One repeat is too few for confidence intervals, so ranges over the repeats are \
-                  shown. No subject is distinguished",
+                  shown instead. This run cannot show that one subject",
         evidence: "{}",
         trigger: |w| w.run.header.plan.repeats = 1,
         near_miss: |_| {},
@@ -203,7 +206,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::Resumed,
         severity: Severity::Info,
-        message: "served by a restarted process",
+        message: "measured after a restart of the server",
         evidence: "{}",
         trigger: |w| w.run.starts[1].resumed = true,
         near_miss: |_| {},
@@ -212,9 +215,10 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::Mixed,
         severity: Severity::Warning,
-        message: "Its parts (2 and 1 trials) are not one experiment, and a subject's row joins \
-                  them. Changes: kernel: 6.1 then, 6.2 later; dyno: 1 then, 2 later.",
-        evidence: r#"{"differences": ["kernel: 6.1 then, 6.2 later", "dyno: 1 then, 2 later"], "parts": [{"started": "then", "trials": [0, 1], "versions": {"a": "1"}}, {"started": "later", "trials": [2], "versions": {"a": "2"}}]}"#,
+        message: "Its parts (2 and 1 trials) were measured under different conditions, but the \
+                  report combines them in one row per subject. Changes: kernel from 6.1 to 6.2; \
+                  dyno from 1 to 2.",
+        evidence: r#"{"differences": ["kernel from 6.1 to 6.2", "dyno from 1 to 2"], "parts": [{"started": "then", "trials": [0, 1], "versions": {"a": "1"}}, {"started": "later", "trials": [2], "versions": {"a": "2"}}]}"#,
         trigger: |w| {
             w.resume(&[("kernel", "6.1", "6.2"), ("dyno", "1", "2")]);
             // A second resumption had no trial left to run.
@@ -262,8 +266,9 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FixedOrder,
         severity: Severity::Warning,
-        message: "A drift of the machine biases every difference between them. This report \
-                  ranks no subject and names no cause. Use `order = \"random\"`",
+        message: "If the speed of the machine drifts, every difference between subjects is biased. \
+                  This report therefore ranks no subjects and names no causes of differences. Use \
+                  `order = \"random\"`",
         evidence: r#"{"order": ["a", "a"]}"#,
         trigger: |w| w.set_fixed_order(2),
         near_miss: |w| w.set_fixed_order(1),
@@ -272,8 +277,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::Trend,
         severity: Severity::Warning,
-        message: "Subjects ran in the same order in each block. Comparisons and medians over \
-                  repeats contain a part of this trend.",
+        message: "Subjects ran in the same order in each block (one pass over all subjects). This \
+                  trend therefore affects comparisons and medians over repeats.",
         evidence: "{}",
         trigger: |w| {
             w.set_fixed_order(2);
@@ -287,8 +292,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::Trend,
         severity: Severity::Warning,
-        message: "The throughput of a with w rose over the run, by more than chance. In the last \
-                  repeat it was 1.172",
+        message: "The throughput of a with w rose over the run, more than chance explains. In the \
+                  last repeat it was 1.172",
         evidence: r#"{"subject": "a", "workload": "w"}"#,
         trigger: |w| {
             w.add_peaks(&[("a", 1.0)]);
@@ -304,7 +309,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
         message: "Some peaks are lower bounds (≥), because some repeats are excluded (the \
-                  generator was the limit): a, ≥ 8160/s: 3 of 5 at 16 connections.",
+                  generator was the limit): a ≥ 8160/s (3 of 5 repeats at 16 connections).",
         evidence: r#"{"peaks": [{"subject": "a", "workload": "w", "at_least_rps": 8160.0, "steps": [{"step": 1, "at": {"connections": 16, "streams": 1, "pipeline": 1, "rate": null, "schedule": null, "pass": 1}, "refused": 3, "repeats": 5, "reason": "generator_busy"}]}]}"#,
         trigger: |w| {
             w.add_peaks(&[("a", 8160.0), ("b", 100.0)]);
@@ -317,9 +322,9 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        message: "some repeats are excluded (other programs used the CPUs): a, ≥ 81.6/s: 2 of 5 \
-                  at 16 connections. These servers may reach more, so they are not ranked below \
-                  any other. To measure them, end the other programs",
+        message: "some repeats are excluded (other programs used the CPUs): a ≥ 81.6/s (2 of 5 \
+                  repeats at 16 connections). These servers may reach more, so they are not ranked \
+                  below any other. To find their real peaks, stop the other programs",
         evidence: "{}",
         trigger: |w| {
             w.add_peaks(&[("a", 81.6)]);
@@ -345,11 +350,26 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        message: "a, ≥ 81.6/s: the step of 16 connections was not run.",
+        message: "a ≥ 81.6/s (the step at 16 connections was not run).",
         evidence: "{}",
         trigger: |w| {
             w.add_peaks(&[("a", 81.6)]);
             w.open = vec![OpenStep { repeats: 0, reason: None, ..open_step(0) }];
+        },
+        near_miss: |w| w.add_peaks(&[("a", 81.6)]),
+        near_miss_severity: None,
+    },
+    // A finished run cannot be resumed.
+    Case {
+        code: Code::PeakLowerBound,
+        severity: Severity::Warning,
+        message: "To find their real peaks, raise `repeats`, so that",
+        evidence: "{}",
+        trigger: |w| {
+            w.add_peaks(&[("a", 81.6)]);
+            w.open = vec![OpenStep { repeats: 0, reason: None, ..open_step(0) }];
+            let trials = &mut w.run.header.plan.trials;
+            trials.truncate(w.run.trials.len());
         },
         near_miss: |w| w.add_peaks(&[("a", 81.6)]),
         near_miss_severity: None,
@@ -395,7 +415,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         near_miss: |w| w.add_peaks(&[("a", 90.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
         near_miss_severity: None,
     },
-    // Variants of one server count once.
+    // Variants of one server are one server.
     Case {
         code: Code::SameNumbers,
         severity: Severity::Warning,
@@ -439,7 +459,7 @@ pub(super) struct RunWorld {
 }
 
 impl Default for RunWorld {
-    /// A run in which three of five repeats are done.
+    /// A run in which three of five repeats ran.
     fn default() -> Self {
         let header = RunHeader {
             schema: dyno_archive::run::SCHEMA.into(),

@@ -10,12 +10,12 @@ use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{CgroupUse, NetworkUse, Party, PartyUse};
 
 use super::Case;
-use super::world::{MS, S, TrialWorld};
+use super::world::{MS, S, TrialWorld, equal_times};
 use crate::caveat::{Code, Severity};
 use crate::duet::DuetResult;
 use crate::turns::TurnsResult;
 
-/// A load that ran at the same time as others: `loads` ran, and one more was planned.
+/// A load that ran at the same time as other loads: `loads` ran, and one more was planned.
 fn duet(loads: u32, is_usual: bool) -> Option<DuetResult> {
     Some(DuetResult {
         loads,
@@ -35,8 +35,8 @@ fn set_idle_duet(w: &mut TrialWorld, cpus: f64, switches: u64) {
     w.set_voluntary_switches(switches);
 }
 
-/// Turns of two servers. `idle_share`: CPU time that the server used in the other's turns, as a
-/// share of that in its own turns.
+/// Turns of two servers. `idle_share`: CPU time that the server used in the other server's turns,
+/// as a share of the CPU time in its own turns.
 fn turns_with_idle_use(idle_share: f64) -> Option<TurnsResult> {
     Some(TurnsResult {
         slice_s: 0.4,
@@ -49,7 +49,7 @@ fn turns_with_idle_use(idle_share: f64) -> Option<TurnsResult> {
     })
 }
 
-/// Turns of this length, in seconds. The server is idle in the other's turns.
+/// Turns of this length, in seconds. The server is idle in the other server's turns.
 pub(super) fn turns_of_length(slice_s: f64) -> Option<TurnsResult> {
     turns_with_idle_use(0.0).map(|turns| TurnsResult { slice_s, ..turns })
 }
@@ -91,7 +91,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerNotObserved,
         severity: Severity::Info,
-        message: "no sample of it was taken.",
+        message: "no sample of the server was taken.",
         evidence: "{}",
         trigger: |w| w.record.samples.clear(),
         near_miss: |w| w.server_counters().threads.clear(),
@@ -100,7 +100,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerNotObserved,
         severity: Severity::Info,
-        message: "no sample of it was taken.",
+        message: "no sample of the server was taken.",
         evidence: "{}",
         trigger: |w| remove_counters(w),
         near_miss: |w| w.all_server_counters().for_each(|s| s.cgroup = None),
@@ -124,7 +124,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
             w.all_server_counters().for_each(|s| s.calls = None);
             w.record.probes.refused = vec![refused_probe(Probe::Syscalls)];
         },
-        // Another probe counted them.
+        // Another probe counted the calls.
         near_miss: |w| {
             w.record.probes.attached = [Probe::Syscalls].into();
             w.record.probes.refused = vec![refused_probe(Probe::EverySyscall)];
@@ -175,7 +175,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ProbeRefused,
         severity: Severity::Info,
-        message: "Not observed here: states, modes, because permission denied. Be root.",
+        message: "dyno could not record states, modes, because permission denied. Be root.",
         evidence: r#"{"probes": ["states", "modes"], "why": "permission denied"}"#,
         trigger: |w| {
             w.record.probes.refused = [Probe::States, Probe::Modes].map(refused_probe).into();
@@ -186,7 +186,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NoCgroup,
         severity: Severity::Info,
-        message: "sum over its threads",
+        message: "sum over the server's threads",
         evidence: "{}",
         trigger: |w| w.all_server_counters().for_each(|s| s.cgroup = None),
         near_miss: |w| w.record.samples[0].party_use_mut(Party::SUBJECT).cgroup = None,
@@ -195,8 +195,9 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::CountersUnread,
         severity: Severity::Warning,
-        message: "ended before their counters were read. They used 0.25 s of CPU time. Seen in a \
-                  sample and gone by the last one: 0 threads and 0 processes.",
+        message: "ended before their counters were read. These threads and processes used 0.25 s \
+                  of CPU time. dyno sampled 0 threads and 0 processes that had ended by the last \
+                  sample.",
         evidence: r#"{"threads": 0, "processes": 0, "cpu_s": 0.249999999, "unknown": ["run delay", "context switches", "thread states"]}"#,
         // The group used half a second. The bound is that its living thread used most of it.
         trigger: |w| w.server_counters().threads[0].run_ns = 250 * MS + 1,
@@ -215,7 +216,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: cpu_user_s and cpu_sys_s. `dyno doctor`",
+        message: "so they are unknown: cpu_user_s and cpu_sys_s. `dyno doctor`",
         evidence: r#"{"missing": ["cpu_user_s and cpu_sys_s"]}"#,
         trigger: |w| w.all_server_counters().for_each(|s| cgroup(s).cpu_ns = None),
         near_miss: |_| {},
@@ -224,7 +225,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: throttled_s. `dyno doctor`",
+        message: "so they are unknown: throttled_s. `dyno doctor`",
         evidence: r#"{"missing": ["throttled_s"]}"#,
         trigger: |w| w.server_cgroup().throttled_ns = None,
         near_miss: |_| {},
@@ -233,7 +234,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: memory_peak_bytes. `dyno doctor`",
+        message: "so they are unknown: memory_peak_bytes. `dyno doctor`",
         evidence: r#"{"missing": ["memory_peak_bytes"]}"#,
         trigger: |w| {
             w.server_cgroup().memory_peak_bytes = None;
@@ -245,7 +246,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: memory_anon_bytes. `dyno doctor`",
+        message: "so they are unknown: memory_anon_bytes. `dyno doctor`",
         evidence: r#"{"missing": ["memory_anon_bytes"]}"#,
         trigger: |w| w.all_server_counters().for_each(|s| cgroup(s).memory_anon_bytes = None),
         near_miss: |_| {},
@@ -254,7 +255,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: memory_file_bytes. `dyno doctor`",
+        message: "so they are unknown: memory_file_bytes. `dyno doctor`",
         evidence: r#"{"missing": ["memory_file_bytes"]}"#,
         trigger: |w| w.all_server_counters().for_each(|s| cgroup(s).memory_file_bytes = None),
         near_miss: |_| {},
@@ -263,7 +264,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: rss_bytes. `dyno doctor`",
+        message: "so they are unknown: rss_bytes. `dyno doctor`",
         evidence: r#"{"missing": ["rss_bytes"]}"#,
         trigger: |w| w.all_server_counters().for_each(|s| s.rss_bytes = None),
         near_miss: |_| {},
@@ -272,7 +273,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: run_delay_s. `dyno doctor`",
+        message: "so they are unknown: run_delay_s. `dyno doctor`",
         evidence: r#"{"missing": ["run_delay_s"]}"#,
         trigger: |w| w.server_counters().threads[0].run_delay_ns = None,
         near_miss: |_| {},
@@ -281,7 +282,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: context switches. `dyno doctor`",
+        message: "so they are unknown: context switches. `dyno doctor`",
         evidence: r#"{"missing": ["context switches"]}"#,
         trigger: |w| w.server_counters().threads[0].switches_voluntary = None,
         near_miss: |_| {},
@@ -290,7 +291,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: steal_share. `dyno doctor`",
+        message: "so they are unknown: steal_share. `dyno doctor`",
         evidence: r#"{"missing": ["steal_share"]}"#,
         trigger: |w| w.last_sample().host = None,
         near_miss: |_| {},
@@ -299,7 +300,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NotMeasured,
         severity: Severity::Info,
-        message: "to this user: memory_anon_bytes, rss_bytes. `dyno doctor`",
+        message: "so they are unknown: memory_anon_bytes, rss_bytes. `dyno doctor`",
         evidence: r#"{"missing": ["memory_anon_bytes", "rss_bytes"]}"#,
         trigger: |w| {
             w.all_server_counters()
@@ -312,8 +313,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
-        message: "2 busy threads of the server took turns on one CPU. They waited 0.10 s for a CPU \
-                  in 1.00 s.",
+        message: "2 busy threads of the server took turns on one CPU. In the window of 1.00 s, the \
+                  threads together waited for a CPU for 0.10 s.",
         evidence: r#"{"busy_threads": 2, "cpus": 1.0, "run_delay_s": 0.100000001}"#,
         trigger: |w| w.set_server_threads(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS + 1)], 0),
         near_miss: |w| w.set_server_threads(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS)], 0),
@@ -333,7 +334,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
-        message: "took turns on one CPU. They waited 0.20 s for a CPU in 2.00 s.",
+        message: "took turns on one CPU. In the window of 2.00 s, the threads together waited for \
+                  a CPU for 0.20 s.",
         evidence: r#"{"busy_threads": 2, "cpus": 1.0}"#,
         trigger: |w| {
             w.set_server_threads(&[(600 * MS, 100 * MS), (600 * MS, 100 * MS + 1)], 0);
@@ -349,7 +351,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
-        message: "3 busy threads of the server took turns on 1.5 CPUs. They waited 0.60 s",
+        message: "3 busy threads of the server took turns on 1.5 CPUs. In the window of 1.00 s, \
+                  the threads together waited for a CPU for 0.60 s",
         evidence: r#"{"cpus": 1.5}"#,
         trigger: |w| {
             w.allowed_cpus = 1.5;
@@ -365,7 +368,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        message: "waited 0.10 s for a CPU in 1.00 s. Other programs used those CPUs for up to",
+        message: "In the window of 1.00 s, the server's threads together waited for a CPU for 0.10 \
+                  s. Other programs used the server's CPUs for up to",
         evidence: r#"{"run_delay_s": 0.100000001, "others_cpu_s": 0.3}"#,
         trigger: |w| w.set_server_threads(&[(500 * MS, 100 * MS + 1)], 300 * MS),
         near_miss: |w| w.set_server_threads(&[(500 * MS, 100 * MS)], 300 * MS),
@@ -374,17 +378,17 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        message: "used those CPUs for up to 0.25 s",
+        message: "used the server's CPUs for up to 0.25 s",
         evidence: r#"{"others_cpu_s": 0.25}"#,
         trigger: |w| set_others(w, 250 * MS),
         near_miss: |w| set_others(w, 250 * MS - 1),
         near_miss_severity: None,
     },
-    // On the server's own CPU, other programs used at most the time that it did not use itself.
+    // On the server's CPU, other programs used at most the time that the server did not use.
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        message: "used those CPUs for up to 0.25 s",
+        message: "used the server's CPUs for up to 0.25 s",
         evidence: r#"{"others_cpu_s": 1.2, "others_on_its_cpus_s": 0.25}"#,
         trigger: |w| set_busy_server_cpu(w, 750 * MS),
         near_miss: |w| set_busy_server_cpu(w, 750 * MS - 1),
@@ -393,7 +397,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        message: "waited 0.20 s",
+        message: "waited for a CPU for 0.20 s",
         evidence: "{}",
         trigger: |w| w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS),
         near_miss: |w| {
@@ -407,7 +411,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        message: "waited 0.20 s",
+        message: "waited for a CPU for 0.20 s",
         evidence: "{}",
         trigger: |w| w.set_server_threads(&[(950 * MS - 1, 200 * MS)], 300 * MS),
         near_miss: |w| w.set_server_threads(&[(950 * MS, 200 * MS)], 300 * MS),
@@ -416,7 +420,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        message: "waited 0.20 s",
+        message: "waited for a CPU for 0.20 s",
         evidence: "{}",
         trigger: |w| {
             w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS);
@@ -432,7 +436,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        message: "waited 0.20 s",
+        message: "waited for a CPU for 0.20 s",
         evidence: "{}",
         trigger: |w| {
             w.set_server_threads(&[(375 * MS, 100 * MS), (375 * MS - 1, 100 * MS)], 300 * MS);
@@ -470,7 +474,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::BusyInOthersTurns,
         severity: Severity::Warning,
-        message: "In other servers' turns this server used 2.0 % of the CPU time of its own",
+        message: "This server also used CPU time while other servers were loaded: 2.0 % of its CPU \
+                  time in its own turns.",
         evidence: r#"{"carried_share": 0.02, "idle_share": 0.02, "idle_cpus": 0.01}"#,
         trigger: |w| w.turns = turns_with_idle_use(0.02),
         near_miss: |w| w.turns = turns_with_idle_use(0.019),
@@ -488,7 +493,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ConcurrentLoads,
         severity: Severity::Invalid,
-        message: "alone. 1 other",
+        message: "loaded alone. The plan was to load it at the same time as",
         evidence: r#"{"loads": 1}"#,
         trigger: |w| w.duet = duet(1, false),
         near_miss: |w| w.duet = duet(2, true),
@@ -497,7 +502,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ConcurrentLoads,
         severity: Severity::Invalid,
-        message: "2 of 3 servers",
+        message: "2 of 3 servers were loaded at the same time",
         evidence: r#"{"loads": 2}"#,
         trigger: |w| w.duet = duet(2, false),
         near_miss: |w| w.duet = duet(2, true),
@@ -508,7 +513,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::IdleDuet,
         severity: Severity::Invalid,
-        message: "used 89 % of their CPUs, and this one made 0.20 context switches per request",
+        message: "used 89 % of their CPUs. This server made 0.20 context switches per request",
         evidence: r#"{"used": 0.89, "switches": 0.2}"#,
         trigger: |w| set_idle_duet(w, 0.89, 200),
         near_miss: |w| set_idle_duet(w, 0.9, 200),
@@ -527,7 +532,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::IdleDuet,
         severity: Severity::Invalid,
-        message: "used an unknown part of their CPUs, and this one made 0.20 context switches",
+        message: "used an unknown part of their CPUs. This server made 0.20 context switches",
         evidence: r#"{"used": null, "switches": 0.2}"#,
         trigger: |w| {
             set_idle_duet(w, 0.5, 200);
@@ -552,10 +557,20 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::AcceptQueueFull,
         severity: Severity::Warning,
-        message: "1 connection found a full",
+        message: "1 connection found the accept queue full",
         evidence: r#"{"listen_overflows": 1}"#,
         trigger: |w| network(w).listen_overflows = Some(1),
         near_miss: |w| network(w).listen_drops = Some(1),
+        near_miss_severity: None,
+    },
+    // The queue was that of another program: no connection of the load was retried.
+    Case {
+        code: Code::AcceptQueueFull,
+        severity: Severity::Warning,
+        message: "1 connection found the accept queue full",
+        evidence: r#"{"listen_overflows": 1}"#,
+        trigger: |w| set_overflow(w, S),
+        near_miss: |w| set_overflow(w, S / 2),
         near_miss_severity: None,
     },
     Case {
@@ -570,7 +585,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Retransmissions,
         severity: Severity::Warning,
-        message: "1 of 1000 segments were retransmitted, 0 of them after a time-out",
+        message: "1 of 1000 TCP segments was retransmitted, 0 of them after a time-out",
         evidence: r#"{"retransmitted": 1, "segments_out": 1000, "timeouts": 0}"#,
         trigger: |w| network(w).segments_retransmitted = Some(1),
         near_miss: |w| {
@@ -581,8 +596,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ManyWrites,
         severity: Severity::Info,
-        message: "makes 1.50 writes per response, and each leaves as a separate segment (1.50 \
-                  segments per response).",
+        message: "makes 1.50 writes per response, and each write leaves as a separate segment \
+                  (1.50 segments per response).",
         evidence: r#"{"writes_per_response": 1.5, "segments_per_response": 1.5}"#,
         trigger: |w| set_writes(w, 1500, 1500),
         near_miss: |w| set_writes(w, 1500, 1499),
@@ -600,7 +615,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::TickAccounting,
         severity: Severity::Info,
-        message: "The kernel's tick samples the split",
+        message: "The split of CPU time into user and system time is an estimate",
         evidence: "{}",
         trigger: |w| w.facts.tick_accounting = Some(true),
         near_miss: |w| w.facts.tick_accounting = Some(false),
@@ -609,7 +624,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::TickAccounting,
         severity: Severity::Info,
-        message: "The kernel's tick samples the split",
+        message: "The split of CPU time into user and system time is an estimate",
         evidence: "{}",
         trigger: |w| w.facts.tick_accounting = Some(true),
         near_miss: |w| {
@@ -621,7 +636,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::TickAccounting,
         severity: Severity::Info,
-        message: "The kernel's tick samples the split",
+        message: "The split of CPU time into user and system time is an estimate",
         evidence: "{}",
         trigger: |w| w.facts.tick_accounting = Some(true),
         near_miss: |w| w.facts.tick_accounting = None,
@@ -652,6 +667,12 @@ fn set_steal(w: &mut TrialWorld, steal_ns: u64) {
 fn double_window(w: &mut TrialWorld) {
     w.record.window_ns = (0, 2 * S);
     w.last_sample().at_ns = 2 * S;
+}
+
+/// Sets an overflow of an accept queue in the network namespace, and the longest time to connect.
+fn set_overflow(w: &mut TrialWorld, connect_ns: u64) {
+    network(w).listen_overflows = Some(1);
+    w.interval().connect = equal_times(4, connect_ns);
 }
 
 /// Sets a server that waits for its 2.5 CPUs, and the CPU time that other programs used.

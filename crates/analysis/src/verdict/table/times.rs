@@ -2,7 +2,7 @@
 
 use dyno_archive::interval::Interval;
 use dyno_archive::load::Edges;
-use dyno_archive::outcome::Outcome;
+use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::plan::Arrivals;
 use dyno_archive::{Phase, Times};
 
@@ -19,7 +19,8 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
     Case {
         code: Code::RateNotReached,
         severity: Severity::Warning,
-        message: "977 of 1000 offered requests per second got a response in 1.0 s of the window.",
+        message: "977 of 1000 offered requests per second got a response (over 1.0 s of the \
+                  window).",
         evidence: r#"{"offered": 1000.0}"#,
         trigger: |w| respond_to(w, 976),
         near_miss: |w| respond_to(w, 977),
@@ -37,12 +38,32 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: None,
     },
+    // A request that failed is no backlog.
+    Case {
+        code: Code::RateNotReached,
+        severity: Severity::Warning,
+        message: "951 of 1000 offered requests per second got a response, and 26.0 failed (over \
+                  1.0 s of the window).",
+        evidence: r#"{"offered": 1000.0}"#,
+        trigger: |w| respond_or_fail(w, 950, 26),
+        near_miss: |w| respond_or_fail(w, 950, 27),
+        near_miss_severity: None,
+    },
+    Case {
+        code: Code::RateNotReached,
+        severity: Severity::Warning,
+        message: "400 of 1000 offered requests per second got a response, and 500 failed (over",
+        evidence: "{}",
+        trigger: |w| respond_or_fail(w, 400, 500),
+        near_miss: |w| respond_or_fail(w, 500, 500),
+        near_miss_severity: None,
+    },
     // Without a caveat a fiftieth more may get a response, plus two standard deviations of the one
     // request in flight.
     Case {
         code: Code::WarmupBacklog,
         severity: Severity::Invalid,
-        message: "1023 requests per second got a response, and 1000 were offered. When",
+        message: "1023 requests per second got a response, but only 1000 were offered: when",
         evidence: r#"{"offered": 1000.0, "answered": 1023.0}"#,
         trigger: |w| respond_to_warm_up(w, 23),
         near_miss: |w| respond_to_warm_up(w, 22),
@@ -51,7 +72,7 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupFailures,
         severity: Severity::Warning,
-        message: "Requests of the warm-up without a correct response: 1. The numbers",
+        message: "1 request of the warm-up got no correct response. The numbers",
         evidence: r#"{"failed": 1}"#,
         trigger: |w| {
             respond_to_warm_up(w, 1);
@@ -64,11 +85,83 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
 
 /// Caveats about times, and about gaps between requests.
 pub(super) const CASES: &[Case<TrialWorld>] = &[
+    // Two requests per connection end in the window, and half of the third is in it.
+    Case {
+        code: Code::ShortWindow,
+        severity: Severity::Warning,
+        message: "Requests took 0.40 s on average, which is 40 % of the window. 4 requests ended \
+                  in the window, but the time that requests spent in it is enough for 5.0 \
+                  requests. Throughput is therefore about 20 % too low (an estimate).",
+        evidence: r#"{"ended": 4}"#,
+        trigger: |w| set_long_requests(w, 2, 400),
+        near_miss: |w| set_long_requests(w, 2, 500),
+        near_miss_severity: None,
+    },
+    Case {
+        code: Code::ShortWindow,
+        severity: Severity::Warning,
+        message: "1 request ended in the window, but the time that requests spent in it is enough \
+                  for 2.0 requests. Throughput is therefore about 49 % too low",
+        evidence: "{}",
+        trigger: |w| set_long_requests(w, 1, 510),
+        near_miss: |w| {
+            set_long_requests(w, 1, 510);
+            w.set_rate(1.0);
+        },
+        near_miss_severity: None,
+    },
+    // The bound is an error of 5 %, with any number of connections.
+    Case {
+        code: Code::ShortWindow,
+        severity: Severity::Warning,
+        message: "about 6.0 % too low",
+        evidence: r#"{"ended": 400}"#,
+        trigger: |w| set_long_requests(w, 40, 94),
+        near_miss: |w| set_long_requests(w, 40, 96),
+        near_miss_severity: None,
+    },
+    // A request that began before the window counts in full.
+    Case {
+        code: Code::ShortWindow,
+        severity: Severity::Warning,
+        message: "3 requests ended in the window, but the time that requests spent in it is enough \
+                  for 2.2 requests. Throughput is therefore about 35 % too high",
+        evidence: "{}",
+        trigger: |w| {
+            set_long_requests(w, 1, 450);
+            start_earlier(w, 400);
+        },
+        near_miss: |w| {
+            set_long_requests(w, 1, 340);
+            start_earlier(w, 20);
+        },
+        near_miss_severity: None,
+    },
+    // A failed request occupies its connection, too.
+    Case {
+        code: Code::ShortWindow,
+        severity: Severity::Warning,
+        message: "4 requests ended in the window, but the time that requests spent in it is enough \
+                  for 5.0 requests.",
+        evidence: "{}",
+        trigger: |w| {
+            set_long_requests(w, 2, 400);
+            fail_requests(w, 400);
+        },
+        // The ages of requests without a response are unknown.
+        near_miss: |w| {
+            set_long_requests(w, 2, 400);
+            fail_requests(w, 400);
+            w.record.unanswered.ages.clear();
+        },
+        near_miss_severity: None,
+    },
     // 20 in flight by count and 21 by times: the bound of 5 %.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        message: "21.00 requests were in flight by their recorded times, and 20.00 by their count.",
+        message: "in flight is 21.00 according to their recorded times, but 20.00 according to \
+                  their count.",
         evidence: r#"{"in_flight": 20.0, "by_law": 21.000000001}"#,
         trigger: |w| set_littles_law(w, 20 * S, 21 * S + 1),
         near_miss: |w| set_littles_law(w, 20 * S, 21 * S),
@@ -77,7 +170,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        message: "19.00 requests were in flight",
+        message: "in flight is 19.00 according to their recorded times",
         evidence: r#"{"in_flight": 20.0, "by_law": 18.999999999}"#,
         trigger: |w| set_littles_law(w, 20 * S, 19 * S - 1),
         near_miss: |w| set_littles_law(w, 20 * S, 19 * S),
@@ -87,7 +180,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        message: "On average, 40.00",
+        message: "in flight is 40.00",
         evidence: "{}",
         trigger: |w| set_littles_law(w, 20 * S, 40 * S),
         near_miss: |w| {
@@ -101,18 +194,19 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        message: "0.03 requests were in flight",
+        message: "in flight is 0.03",
         evidence: "{}",
         trigger: |w| set_littles_law(w, 20 * MS, 26 * MS),
         near_miss: |w| set_littles_law(w, 10 * MS, 14 * MS),
         near_miss_severity: None,
     },
-    // Time before the window and in the drain does not count. Time of exchanges that do not belong
-    // to the window counts.
+    // Time before the window and in the drain is excluded. Time within the window of exchanges of
+    // other phases is included.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        message: "1.00 requests were in flight by their recorded times, and 1.10 by their count.",
+        message: "in flight is 1.00 according to their recorded times, but 1.10 according to their \
+                  count.",
         evidence: r#"{"by_law": 1.0}"#,
         trigger: |w| {
             set_edges(w);
@@ -121,12 +215,12 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss: |w| set_edges(w),
         near_miss_severity: None,
     },
-    // Histograms keep three digits. With a total of 1 ms, nearly all of it before a window of 1 µs,
-    // the error may be 1 µs.
+    // Histograms store three digits. With a total of 1 ms, nearly all of it before a window of 1
+    // µs, the error may be 1 µs.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        message: "10.00 by their count",
+        message: "10.00 according to their count",
         evidence: r#"{"in_flight": 10.0, "by_law": 11.001}"#,
         trigger: |w| set_before_window(w, 988_999),
         near_miss: |w| set_before_window(w, 989_000),
@@ -135,13 +229,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::LongerThanWindow,
         severity: Severity::Invalid,
-        message: "longer than the measured window of 1.00 s (2.00 s and more)",
+        message: "Half of the requests took 2.00 s or more, which is longer than the measured \
+                  window of 1.00 s.",
         evidence: r#"{"window_us": 1e6}"#,
         trigger: |w| w.interval().times.response = build_times(&[(499, MS), (501, 2 * S)]),
         near_miss: |w| w.interval().times.response = build_times(&[(500, MS), (500, 2 * S)]),
         near_miss_severity: None,
     },
-    // The bound holds to the nanosecond. A window of length 0 has no caveat.
+    // The bound is exact to the nanosecond. A window of length 0 has no caveat.
     Case {
         code: Code::LongerThanWindow,
         severity: Severity::Invalid,
@@ -163,7 +258,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::LongerThanWindow,
         severity: Severity::Invalid,
-        message: "(2.00 s and more)",
+        message: "took 2.00 s or more",
         evidence: "{}",
         trigger: |w| {
             *w = TrialWorld::with_responses(499);
@@ -178,7 +273,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::LongerThanWindow,
         severity: Severity::Invalid,
-        message: "(2.00 s and more)",
+        message: "took 2.00 s or more",
         evidence: "{}",
         trigger: |w| w.interval().times.response = equal_times(1000, 2 * S),
         near_miss: |w| {
@@ -191,7 +286,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::LongerThanWindow,
         severity: Severity::Invalid,
-        message: "(2.00 s and more)",
+        message: "took 2.00 s or more",
         evidence: "{}",
         trigger: |w| {
             *w = TrialWorld::with_responses(400);
@@ -209,8 +304,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        message: "The p99 of all requests is 2 µs from the intended start and 1 µs from sending. \
-                  On average, 2.0 of 64 possible requests were in flight",
+        message: "The p99 response time is 2 µs if measured from the intended start, but 1 µs if \
+                  measured from sending. On average, 2.0 of 64 possible requests were in flight",
         evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "max_in_flight": 64}"#,
         trigger: |w| {
             set_response_time(w, 2001);
@@ -280,7 +375,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorLate,
         severity: Severity::Warning,
-        message: "wake lag is 200 µs, compared with a median response time of 2000 µs",
+        message: "wake-ups) is 200 µs, compared with a median response time of 2000 µs",
         evidence: "{}",
         trigger: |w| set_wake_lag(w, 200_000, 1_999 * 1000),
         near_miss: |w| set_wake_lag(w, 200_000, 2_010 * 1000),
@@ -289,7 +384,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorLate,
         severity: Severity::Warning,
-        message: "wake lag is 101 µs, compared with a median response time of 500 µs",
+        message: "wake-ups) is 101 µs, compared with a median response time of 500 µs",
         evidence: "{}",
         trigger: |w| set_wake_lag(w, 101_000, 500_000),
         near_miss: |w| set_wake_lag(w, 99_900, 500_000),
@@ -299,7 +394,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorLate,
         severity: Severity::Warning,
-        message: "The p90 of the generator's wake lag is 101 µs, compared with a median response",
+        message: "The p90 of the generator's wake lag (the delay of its wake-ups) is 101 µs, \
+                  compared with a median response",
         evidence: "{}",
         trigger: |w| set_few_wake_lags(w, 101_000),
         near_miss: |w| set_few_wake_lags(w, 99_900),
@@ -347,7 +443,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Clumped,
         severity: Severity::Warning,
-        message: "a coefficient of variation of 0.25 instead of 0.00",
+        message: "a coefficient of variation (standard deviation ÷ mean) of 0.25 instead of 0.00",
         evidence: r#"{"intended_cv": 0.0, "achieved_cv": 0.251}"#,
         trigger: |w| {
             set_gaps(w, (1000, 1000), (749, 1251));
@@ -362,7 +458,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Clumped,
         severity: Severity::Warning,
-        message: "variation of 0.76 instead of 0.50",
+        message: "mean) of 0.76 instead of 0.50",
         evidence: r#"{"intended_cv": 0.5, "achieved_cv": 0.76}"#,
         trigger: |w| {
             set_gaps(w, (500, 1500), (240, 1760));
@@ -372,6 +468,19 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
             set_gaps(w, (500, 1500), (250, 1750));
             w.set_rate(1000.0);
         },
+        near_miss_severity: None,
+    },
+    Case {
+        code: Code::Clumped,
+        severity: Severity::Warning,
+        message: "gaps between requests of the same generator thread (2 threads) have a",
+        evidence: "{}",
+        trigger: |w| {
+            set_gaps(w, (1000, 1000), (100, 1900));
+            w.set_rate(1000.0);
+            w.set_generator_threads(&[(300 * MS, 0), (300 * MS, 0)]);
+        },
+        near_miss: |w| set_gaps(w, (1000, 1000), (100, 1900)),
         near_miss_severity: None,
     },
     Case {
@@ -396,10 +505,65 @@ fn respond_to(w: &mut TrialWorld, n: u64) {
     w.leave_in_flight(1000 - n);
 }
 
+/// Sets a second in which `n` of 1,000 requests get a response, and `failed` requests fail.
+fn respond_or_fail(w: &mut TrialWorld, n: u64, failed: u64) {
+    respond_to(w, n);
+    (0..failed).for_each(|_| w.interval().outcomes.count(Outcome::Reset));
+    w.record.books.in_flight_at_end -= failed;
+    w.record.books.failed += failed;
+}
+
 /// Sets a second in which all 1,000 requests get a response, and `n` requests of the warm-up.
 fn respond_to_warm_up(w: &mut TrialWorld, n: u64) {
     respond_to(w, 1000);
     (0..n).for_each(|_| w.interval().carried.count(Outcome::Ok));
+}
+
+/// Sets a window of a second without a warm-up, on whose connections each request takes `ms`. The
+/// last ones end in the drain.
+fn set_long_requests(w: &mut TrialWorld, connections: u64, ms: u64) {
+    let (ended, rest_ms) = (1000 / ms, (ms - 1000 % ms) % ms);
+    *w = TrialWorld::with_responses(connections * ended);
+    w.interval().times.response = equal_times(connections * ended, ms * MS);
+    w.interval().in_flight_ns = connections * S;
+    let mut drain = Interval::new(Phase::Drain, S, 2 * S);
+    if rest_ms > 0 {
+        (0..connections).for_each(|_| drain.outcomes.count(Outcome::Ok));
+        drain.times.response = equal_times(connections, ms * MS);
+        drain.in_flight_ns = connections * rest_ms * MS;
+        let books = &mut w.record.books;
+        books.scheduled += connections;
+        books.started += connections;
+        books.completed += connections;
+    }
+    w.record.intervals.push(drain);
+}
+
+/// Starts the first request of one connection `ms` before the window, so that one more request ends
+/// in the window.
+fn start_earlier(w: &mut TrialWorld, ms: u64) {
+    let length_ns = w.record.intervals[1].times.response.max().expect("a response in the drain");
+    let times = equal_times(1, length_ns);
+    w.interval().times.response.add(&times);
+    w.interval().outcomes.count(Outcome::Ok);
+    // The request in the drain began earlier, too.
+    let drain = &mut w.record.intervals[1];
+    drain.in_flight_ns = 4 * length_ns - ms * MS - S;
+    w.record.edges = None;
+    let books = &mut w.record.books;
+    (books.carried_in, books.completed) = (1, books.completed + 1);
+}
+
+/// Lets the two requests that end first fail instead, after `ms`.
+fn fail_requests(w: &mut TrialWorld, ms: u64) {
+    let interval = w.interval();
+    interval.times.response = equal_times(2, ms * MS);
+    interval.outcomes = Outcomes::default();
+    (0..2).for_each(|_| interval.outcomes.count(Outcome::Ok));
+    (0..2).for_each(|_| interval.outcomes.count(Outcome::Reset));
+    w.record.unanswered.ages = [("reset".into(), equal_times(2, ms * MS))].into();
+    w.record.books.completed -= 2;
+    w.record.books.failed += 2;
 }
 
 /// Sets both sides of Little's law, in nanoseconds in flight within the window of one second.

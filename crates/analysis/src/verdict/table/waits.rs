@@ -27,8 +27,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::High,
-        claim: "each connection gets 25 responses per second, each in 1.5 writes. Half of them \
-                   take 40 ms,",
+        claim: "each connection gets 25 responses per second, each in 1.5 writes. Half of the \
+                responses take 40 ms or more,",
         evidence: r#"{"rate_per_connection": 25.0, "writes_per_response": 1.5}"#,
         trigger: |w| w.delay_responses(8, 40, 15),
         near_miss: |w| w.delay_responses(8, 40, 14),
@@ -89,7 +89,7 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::DelayedAck, Confidence::High),
     },
-    // The responses may take that long to compute.
+    // Computing the responses may take that long.
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::High,
@@ -106,7 +106,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,
-        claim: "gets 25 responses per second. Half of them",
+        claim: "gets 25 responses per second. Half of the responses",
         evidence: r#"{"writes_per_response": null}"#,
         trigger: |w| {
             w.delay_responses(8, 40, 20);
@@ -121,7 +121,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,
-        claim: "gets 25 responses per second. Half of them",
+        claim: "gets 25 responses per second. Half of the responses",
         evidence: r#"{"nodelay": 0.0}"#,
         trigger: |w| {
             w.delay_responses(8, 40, 20);
@@ -138,7 +138,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        claim: "The server's accept queue: 1 connections found it full,",
+        claim: "The server's accept queue: 1 connection found the queue full,",
         evidence: r#"{"listen_overflows": 1}"#,
         trigger: |w| {
             w.plan.requests_per_connection = Some(1);
@@ -153,7 +153,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        claim: "The server's accept queue: 1 connections found it full,",
+        claim: "The server's accept queue: 1 connection found the queue full,",
         evidence: r#"{"listen_overflows": 1}"#,
         trigger: |w| {
             w.record.connections.opened = 64 + 500;
@@ -169,7 +169,7 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Memory,
         confidence: Confidence::High,
         claim: "Memory: 50 page faults per second read from a disk, and the serving threads waited \
-                for it for 30 % of their time. Give the server more memory.",
+                for the disk for 30 % of their time. Give the server more memory.",
         evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3, "memory_pressure": 0.15}"#,
         trigger: |w| read_pages(w, 50, Some(150 * MS)),
         near_miss: |w| read_pages(w, 49, Some(150 * MS)),
@@ -199,7 +199,7 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Disk,
         confidence: Confidence::Medium,
         claim: "A disk: 50 page faults per second read from a disk, and the serving threads waited \
-                for it for 30 % of their time. No program waited for memory",
+                for the disk for 30 % of their time. No program waited for memory",
         evidence: r#"{"disk_share": 0.3, "memory_pressure": 9.999e-6}"#,
         trigger: |w| read_pages(w, 50, Some(9999)),
         near_miss: |w| read_pages(w, 50, Some(10_000)),
@@ -252,7 +252,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        claim: "They may instead wait for work",
+        claim: "The threads may instead wait for work",
         evidence: r#"{"threads": 8, "in_flight": 15.0}"#,
         trigger: |w| {
             w.set_in_flight_time(15 * S);
@@ -287,8 +287,8 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Workers,
         confidence: Confidence::High,
         claim: "The server's workers: its 8 serving threads slept for 90 % of their time. On \
-                   average, 64 requests were at the server, and it used 50 % of its CPU. Use more \
-                   workers",
+                average, 64 requests were at the server, which used 50 % of its CPU. Use more \
+                workers",
         evidence: r#"{"threads": 8, "futex_waits_per_response": null}"#,
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -338,7 +338,7 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Workers, Confidence::High),
     },
-    // A lock has one holder at a time, and each thread holds it for a while.
+    // A lock has one holder at a time, and each thread is the holder for a while.
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
@@ -357,8 +357,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        claim: "The same thread worked all the time, so the others may instead wait for this \
-                   worker.",
+        claim: "The same thread worked all the time, so the other threads may instead wait for \
+                that thread.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(8 * S);
@@ -393,7 +393,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Low,
-        claim: "each waits for time to pass. The server's 8 serving threads slept for 90 %",
+        claim: "each waits for a timer. The server's 8 serving threads slept for 90 %",
         evidence: r#"{"futex_waits_per_response": 3.0}"#,
         trigger: |w| {
             w.set_in_flight_time(8 * S);
@@ -417,8 +417,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        claim: "The server's accept queue: 5 connections waited in it, with 10 requests in \
-                   flight, while the server used 50 %",
+        claim: "The server's accept queue: 5 connections waited in the queue, with 10 requests in \
+                flight, while the server used 50 %",
         evidence: r#"{"listen_overflows": null, "queued": 5}"#,
         trigger: |w| set_accept_queue(w, 5),
         near_miss: |w| set_accept_queue(w, 4),
@@ -443,8 +443,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "For 90 % of their time the serving threads waited for peers (requests, or \
-                   responses of back ends).",
+        claim: "For 90 % of their time, the threads that serve requests waited on the network, for \
+                requests or for responses of back ends.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -459,8 +459,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        claim: "for 95 % of their time. On average, 8.0 requests were at the server, and it \
-                   used 50 % of its CPU. No thread seems to hold it",
+        claim: "for 95 % of their time. On average, 8.0 requests were at the server, which used 50 \
+                % of its CPU. No thread seems to hold the lock",
         evidence: r#"{"threads": 8}"#,
         trigger: |w| {
             w.set_in_flight_time(8 * S);
@@ -500,8 +500,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "Too few requests in flight: each waits for time to pass. The server's 8 serving \
-                   threads slept for 90 %",
+        claim: "Too few requests in flight: each waits for a timer. The server's 8 serving threads \
+                slept for 90 %",
         evidence: r#"{"threads": 8, "in_flight": 9.599}"#,
         trigger: |w| {
             w.set_in_flight_time(9599 * MS);
@@ -519,7 +519,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        claim: "Too few requests in flight: 16 on average, each",
+        claim: "Too few requests in flight: 16 on average, and each",
         evidence: "{}",
         trigger: |w| set_waiting_time(w, ThreadState::Runnable, 124),
         near_miss: |w| set_waiting_time(w, ThreadState::Runnable, 125),
@@ -528,7 +528,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        claim: "Too few requests in flight: 16 on average, each",
+        claim: "Too few requests in flight: 16 on average, and each",
         evidence: "{}",
         trigger: |w| set_waiting_time(w, ThreadState::Sleep, 400),
         near_miss: |w| {
@@ -541,7 +541,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        claim: "Too few requests in flight: 16 on average, each",
+        claim: "Too few requests in flight: 16 on average, and each",
         evidence: "{}",
         trigger: |w| {
             set_waiting_time(w, ThreadState::Network, 800);
@@ -561,7 +561,8 @@ fn set_waiting_time(w: &mut TrialWorld, state: ThreadState, ms: u64) {
     w.set_thread_states(4, state, ms);
 }
 
-/// Sets eight threads that wait for a lock. One works for `ms` of the second, the others for 10 ms.
+/// Sets eight threads that wait for a lock. One thread works for `ms` of the second, the others for
+/// 10 ms.
 fn set_busy_thread(w: &mut TrialWorld, ms: u64) {
     w.set_thread_states(8, ThreadState::Lock, 990);
     let scheduler = w.server_counters().threads[0].seen.as_mut().expect("a scheduler record");

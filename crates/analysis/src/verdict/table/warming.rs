@@ -245,6 +245,73 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: None,
     },
+    // Other programs used less and less CPU time of the server's CPU. The bound is a tenth of it.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        message: "it became 1.60 times as fast.",
+        evidence: r#"{"growth": 1.6}"#,
+        trigger: |w| {
+            set_rates(w, &[1000, 1250, 1600]);
+            set_others(w, &[299, 0, 0]);
+        },
+        near_miss: |w| {
+            set_rates(w, &[1000, 1250, 1600]);
+            set_others(w, &[301, 0, 0]);
+        },
+        near_miss_severity: None,
+    },
+    // Other programs that use as much CPU time until the end explain no growth.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        message: "it became 1.60 times as fast.",
+        evidence: r#"{"growth": 1.6}"#,
+        trigger: |w| {
+            set_rates(w, &[1000, 1250, 1600]);
+            set_others(w, &[800, 800, 800]);
+        },
+        near_miss: |w| {
+            set_rates(w, &[1000, 1250, 1600]);
+            set_others(w, &[800, 800, 600]);
+        },
+        near_miss_severity: None,
+    },
+    // On a CPU that is shared with one other program, a program gets at least half of the time.
+    // Growth of more than twice the bound therefore has another cause.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        message: "it became 4.00 times as fast.",
+        evidence: r#"{"growth": 4.0}"#,
+        trigger: |w| {
+            set_rates(w, &[1000, 2000, 4000]);
+            set_others(w, &[999, 100, 0]);
+        },
+        near_miss: |w| {
+            set_rates(w, &[1000, 1600, 2800]);
+            set_others(w, &[999, 100, 0]);
+        },
+        near_miss_severity: None,
+    },
+    // Only the use within the whole window is known: 0.3 CPU seconds of three seconds.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        message: "it became 1.60 times as fast.",
+        evidence: "{}",
+        trigger: |w| {
+            set_rates(w, &[1000, 1250, 1600]);
+            set_others(w, &[0, 298, 0]);
+            hide_middle_samples(w);
+        },
+        near_miss: |w| {
+            set_rates(w, &[1000, 1250, 1600]);
+            set_others(w, &[0, 302, 0]);
+            hide_middle_samples(w);
+        },
+        near_miss_severity: None,
+    },
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -263,7 +330,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupFailures,
         severity: Severity::Warning,
-        message: "Requests of the warm-up of this start without a correct response: 107.",
+        message: "In the warm-up before the first step, 107 requests got no correct response.",
         evidence: r#"{"failed_in_start": 107}"#,
         trigger: |w| {
             set_warm_up(w, |_, _| {});
@@ -279,9 +346,9 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupFailures,
         severity: Severity::Warning,
-        message: "Requests of the warm-up of this start without a correct response: 30.",
+        message: "In the warm-up before the first step, 30 requests got no correct response.",
         evidence: r#"{"failed_in_start": 30}"#,
-        // An archive without the number of failures.
+        // An older archive without the number of failures.
         trigger: |w| set_warm_up(w, |slice, _| slice.correct_responses = slice.responses - 3),
         near_miss: |w| set_warm_up(w, |_, _| {}),
         near_miss_severity: None,
@@ -289,8 +356,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        message: "ended after 60.1 s, before the server was steady: its compiler (JIT) still used \
-                  50 % of its CPU time.",
+        message: "ended after 60.1 s, when the server was not steady yet: its compiler (JIT) still \
+                  used 50 % of its CPU time.",
         evidence: r#"{"took_s": 60.1}"#,
         trigger: |w| w.start = warm_up(WarmUpEnd::Limit, 30 * MS, Some(60 * MS)),
         near_miss: |w| w.start = warm_up(WarmUpEnd::Steady, 30 * MS, Some(60 * MS)),
@@ -299,7 +366,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        message: "before the server was steady: no slice of it had a response.",
+        message: "when the server was not steady yet: no request got a response.",
         evidence: r#"{"took_s": 60.1}"#,
         trigger: |w| w.start = warm_up(WarmUpEnd::Unanswered, 0, Some(MS)),
         near_miss: |w| w.start = warm_up(WarmUpEnd::CutShort, 0, Some(MS)),
@@ -308,7 +375,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        message: "throughput still grew, by a factor of 1.96",
+        message: "throughput still grew at the end, by a factor of 1.96",
         evidence: "{}",
         trigger: |w| set_warm_up(w, |slice, round| slice.responses = 1000 + 200 * round),
         near_miss: |_| {},
@@ -317,7 +384,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        message: "CPU time per request still fell, by a factor of 1.63",
+        message: "CPU time per request still fell at the end, by a factor of 1.63",
         evidence: "{}",
         trigger: |w| set_warm_up(w, |slice, round| slice.cpu_ns = Some((20 - round) * 5 * MS)),
         near_miss: |_| {},
@@ -326,7 +393,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        message: "the last slices had no response.",
+        message: "no request at the end of the warm-up got a response.",
         evidence: "{}",
         trigger: |w| set_warm_up(w, |slice, _| slice.responses = 0),
         near_miss: |_| {},
@@ -335,7 +402,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        message: "there were too few slices to decide.",
+        message: "the warm-up was too short to decide.",
         evidence: "{}",
         trigger: |w| {
             w.start = warm_up(WarmUpEnd::Limit, 0, Some(MS));
@@ -348,7 +415,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupWithoutCpu,
         severity: Severity::Info,
-        message: "more than half of the last rounds",
+        message: "more than half of the last part",
         evidence: "{}",
         trigger: |w| {
             slices(w).truncate(8);
@@ -363,7 +430,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupWithoutCpu,
         severity: Severity::Info,
-        message: "more than half of the last rounds",
+        message: "more than half of the last part",
         evidence: "{}",
         trigger: |w| {
             slices(w).truncate(1);
@@ -375,7 +442,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::WarmupWithoutCpu,
         severity: Severity::Info,
-        message: "The throughput alone decided that the server was warm",
+        message: "dyno used only the throughput to decide that the server was warm",
         evidence: "{}",
         trigger: |w| clear_cpu_time(w, 10),
         near_miss: |w| w.start.parts.clear(),
@@ -416,6 +483,21 @@ fn set_steal(w: &mut TrialWorld, steal_ns: u64) {
     let host = w.last_sample().host.as_mut().expect("a machine");
     host.steal_ns = steal_ns;
     host.idle_ns -= steal_ns;
+}
+
+/// Sets the CPU time of other programs in each second, in ms.
+fn set_others(w: &mut TrialWorld, others_ms: &[u64]) {
+    let mut sum_ns = 0;
+    for (sample, ms) in w.record.samples.iter_mut().skip(1).zip(others_ms) {
+        sum_ns += ms * MS;
+        sample.host.as_mut().expect("a machine").busy_ns += sum_ns;
+    }
+}
+
+/// Removes the machine's counters between the edges of the window.
+fn hide_middle_samples(w: &mut TrialWorld) {
+    let last = w.record.samples.len() - 1;
+    w.record.samples[1..last].iter_mut().for_each(|sample| sample.host = None);
 }
 
 fn slices(w: &mut TrialWorld) -> &mut Vec<WarmUpSlice> {

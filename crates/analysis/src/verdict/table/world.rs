@@ -1,5 +1,5 @@
 //! The default world of the tests: one second of load and its server, as an archive records them.
-//! Cases change it, so that each shows only what differs.
+//! Cases change it, so that each case shows only the difference.
 
 use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::drops::{PathUse, TrackingUse};
@@ -56,7 +56,7 @@ pub(super) struct TrialWorld {
     pub(super) control: bool,
     pub(super) refuses: bool,
     pub(super) allowed_cpus: f64,
-    /// Numbers of the server's CPUs; none: not known.
+    /// Numbers of the server's CPUs. Empty: unknown.
     pub(super) cpu_ids: Vec<u32>,
     pub(super) backends: Vec<BackendUse>,
     pub(super) start: StartRecord,
@@ -171,16 +171,27 @@ impl TrialWorld {
 
     /// Sets the entries that the kernel evicted from the table of tracked connections.
     pub(super) fn set_tracking_evictions(&mut self, evicted: u64) {
-        let tracking = TrackingUse { evicted, ..TrackingUse::default() };
+        let tracking = TrackingUse {
+            dropped: Some(0),
+            evicted: Some(evicted),
+            insert_failed: Some(0),
+            ..TrackingUse::default()
+        };
         self.drop_counters().network =
             Some(NetworkUse { tracking: Some(tracking), ..NetworkUse::default() });
     }
 
     /// Sets connection tracking of loopback: entries at the end (of at most 64), and dropped
-    /// packets.
-    pub(super) fn set_tracking(&mut self, entries: u64, dropped: u64) {
-        let tracking = TrackingUse { entries, dropped, ..TrackingUse::default() };
+    /// packets. `None`: this user cannot read the counters.
+    pub(super) fn set_tracking(&mut self, entries: u64, dropped: Option<u64>) {
+        let known = dropped.map(|_| 0);
+        let tracking = TrackingUse { entries, dropped, evicted: known, insert_failed: known };
         let network = NetworkUse { tracking: Some(tracking), ..NetworkUse::default() };
+        let networks = self.record.samples.iter_mut().flat_map(|sample| &mut sample.parties);
+        for network in networks.filter_map(|party| party.network.as_mut()) {
+            // Neither are the counters of samples readable.
+            network.tracking = network.tracking.filter(|_| dropped.is_some());
+        }
         *self.drop_counters() = PathUse {
             network: Some(network),
             max_tracking_entries: Some(64),
@@ -227,6 +238,16 @@ impl TrialWorld {
         self.add_outcomes(n, Outcome::ConnectRefused);
     }
 
+    /// Replaces `n` connections, each of which takes `open_ns` to open. At the end of the window
+    /// `established` of them are open.
+    pub(super) fn replace_connections(&mut self, n: u64, open_ns: u64, established: u64) {
+        self.record.connections.opened = n;
+        self.record.connections.established = established;
+        let mut times = Recording::new();
+        (0..n).for_each(|_| times.record(open_ns));
+        self.interval().connect = times.seal();
+    }
+
     /// Adds `n` failed attempts to connect.
     pub(super) fn fail_connections(&mut self, n: u64, outcome: Outcome) {
         *self.record.connection_failures.entry(outcome.name().into()).or_default() += n;
@@ -245,7 +266,7 @@ impl TrialWorld {
         self.record.books.in_flight_at_end += n;
     }
 
-    /// Ends the load early while `n` requests have been in flight for so long.
+    /// Ends the load early while `n` requests have been in flight for this time.
     pub(super) fn cut_off(&mut self, n: u64, age_ns: u64) {
         self.leave_in_flight(n);
         self.record.cut_short = true;
@@ -268,7 +289,7 @@ impl TrialWorld {
         self.record.client.machine.as_mut().expect("a machine")
     }
 
-    /// Sets the generator's threads (run and wait in ns), each on a CPU of its own.
+    /// Sets the generator's threads (run and wait in ns), each on a separate CPU.
     pub(super) fn set_generator_threads(&mut self, threads: &[(u64, u64)]) {
         self.record.client.threads =
             threads.iter().map(|(run, delay)| thread(*run, *delay)).collect();
@@ -511,7 +532,12 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
             segments_retransmitted: Some(0),
             retransmit_timeouts: Some(0),
             delayed_acks: Some(0),
-            tracking: Some(TrackingUse::default()),
+            tracking: Some(TrackingUse {
+                entries: 0,
+                dropped: Some(0),
+                evicted: Some(0),
+                insert_failed: Some(0),
+            }),
             aborts_on_memory: Some(0),
             syn_queue_drops: Some(0),
             ..NetworkUse::default()

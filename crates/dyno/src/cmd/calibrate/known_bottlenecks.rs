@@ -11,11 +11,11 @@ use dyno_testkit::{Behaviour, ExpectedVerdict, LoadLevel, Program, Runtime};
 /// Name of the back end in a suite.
 const BACK_END: &str = "backend";
 
-/// Warm-up of each step, unless the behaviour sets another one. It is shorter than users would
-/// choose, because there are some three hundred steps.
+/// Warm-up of each step, if the behaviour sets no other warm-up. This warm-up is shorter than
+/// usual, because there are about three hundred steps.
 const WARMUP_MS: u32 = 200;
 
-/// Length of each measured window.
+/// Length of each measured window, milliseconds.
 const DURATION_MS: u32 = 600;
 
 /// Returns the command of a server. `port` and `back_end`: ports, or placeholders for them.
@@ -66,13 +66,13 @@ pub const fn requirement(runtime: Runtime) -> (&'static str, &'static str) {
     }
 }
 
-/// Writes the `subject.toml` of a server. `back_end`: port of the back end that it calls.
+/// Writes the `subject.toml` of a server. `back_end`: port of a back end outside of the suite.
 pub fn subject(behaviour: &Behaviour, programs: &Path, back_end: Option<u16>) -> String {
-    let monitored = format!("{{{BACK_END}.port}}");
-    let back_end_port = match behaviour.back_end {
-        Some(_) => back_end.map_or(Some(monitored), |port| Some(port.to_string())),
-        None => None,
-    };
+    let back_end_port = behaviour.back_end.is_some().then(|| match back_end {
+        Some(port) => port.to_string(),
+        // A monitored back end is in the suite, which has this placeholder for the port.
+        None => format!("{{{BACK_END}.port}}"),
+    });
     let command = command(behaviour, programs, "{port}", back_end_port.as_deref());
     let mut text = String::from("language = \"any\"\nprotocols = [\"h1\"]\n");
     if let Program::Server { runtime, .. } = behaviour.program {
@@ -119,6 +119,7 @@ pub fn suite(behaviour: &Behaviour, cpus: &[u32]) -> String {
     text
 }
 
+/// Writes the table `[limits]`, or nothing for a behaviour without limits.
 fn limits(behaviour: &Behaviour, cpus: &[u32]) -> String {
     let conditions = behaviour.conditions;
     let quota = conditions.quota_milli.map(|n| format!("cpus = {}", f64::from(n) / 1000.0));
@@ -158,7 +159,7 @@ fn workloads(loads: &[ExpectedVerdict]) -> String {
     text
 }
 
-/// Returns the tested load that a step belongs to.
+/// Returns the load of the behaviour that a step measured.
 pub fn load_of(behaviour: &Behaviour, step: &StepResult) -> Option<&'static ExpectedVerdict> {
     behaviour.loads.iter().find(|load| match load.at {
         LoadLevel::Connections(n) => step.rate.is_none() && step.connections == n,
@@ -179,7 +180,7 @@ pub fn load_in_words(at: LoadLevel) -> String {
 /// wait, so `elsewhere` is correct as well.
 pub fn correct_verdicts(load: &ExpectedVerdict, user: User) -> Vec<Resource> {
     let resource = |name: &&str| Resource::ALL.into_iter().find(|r| r.name() == *name);
-    let mut verdicts: Vec<Resource> = load.right.iter().filter_map(resource).collect();
+    let mut verdicts: Vec<Resource> = load.correct.iter().filter_map(resource).collect();
     let is_hidden =
         verdicts.iter().any(|r| matches!(r, Resource::Lock | Resource::Workers | Resource::Disk));
     if user == User::Ordinary && is_hidden && !verdicts.contains(&Resource::Elsewhere) {
@@ -204,7 +205,7 @@ mod tests {
             for load in behaviour.loads {
                 assert_eq!(
                     correct_verdicts(load, User::Root).len(),
-                    load.right.len(),
+                    load.correct.len(),
                     "{}: {load:?}",
                     behaviour.name
                 );

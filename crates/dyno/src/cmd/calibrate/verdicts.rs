@@ -1,5 +1,5 @@
 //! `dyno calibrate --verdicts`: runs servers with known bottlenecks and compares the verdicts with
-//! the correct ones.
+//! the correct verdicts.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -33,26 +33,29 @@ use crate::terminal::{self, ThirdInterrupt, quote};
 /// The user and group ID of an account without rights.
 const UNPRIVILEGED: u32 = 65_534;
 
-/// Error of a calibration from which nothing follows.
-const NOTHING_JUDGED: &str = "no verdict was judged: no server ran, or no step was valid\nhint: \
-                              the result has the reasons; choose other servers, or use a quieter \
-                              machine";
+/// Error of a calibration that could not test any verdict.
+const NOTHING_TESTED: &str = "--verdicts: no verdict could be tested, because no server ran, or no \
+                              load was valid\nhint: the result lists the reasons. Choose other \
+                              servers, or use a quieter machine";
 
-/// Time limits of a build and of a run of a behaviour, in case they hang.
+/// Time limit of the build of a behaviour, in case it hangs.
 const BUILD_DEADLINE: Duration = Duration::from_secs(900);
+
+/// Time limit of a run of a behaviour, in case it hangs.
 const RUN_DEADLINE: Duration = Duration::from_secs(180);
 
-/// How long a run may take to stop its servers and remove its control groups when it is ended.
+/// Time limit of a run to stop its servers and remove its control groups after it is ended.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Type of a file system in memory (`statfs`).
 const TMPFS: u64 = 0x0102_1994;
 
+/// Runs the servers, and writes how many verdicts are correct.
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let chosen = choose_behaviours(&args.only)?;
     let source = source_tree()?;
     let interrupts =
-        terminal::catch_interrupts("ending early: there is no result", ThirdInterrupt::Ends)?;
+        terminal::catch_interrupts("ending early: there will be no result", ThirdInterrupt::Ends)?;
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = super::super::cache_folder(args.cache.as_deref())?;
@@ -72,7 +75,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     };
     write_out(args.output.as_deref(), &text)?;
     if result.high_wrong == 0 && result.judged == 0 {
-        return Err(anyhow::Error::msg(NOTHING_JUDGED));
+        return Err(anyhow::Error::msg(NOTHING_TESTED));
     }
     Ok(if result.high_wrong == 0 { Exit::Valid } else { Exit::Invalid })
 }
@@ -108,12 +111,13 @@ fn source_tree() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// The steps of a behaviour, or the reason why there are none.
+/// The steps of a behaviour, or the reason why the behaviour has no steps.
 type Measurement = Result<Vec<KnownStep>, String>;
 
+/// The measured steps, and the behaviours that did not run.
 type KnownSteps = (Vec<KnownStep>, Vec<NotRun>);
 
-/// The folders in which servers are built and run.
+/// The folders in which servers are built and run, and the supervision of their processes.
 struct Bench<'a> {
     source: PathBuf,
     cache: PathBuf,
@@ -123,6 +127,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Runs each behaviour as each user. Returns the steps, and the behaviours that did not run.
     fn measure_all(&self, chosen: &[&'static Behaviour]) -> anyhow::Result<KnownSteps> {
         // The ordinary user must be able to read the programs.
         fs::set_permissions(&self.folder, Permissions::from_mode(0o755))?;
@@ -134,13 +139,16 @@ impl Bench<'_> {
         };
         for user in self.users() {
             for behaviour in chosen {
-                let missing_reason = missing.iter().find(|(runtime, _)| needs(behaviour, *runtime));
-                let missing_reason = missing_reason.map(|(_, reason)| reason.clone());
-                let outcome =
-                    match missing_reason.or_else(|| self.unavailable_reason(behaviour, user)) {
-                        Some(reason) => Err(reason),
-                        None => self.measure_again_if_invalid(behaviour, user)?,
-                    };
+                let missing_runtime =
+                    missing.iter().find(|(runtime, _)| needs(behaviour, *runtime));
+                let obstacle = match missing_runtime {
+                    Some((_, reason)) => Some(reason.clone()),
+                    None => self.unavailable_reason(behaviour, user),
+                };
+                let outcome = match obstacle {
+                    Some(reason) => Err(reason),
+                    None => self.measure_again_if_invalid(behaviour, user)?,
+                };
                 match outcome {
                     Ok(measured) => {
                         print_result(behaviour, user, &measured);
@@ -156,6 +164,7 @@ impl Bench<'_> {
         Ok((steps, not_run))
     }
 
+    /// Returns the users as which the servers run.
     fn users(&self) -> Vec<User> {
         match is_root() {
             true => vec![User::Root, User::Ordinary],
@@ -262,31 +271,32 @@ impl Bench<'_> {
         let has = |need| behaviour.needs.contains(&need);
         let may_limit = user == User::Root && may_make_groups(&Layout::read());
         if has(Need::Root) && !may_limit {
-            return Some("needs root and control groups, for its limits".into());
+            return Some("needs root and control groups, because dyno limits this server".into());
         }
         let in_memory =
             || rustix::fs::statfs(&self.folder).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
         if has(Need::Disk) && in_memory() {
-            return Some("needs temporary files on a disk: set TMPDIR".into());
+            return Some("needs temporary files on a disk (set TMPDIR)".into());
         }
         let has_one_cpu = dyno_launch::allowed_cpus().len() < 2;
         (behaviour.conditions.is_on_several_cpus && has_one_cpu).then(|| "needs two CPUs".into())
     }
 
-    /// Runs a behaviour, and once more if most of its steps are invalid, because a busy machine is
-    /// often quieter then. Returns the run with more valid steps.
+    /// Runs a behaviour. Runs it once more if most of its steps are not valid, because a busy
+    /// machine is often quieter later. Returns the run with more valid steps.
     fn measure_again_if_invalid(
         &self,
         behaviour: &'static Behaviour,
         user: User,
     ) -> anyhow::Result<Measurement> {
-        let count = |steps: &[KnownStep]| steps.iter().filter(|step| step.is_judged()).count();
+        let valid_count =
+            |steps: &[KnownStep]| steps.iter().filter(|step| step.is_evaluated()).count();
         let first_attempt = match self.measure(behaviour, user, 1)? {
-            Ok(steps) if 2 * count(&steps) < steps.len() => steps,
+            Ok(steps) if 2 * valid_count(&steps) < steps.len() => steps,
             outcome => return Ok(outcome),
         };
         Ok(match self.measure(behaviour, user, 2)? {
-            Ok(second) if count(&second) > count(&first_attempt) => Ok(second),
+            Ok(second) if valid_count(&second) > valid_count(&first_attempt) => Ok(second),
             _ => Ok(first_attempt),
         })
     }
@@ -303,6 +313,7 @@ impl Bench<'_> {
         let programs = self.programs();
         let back_end = behaviour.back_end.and_then(|back| dyno_testkit::find(back.behaviour));
         let is_monitored = behaviour.back_end.is_some_and(|back| back.is_monitored);
+        // A back end that dyno shall not monitor is not in the suite: the script starts it.
         let port = (back_end.is_some() && !is_monitored).then(free_port).transpose()?;
         write_subject(
             &folder,
@@ -319,6 +330,7 @@ impl Bench<'_> {
         let cpus = dyno_launch::allowed_cpus();
         fs::write(folder.join("suite.toml"), known_bottlenecks::suite(behaviour, &cpus))?;
         fs::create_dir(folder.join("tmp"))?;
+        // The commands of programs that run next to the server.
         let mut companions = Vec::new();
         if let Some((back_end, port)) = back_end.zip(port) {
             companions.push(known_bottlenecks::command(
@@ -339,7 +351,7 @@ impl Bench<'_> {
             give_to_ordinary_user(&folder)?;
         }
         let outcome = self.shell(&script, &folder, &environment, RUN_DEADLINE);
-        // A dyno process that had to be killed has left its control groups.
+        // A dyno process that had to be killed leaves its control groups behind.
         group::sweep_abandoned();
         let outcome = outcome?;
         let Some(report) = read_report(&folder.join("runs"))? else {
@@ -348,8 +360,9 @@ impl Bench<'_> {
         Ok(compare_verdicts(behaviour, user, &report))
     }
 
-    /// Writes the shell script of a run. Its companions end with the shell. Its last line keeps the
-    /// shell from replacing itself by dyno, so that dyno can end before the shell does.
+    /// Writes the shell script of a run. The companions are background processes that end with the
+    /// shell. Because of the last line, the shell does not replace itself by dyno, so dyno can end
+    /// before the shell.
     fn script(&self, companions: &[Vec<String>], user: User) -> String {
         let line = |command: &[String]| {
             command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
@@ -381,14 +394,14 @@ fn needs(behaviour: &Behaviour, runtime: Runtime) -> bool {
 }
 
 fn print_result(behaviour: &Behaviour, user: User, steps: &[KnownStep]) {
-    let judged_steps = steps.iter().filter(|step| step.is_judged());
-    let (judged_count, correct) = judged_steps
-        .fold((0, 0), |(total, correct), s| (total + 1, correct + usize::from(s.is_correct())));
+    let tested: Vec<&KnownStep> = steps.iter().filter(|step| step.is_evaluated()).collect();
+    let correct = tested.iter().filter(|step| step.is_correct()).count();
     terminal::say(&format!(
-        "calibrate: {} as {}: {correct} of {judged_count} verdicts correct, {} steps invalid",
+        "calibrate: {} as {}: {correct} of {} verdicts are correct, {} other steps are not valid",
         behaviour.name,
         user.name(),
-        steps.len() - judged_count
+        tested.len(),
+        steps.len() - tested.len()
     ));
 }
 
@@ -421,7 +434,8 @@ fn read_report(runs: &Path) -> anyhow::Result<Option<Report>> {
     Ok(Some(dyno_analysis::report::report(&RunDir::open(run?.path())?.read()?)))
 }
 
-/// Pairs the verdicts of a run with the correct ones. `Err`: the reason why nothing was measured.
+/// Pairs the verdicts of a run with the correct verdicts. `Err`: the reason why nothing was
+/// measured.
 fn compare_verdicts(behaviour: &'static Behaviour, user: User, report: &Report) -> Measurement {
     let step = |trial: &dyno_analysis::trial::TrialResult| {
         let load = known_bottlenecks::load_of(behaviour, &trial.step)?;
@@ -439,8 +453,9 @@ fn compare_verdicts(behaviour: &'static Behaviour, user: User, report: &Report) 
     if !steps.is_empty() {
         return Ok(steps);
     }
-    let failed = report.subjects.iter().find_map(|subject| {
-        subject.skipped.clone().or_else(|| Some(subject.failures.first()?.failure.message.clone()))
+    let reason = report.subjects.iter().find_map(|subject| match &subject.skipped {
+        Some(reason) => Some(reason.clone()),
+        None => Some(subject.failures.first()?.failure.message.clone()),
     });
-    Err(failed.unwrap_or_else(|| "no step was measured".into()))
+    Err(reason.unwrap_or_else(|| "no step was measured".into()))
 }

@@ -32,9 +32,11 @@ use crate::progress::Progress;
 use crate::terminal::{self, ThirdInterrupt};
 use crate::this_machine::usable_cpus;
 
-/// Minimum number of repeats, unless the command line sets another. A verdict needs as many.
-const REPEATS: u32 = 5;
+/// Minimum number of repeats, if the command line sets none. A verdict needs five repeats of each
+/// revision.
+const MIN_REPEATS: u32 = 5;
 
+/// Builds and measures the revisions, and compares them.
 pub(super) fn run(
     args: &CompareArgs,
     comparison_options: &ComparisonOptions,
@@ -46,7 +48,7 @@ pub(super) fn run(
          them at once",
         ThirdInterrupt::Ends,
     )?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::start()?;
     let options = &args.revision_options;
     let cache = options.folder_options.cache_folder()?;
     let guard = Guard::start()?;
@@ -64,7 +66,7 @@ pub(super) fn run(
     let is_changed = is_folder_changed(&repository, &revised, &supervision)?;
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { index: entry.index, revised })?;
-    let repeats = options.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
+    let repeats = options.choices.repeats.unwrap_or(across.repeats.max(MIN_REPEATS));
     let overrides =
         Overrides { only: Vec::new(), repeats: Some(repeats), ..options.choices.overrides() };
     let context = RunContext::new(path, &folders, &cache, &options.runs);
@@ -91,14 +93,16 @@ fn write_comparison(
     let is_complete = completeness(&run, &report) == RunCompleteness::Complete;
     let failures = report.subjects.iter().flat_map(|subject| &subject.failures);
     let failed = failed_part(failures.map(|failure| failure.failure.kind));
-    // An interrupt after the last step has no effect on the result.
-    let is_cut = ended == RunEnd::Interrupted && !is_complete;
+    // An interrupt after the last step does not shorten the run.
+    let is_cut_short = ended == RunEnd::Interrupted && !is_complete;
     let invalid_reason = invalid_reason(&report);
-    let run_problems = run_problems(is_cut, is_complete, failed, invalid_reason.as_deref());
+    let run_problems = run_problems(is_cut_short, is_complete, failed, invalid_reason.as_deref());
     let compared =
         ComparisonResult { run_problems, ..compare(side(0), side(1), comparison_options) };
     for RunProblem { sentence, .. } in &compared.run_problems {
-        terminal::say(&format!("\n{sentence}\nhint: see the details with: dyno report {folder}"));
+        terminal::say(&format!(
+            "\n{sentence}\nhint: to see the details, use: dyno report {folder}"
+        ));
     }
     let is_empty = compared.rows.is_empty();
     let written = if is_empty && compared.run_problems.is_empty() {
@@ -109,35 +113,35 @@ fn write_comparison(
     super::super::print_saved(dir, "The run is saved.");
     written?;
     let ending = Ending {
-        is_cut,
+        is_cut_short,
         is_complete: is_complete && !is_empty && failed.is_none(),
-        is_wrong: invalid_reason.is_some(),
-        misses: compared.outcome() == GateOutcome::Missed,
+        is_invalid: invalid_reason.is_some(),
+        is_gate_missed: compared.outcome() == GateOutcome::Missed,
     };
     Ok(ending.exit().unwrap_or_else(|| exit(&compared)))
 }
 
-/// Returns the reasons why the comparison is not valid, incomplete or in doubt. `invalid_reason`:
-/// why a revision is not valid. `failed`: the result of [`failed_part`].
+/// Returns the sentences about an invalid comparison, an incomplete run and failed starts.
+/// `invalid_reason`: why a revision is not valid. `failed`: the result of [`failed_part`].
 fn run_problems(
-    is_cut: bool,
+    is_cut_short: bool,
     is_complete: bool,
     failed: Option<&str>,
     invalid_reason: Option<&str>,
 ) -> Vec<RunProblem> {
     let incomplete = |sentence: &str| RunProblem { sentence: sentence.into(), is_invalid: false };
-    // An interrupted run has no results of a revision that it did not reach.
+    // After an interrupt, a revision can be invalid only because the run did not reach it.
     let invalid = invalid_reason
-        .filter(|_| !is_cut)
+        .filter(|_| !is_cut_short)
         .map(|reason| RunProblem { sentence: reason.into(), is_invalid: true });
-    let gap = match (is_complete, is_cut) {
-        (false, true) => Some("The run is incomplete: it was interrupted".into()),
-        (false, false) => {
-            Some(format!("The run is incomplete: {} failed", failed.unwrap_or("a revision")))
-        }
-        (true, _) => failed
-            .filter(|_| invalid_reason.is_none())
-            .map(|part| format!("In some of the starts {part} failed")),
+    let gap: Option<String> = if is_cut_short {
+        Some("The run is incomplete: it was interrupted".into())
+    } else if !is_complete {
+        Some(format!("The run is incomplete: {} failed", failed.unwrap_or("a revision")))
+    } else if invalid_reason.is_none() {
+        failed.map(|part| format!("In some starts, {part} failed"))
+    } else {
+        None
     };
     invalid.into_iter().chain(gap.as_deref().map(incomplete)).collect()
 }
@@ -145,41 +149,43 @@ fn run_problems(
 /// Names the part at fault: a revision, if it caused any of the failures. `None`: no failure.
 fn failed_part(kinds: impl Iterator<Item = FailureKind>) -> Option<&'static str> {
     let kinds: Vec<FailureKind> = kinds.collect();
-    let is_of_revision = kinds.iter().any(|kind| kind.is_caused_by_subject());
-    match (kinds.is_empty(), is_of_revision) {
-        (true, _) => None,
-        (false, true) => Some("a revision"),
-        (false, false) => Some("a back end or the machine"),
+    if kinds.is_empty() {
+        return None;
     }
+    let is_caused_by_revision = kinds.iter().any(|kind| kind.is_caused_by_subject());
+    Some(if is_caused_by_revision { "a revision" } else { "a back end or the machine" })
 }
 
-/// Facts that decide the exit status of a comparison of revisions.
+/// The facts that decide the exit status of a comparison of revisions.
 struct Ending {
-    /// Whether the run was interrupted.
-    is_cut: bool,
+    /// Whether the run was interrupted before the last step.
+    is_cut_short: bool,
     /// Whether everything planned was measured, and no server failed.
     is_complete: bool,
-    /// Whether the responses of a revision were incorrect, or it has no valid step.
-    is_wrong: bool,
+    /// Whether a revision had incorrect responses, or no valid step.
+    is_invalid: bool,
     /// Whether a gate is missed.
-    misses: bool,
+    is_gate_missed: bool,
 }
 
 impl Ending {
     /// The exit status. `None`: the gates decide.
     fn exit(&self) -> Option<Exit> {
         match self {
-            Ending { is_cut: true, .. } => Some(Exit::Failed),
-            // This precedes missing results, because a server that does not start is worse.
-            Ending { is_wrong: true, .. } | Ending { misses: true, .. } => Some(Exit::Invalid),
+            Ending { is_cut_short: true, .. } => Some(Exit::Failed),
+            // Precedes `is_complete`: a server that never starts also makes the run incomplete, but
+            // has to fail the comparison.
+            Ending { is_invalid: true, .. } | Ending { is_gate_missed: true, .. } => {
+                Some(Exit::Invalid)
+            }
             Ending { is_complete: false, .. } => Some(Exit::Failed),
             Ending { .. } => None,
         }
     }
 }
 
-/// Adds the files that a run of a suite reads: its own, and the folders of its subjects, from which
-/// servers are built.
+/// Adds the files that a run of a suite reads: the files of the suite, and the folders of the
+/// subjects, from which servers are built.
 fn add_inputs(inputs: &mut Inputs, path: &Path, suite: &SuiteFile, folders: &Folders) {
     inputs.add(path);
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -230,11 +236,11 @@ fn invalid_reason(report: &Report) -> Option<String> {
     let invalid_trial = report.trials.iter().find(|trial| trial.has_wrong_responses());
     if let Some(trial) = invalid_trial {
         return Some(format!(
-            "{}: returned incorrect responses, or broke its contract",
+            "{}: returned incorrect responses, or failed a check of its contract",
             trial.subject_id
         ));
     }
-    // A contract that is broken before the first load or after the last one leaves steps valid.
+    // Steps stay valid if a contract is broken before the first load or after the last load.
     let breaks = |subject: &SubjectResult| {
         let kind =
             |failure: &&SubjectFailure| failure.failure.kind == FailureKind::IncorrectResponses;
@@ -250,11 +256,11 @@ fn invalid_reason(report: &Report) -> Option<String> {
     let is_valid =
         |id: &str| report.trials.iter().any(|trial| trial.subject_id == id && trial.valid);
     let subject = report.subjects.iter().find(|subject| !is_valid(&subject.id))?;
-    Some(format!("{}: has no valid step, so nothing is compared", subject.id))
+    Some(format!("{}: has no valid result, so the revisions cannot be compared", subject.id))
 }
 
-/// Returns the entry of the suite to compare: the one that `only` names, or else the only one that
-/// is not a control.
+/// Returns the suite's entry of the server to compare. `only` names it. Without `only`, the suite
+/// must have one server that is not a control.
 fn find_entry(
     suite: &SuiteFile,
     folders: &Folders,
@@ -267,16 +273,17 @@ fn find_entry(
         }
     };
     let mut selected: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_selected).collect();
-    // Twins and levels share one entry.
-    let mut places = BTreeSet::new();
-    selected.retain(|entry| places.insert(entry.index));
-    if let [only] = selected[..] {
-        return Ok(only.clone());
+    // One entry of the suite file can have several subjects: a server and its twin, or the levels
+    // of an experiment.
+    let mut known_entries = BTreeSet::new();
+    selected.retain(|entry| known_entries.insert(entry.index));
+    if let [entry] = selected[..] {
+        return Ok(entry.clone());
     }
     let ids: Vec<String> = suite.subjects.iter().map(SuiteSubject::id).collect();
     Err(usage_error(format!(
-        "--rev: needs one server of the suite, and {} are selected\nhint: select one with --only: \
-         {}",
+        "--rev: compares one server of the suite, but {} are selected\nhint: select one server \
+         with --only: {}",
         if selected.is_empty() { "none".into() } else { selected.len().to_string() },
         ids.join(", ")
     )))
@@ -292,8 +299,8 @@ fn check_out(
 ) -> anyhow::Result<Vec<RevisionFolders>> {
     if args.rev.len() > 2 {
         return Err(usage_error(format!(
-            "--rev: given {} times, and at most two revisions can be compared\nhint: leave out the \
-             others",
+            "--rev: given {} times, but at most two revisions can be compared\nhint: keep one or \
+             two of the --rev options",
             args.rev.len()
         )));
     }
@@ -306,8 +313,8 @@ fn check_out(
         && a == b
     {
         return Err(usage_error(format!(
-            "--rev {} and --rev {}: are the same commit, {a:.12}\nhint: leave one out to compare \
-             it with the work tree",
+            "--rev {} and --rev {}: are the same commit, {a:.12}\nhint: remove one --rev to \
+             compare the other with the work tree",
             args.rev[0], args.rev[1]
         )));
     }
@@ -324,9 +331,9 @@ fn check_out(
         revised.push(trees.add(revision, folders, supervision).map_err(revision_error)?);
     }
     if revised.len() == 1 {
-        revised.push(Repository::from_work_tree(folders));
+        revised.push(RevisionFolders::from_work_tree(folders));
     } else if repository.is_changed(supervision) {
-        terminal::say("the work tree has uncommitted changes, which are not measured");
+        terminal::say("the work tree has uncommitted changes. They are not measured");
     }
     Ok(revised)
 }
@@ -350,8 +357,8 @@ fn revision_error(error: RevisionError) -> anyhow::Error {
     }
 }
 
-/// Checks that both revisions were built and can run on this machine, and that they differ in the
-/// definition or in the inputs of the build. `may_be_equal`: the latter is not required.
+/// Checks that both revisions were built and can run on this machine. Also checks that their
+/// definitions or build inputs differ, if `may_be_equal` is false.
 fn check_revisions(
     subjects: &[Subject],
     names: &[String],
@@ -368,8 +375,8 @@ fn check_revisions(
         return Ok(());
     }
     Err(usage_error(format!(
-        "{}: its folder and definition are the same in {} and {}\nhint: files outside of the \
-         folder are not compared; measure both with --anyway",
+        "{}: the server's folder and definition are the same in {} and {}\nhint: if the server \
+         uses changed files outside of the folder, measure both revisions with --anyway",
         a.name, names[0], names[1]
     )))
 }
@@ -391,7 +398,7 @@ mod tests {
         );
         assert_eq!(
             sentence(true, &[backend, FailureKind::Crashed]).unwrap(),
-            "In some of the starts a revision failed"
+            "In some starts, a revision failed"
         );
         assert_eq!(sentence(true, &[]), None);
     }
@@ -418,8 +425,9 @@ mod tests {
 
     #[test]
     fn ending_with_broken_revision_is_invalid() {
-        let status = |is_cut, is_complete, is_wrong, misses| {
-            Ending { is_cut, is_complete, is_wrong, misses }.exit().map(|exit| exit as u8)
+        let status = |is_cut_short, is_complete, is_invalid, is_gate_missed| {
+            let ending = Ending { is_cut_short, is_complete, is_invalid, is_gate_missed };
+            ending.exit().map(|exit| exit as u8)
         };
         assert_eq!(status(false, true, false, false), None, "the gates decide");
         assert_eq!(status(false, false, false, false), Some(3), "steps are missing");

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use dyno_analysis::capacity::{
-    self, CapacityResult, CapacitySearch, CapacityTrial, RateSearch, SearchStep, Width,
+    self, CapacityResult, CapacitySearch, CapacityTrial, MIN_RPS, RateSearch, SearchStep, Width,
 };
+use dyno_analysis::drops::DropExplanation;
 use dyno_analysis::load::LoadConfig;
 use dyno_analysis::verdict::{self, Context};
 use dyno_analysis::{Code, LoadResult};
@@ -13,9 +14,10 @@ use dyno_archive::plan::{Arrival, Arrivals, Load, Objective};
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::limits::SEARCH_WARMUP_NS;
 use dyno_runner::load::{LoadSpec, LoadStopReason, SingleResponse, Watch};
+use dyno_runner::tracking;
 use dyno_workload::units;
 
-use super::{Beginning, PreparedLoad, spec};
+use super::{Preparation, PreparedLoad, spec};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns};
 use crate::exit::{Exit, usage_error};
 use crate::terminal;
@@ -26,7 +28,8 @@ const DURATION_NS: u64 = 2_000_000_000;
 /// Default rate at which a search begins, requests per second.
 const START_RPS: f64 = 1000.0;
 
-pub fn run(mut args: LoadArgs, objective: &str, beginning: Beginning) -> anyhow::Result<Exit> {
+/// Runs a search and writes its result.
+pub fn run(mut args: LoadArgs, objective: &str, preparation: Preparation) -> anyhow::Result<Exit> {
     let objective = capacity::parse_objective(objective, &units::duration)
         .map_err(|error| usage_error(format!("--find: {error}")))?;
     let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
@@ -35,32 +38,36 @@ pub fn run(mut args: LoadArgs, objective: &str, beginning: Beginning) -> anyhow:
         ArrivalArg::Poisson => Arrival::Poisson,
     };
     let least_rps = capacity::least_rps(&objective, duration_ns, arrival);
-    let start_rps = start_rate(&args, least_rps)?;
+    let start_rps = start_rate(&args, &objective, least_rps)?;
     args.rate = Some(start_rps.to_string());
     args.warmup.get_or_insert(Ns(SEARCH_WARMUP_NS));
-    let prepared = beginning.run(move || PreparedLoad::new(args))?;
+    let prepared = preparation.run(move || PreparedLoad::new(args))?;
     super::outputs::check_files(&prepared.args, &prepared.files)?;
     if let Some(note) = spec::note_on_threads(&prepared.args, &prepared.spec) {
         terminal::say(&note);
     }
-    prepared.preflight(&beginning)?;
-    let interrupts = beginning.end()?;
+    if let Some(note) = prepared.tracking_note(tracking::search_note) {
+        terminal::say(&note);
+    }
+    prepared.preflight(&preparation)?;
+    let interrupts = preparation.end()?;
     let import_changes = prepared.config.import_changes.clone();
     let result = search(&prepared, &objective, (start_rps, least_rps), &interrupts)?;
     let result = CapacityResult { import_changes, ..result };
-    write(&prepared.args, &result)?;
-    Ok(match result.kept_rps {
-        _ if interrupts.count() > 0 || result.ended.is_some() => Exit::Failed,
-        Some(_) if result.settled && result.confirmed && !result.limited_by_generator => {
-            Exit::Valid
-        }
-        _ => Exit::Invalid,
-    })
+    write(&prepared, &result)?;
+    if interrupts.count() > 0 || result.ended.is_some() {
+        return Ok(Exit::Failed);
+    }
+    let is_valid = result.kept_rps.is_some()
+        && result.settled
+        && result.confirmed
+        && !result.limited_by_generator;
+    Ok(if is_valid { Exit::Valid } else { Exit::Invalid })
 }
 
 /// Returns the rate to begin at. `least_rps`: the lowest rate at which a load has enough requests
 /// for the objective's percentiles.
-fn start_rate(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
+fn start_rate(args: &LoadArgs, objective: &Objective, least_rps: f64) -> anyhow::Result<f64> {
     let options = [
         ("-n", args.requests.is_some()),
         ("--save", args.save.is_some()),
@@ -75,29 +82,45 @@ fn start_rate(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
     ];
     if let Some((option, _)) = options.into_iter().find(|(_, is_given)| *is_given) {
         return Err(usage_error(format!(
-            "{option}: cannot be used with --find, which makes many loads\nhint: leave out one of \
-             the two"
+            "{option}: cannot be used with --find, because a search runs many loads\nhint: remove \
+             {option} or --find"
         )));
     }
     let Some(rate) = args.rate.as_deref() else { return Ok(START_RPS.max(least_rps.ceil())) };
+    // Also refuses negative numbers, of which `units::count` would say less.
     spec::refuse_rate_not_above_zero(rate)?;
     let rate = units::count(rate).map_err(|_| {
         usage_error(format!(
-            "--rate {rate:?}: must be one number with --find, which begins at this rate\nhint: \
-             write it like 5k"
+            "--rate {rate:?}: with --find, must be one number, the rate at which the search \
+             begins\nhint: write it like 5k"
         ))
     })?;
+    // Refuses 0 with a suffix, such as 0k.
     spec::refuse_rate_not_above_zero(&rate.to_string())?;
-    if rate < least_rps {
-        terminal::say(&format!(
-            "dyno load: --rate {rate}: gives too few requests for the percentiles of the \
-             objective, so the search begins at {:.0}/s\nhint: make loads longer with -d",
-            least_rps.ceil()
-        ));
+    let start_rps = rate.max(least_rps.ceil()).max(MIN_RPS);
+    if rate < least_rps.max(MIN_RPS) {
+        terminal::say(&raised_rate_note(rate, start_rps, objective, least_rps));
     }
-    Ok(rate.max(least_rps.ceil()))
+    Ok(start_rps)
 }
 
+/// Explains why a search begins at a higher rate than `--rate`, in requests per second.
+fn raised_rate_note(rate: f64, start_rps: f64, objective: &Objective, least_rps: f64) -> String {
+    let (problem, hint) = match capacity::percentile_bound(objective, least_rps) {
+        Some(_) => (
+            "gives too few requests for the percentiles of the objective",
+            "make loads longer with -d",
+        ),
+        None => ("is below the lowest rate of a search", "use a higher rate"),
+    };
+    format!(
+        "dyno load: --rate {rate}: {problem}, so the search begins at {start_rps:.0}/s\n\
+         hint: {hint}"
+    )
+}
+
+/// Runs loads until the search has found the rate, or has to end without it. `start_rps`: the first
+/// rate. `least_rps`: the lowest rate.
 fn search(
     prepared: &PreparedLoad,
     objective: &Objective,
@@ -113,18 +136,19 @@ fn search(
             SearchStep::Try(rate) => (rate, false),
             SearchStep::Confirm(rate) => (rate, true),
         };
-        let length_ns = prepared.spec.load.duration_ns;
-        let length_ns = if confirms { capacity::confirmation_ns(length_ns) } else { length_ns };
+        let mut duration_ns = prepared.spec.load.duration_ns;
         if confirms {
-            terminal::say(&dyno_report::capacity::confirming(rate, length_ns as f64 / 1e9));
+            duration_ns = capacity::confirmation_ns(duration_ns);
+            terminal::say(&dyno_report::capacity::confirming(rate, duration_ns as f64 / 1e9));
         }
-        let outcome = match interrupts.count() {
-            0 => run_load(prepared, (rate, length_ns, search.loads()), interrupts),
-            _ => Err(String::new()),
-        };
+        if interrupts.count() > 0 {
+            break Some(INTERRUPTED.into());
+        }
+        let attempt = SearchAttempt { rate, duration_ns, number: search.loads() };
+        let outcome = run_load(prepared, &attempt, interrupts);
         // The result of an interrupted load is not used.
         if interrupts.count() > 0 {
-            break Some("it was interrupted".into());
+            break Some(INTERRUPTED.into());
         }
         match outcome {
             Err(message) => break Some(message),
@@ -133,6 +157,9 @@ fn search(
     };
     Ok(search.result(end_reason))
 }
+
+/// Reason why a search ends if the user interrupts it.
+const INTERRUPTED: &str = "it was interrupted";
 
 /// Default width of the bracket around the capacity, percent.
 const DEFAULT_WIDTH: f64 = 2.0;
@@ -143,15 +170,26 @@ const NO_LOCAL_PORT: &str = "no local port was left to connect from (EADDRNOTAVA
                              show nothing about the server. Keep connections alive, connect from \
                              more addresses (--source), or widen net.ipv4.ip_local_port_range.";
 
-/// Runs one load at a rate, with its own random draws. `Err`: message for the user: why it could
-/// not begin, that no local port is left, that the server no longer responds, or that its responses
-/// take longer than a load. A load without a correct response is a result as long as the server
-/// responds to a single request after it: it misses any objective.
+/// One load of a search.
+struct SearchAttempt {
+    /// Requests per second.
+    rate: f64,
+    duration_ns: u64,
+    /// Number of earlier loads of the search. It changes the seed, so that the random draws of the
+    /// loads differ.
+    number: usize,
+}
+
+/// Runs one load of a search. `Err`: the reason why the search must end, for the user.
+///
+/// A load without a correct response misses any objective. It is still a result if the server
+/// responds to a single request after the load.
 fn run_load(
     prepared: &PreparedLoad,
-    (rate, duration_ns, number): (f64, u64, usize),
+    attempt: &SearchAttempt,
     interrupts: &Interrupts,
 ) -> Result<(LoadRecord, LoadResult), String> {
+    let &SearchAttempt { rate, duration_ns, number } = attempt;
     let arrivals = match prepared.args.arrival {
         ArrivalArg::Constant => Arrivals::Constant { rate },
         ArrivalArg::Poisson => Arrivals::Poisson { rate },
@@ -165,17 +203,23 @@ fn run_load(
     let record = dyno_runner::load::run(&spec, &mut watch)?;
     let result = verdict::load(&record, config, &Context::default());
     let length_ns = spec.load.warmup_ns + duration_ns;
-    let min_us = result.response_time_us.min;
     let has_responses = result.caveats.iter().all(|caveat| caveat.code != Code::NoCorrectResponse);
-    if has_responses && min_us.is_none_or(|us| us * 1e3 < length_ns as f64) {
+    let is_load_too_short =
+        result.response_time_us.min.is_some_and(|min_us| min_us * 1e3 >= length_ns as f64);
+    if has_responses && !is_load_too_short {
         return Ok((record, result));
     }
+    // A single request shows why no response was correct, or none arrived within the load.
     match dyno_runner::load::request_once(&spec, &mut watch)? {
         SingleResponse::Missing => Err("the server stopped responding".into()),
         SingleResponse::NoLocalPort => Err(NO_LOCAL_PORT.into()),
+        SingleResponse::Dropped(DropExplanation { causes, remedies }) => Err(format!(
+            "the machine dropped packets ({causes}), so the loads show nothing about the server. \
+             {remedies}"
+        )),
         SingleResponse::Complete { response_ns: Some(ns) } if ns >= length_ns => Err(format!(
-            "a single response takes {:.2} s, longer than a load, so loads show no rate. Make them \
-             longer (-d).",
+            "one response takes {:.2} s, which is longer than a load of the search, so no rate can \
+             be measured. Make the loads longer (-d).",
             ns as f64 / 1e9
         )),
         SingleResponse::Complete { .. } => Ok((record, result)),
@@ -187,7 +231,8 @@ fn print_trial(trial: &CapacityTrial) {
     terminal::say(&dyno_report::capacity::line(trial));
 }
 
-fn write(args: &LoadArgs, result: &CapacityResult) -> anyhow::Result<()> {
+fn write(prepared: &PreparedLoad, result: &CapacityResult) -> anyhow::Result<()> {
+    let args = &prepared.args;
     let output = args.output.as_deref();
     match args.format {
         LoadFormat::Json => {
@@ -198,7 +243,10 @@ fn write(args: &LoadArgs, result: &CapacityResult) -> anyhow::Result<()> {
             )
         }
         LoadFormat::Text | LoadFormat::Csv => {
-            crate::cmd::report::write_out(output, &dyno_report::capacity::text(result))
+            let is_terminal = crate::cmd::report::goes_to_terminal(output);
+            let text = dyno_report::capacity::text(result);
+            let text = terminal::redact_about(&prepared.plan(), &text, is_terminal)?;
+            crate::cmd::report::write_out(output, &text)
         }
     }
 }
@@ -209,5 +257,20 @@ struct StopOnInterrupt<'a>(&'a Interrupts);
 impl Watch for StopOnInterrupt<'_> {
     fn stop(&mut self) -> Option<LoadStopReason> {
         (self.0.count() > 0).then_some(LoadStopReason::Stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raised_rate_note_names_percentiles_that_need_requests() {
+        let objective = |text| capacity::parse_objective(text, &units::duration).unwrap();
+        let note = raised_rate_note(0.5, 1000.0, &objective("p99<5ms"), 1000.0);
+        assert!(note.contains("too few requests") && note.contains("hint: make loads longer"));
+        let note = raised_rate_note(0.5, 1.0, &objective("mean<5ms"), 0.1);
+        assert!(note.contains("below the lowest rate of a search, so the search begins at 1/s"));
+        assert!(!note.contains("percentiles"), "{note}");
     }
 }

@@ -1,14 +1,15 @@
 //! `dyno load URL`: loads one server without a suite, and prints or writes the result.
 
-mod beginning;
 mod find;
 mod outputs;
+mod preparation;
 mod requests;
 mod save;
 mod spec;
 mod target;
 mod watch;
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,15 +19,15 @@ use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::Workload;
 use dyno_archive::{LoadRecord, Plan};
 use dyno_driver::PeerAddress;
-use dyno_observer::tracking::TrackingTable;
+use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::{hdr, intervals, text};
 use dyno_runner::load::LoadSpec;
 use dyno_runner::single::{self, LoadEnd};
 use dyno_runner::tracking;
 
-use self::beginning::Beginning;
 use self::outputs::IntervalStream;
 pub use self::outputs::MetricsPage;
+use self::preparation::Preparation;
 use self::requests::ReadableFiles;
 use self::save::SavedLoad;
 use self::target::Url;
@@ -34,17 +35,18 @@ use crate::cli::{LoadArgs, LoadFormat};
 use crate::exit::{Exit, first_error, usage_error};
 use crate::{calibration, terminal};
 
+/// Runs a load, saves it if requested, and writes the result.
 pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
-    let beginning = Beginning::new()?;
+    let preparation = Preparation::new()?;
     if let Some(objective) = args.find.take() {
-        return find::run(args, &objective, beginning);
+        return find::run(args, &objective, preparation);
     }
-    let load = beginning.run(move || PreparedLoad::new(args))?;
+    let load = preparation.run(move || PreparedLoad::new(args))?;
     let PreparedLoad { args, spec, config, .. } = &load;
     outputs::check_files(args, &load.files)?;
     let saved_load =
         args.save.as_deref().map(|folder| SavedLoad::begin(folder, &load.plan())).transpose()?;
-    let outcome = load.run(beginning);
+    let outcome = load.run(preparation);
     let end = match &outcome {
         Ok(outcome) => LoadEnd::from_record(&outcome.record, &spec.load, outcome.was_interrupted),
         Err(error) => LoadEnd::NotBegun(format!("{error:#}")),
@@ -61,21 +63,23 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
         let result =
             verdict::load(&record, config.clone(), &Context { ceiling, ..Context::default() });
         // The histograms are written even if standard output was closed.
-        let results = [write_result(args, &result), write_histograms(args, &record), stream_result];
+        let written = write_result(&load.plan(), args, &result);
+        let results = [written, write_histograms(args, &record), stream_result];
         first_error(results).map(|()| result.valid)
     });
     if let (Some(saved_load), Ok(())) = (&saved_load, &save_result) {
         saved_load.print_path(has_begun);
     }
-    let (is_valid, output_error) =
-        output_result.map_or_else(|error| (false, Err(error)), |valid| (valid, Ok(())));
-    first_error([output_error, save_result])?;
-    Ok(match is_valid {
-        // An interrupted load failed, even if the part that was measured is valid.
-        _ if was_interrupted => Exit::Failed,
-        true => Exit::Valid,
-        false => Exit::Invalid,
-    })
+    let (is_valid, written) = match output_result {
+        Ok(is_valid) => (is_valid, Ok(())),
+        Err(error) => (false, Err(error)),
+    };
+    first_error([written, save_result])?;
+    // An interrupted load failed, even if the part that was measured is valid.
+    if was_interrupted {
+        return Ok(Exit::Failed);
+    }
+    Ok(if is_valid { Exit::Valid } else { Exit::Invalid })
 }
 
 /// The outcome of a load that has begun and ended.
@@ -115,20 +119,21 @@ impl PreparedLoad {
     }
 
     /// Loads the server if its first response is correct. `Err`: the load never began.
-    fn run(&self, beginning: Beginning) -> anyhow::Result<FinishedLoad> {
+    fn run(&self, preparation: Preparation) -> anyhow::Result<FinishedLoad> {
         let PreparedLoad { args, spec, config, .. } = self;
         if let Some(note) = requests::note_on_upgrade(&self.workload) {
             terminal::say(&note);
         }
-        self.preflight(&beginning)?;
+        // Printed before the first request, because a full table drops this request.
+        if let Some(note) = self.tracking_note(tracking::note) {
+            terminal::say(&note);
+        }
+        self.preflight(&preparation)?;
         if let Some(note) = spec::note_on_threads(args, spec) {
             terminal::say(&note);
         }
-        if let Some(note) = self.tracking_note() {
-            terminal::say(&note);
-        }
-        let stream = self.open_stream(&beginning)?;
-        let interrupts = beginning.end()?;
+        let stream = self.open_stream(&preparation)?;
+        let interrupts = preparation.end()?;
         let mut watch = watch::LoadWatch::new(args, spec, config, stream, Arc::clone(&interrupts))?;
         let record = dyno_runner::load::run(spec, &mut watch);
         let stream_result = watch.end(record.is_ok());
@@ -137,26 +142,35 @@ impl PreparedLoad {
     }
 
     /// Checks one response of each request.
-    fn preflight(&self, beginning: &Beginning) -> anyhow::Result<()> {
-        let spec = self.spec.clone();
-        beginning.run(move || {
-            dyno_runner::load::preflight(&spec)
-                .map_err(|mismatch| anyhow::anyhow!(mismatch.message))
+    fn preflight(&self, preparation: &Preparation) -> anyhow::Result<()> {
+        let (spec, plan) = (self.spec.clone(), self.plan());
+        preparation.run(move || {
+            dyno_runner::load::preflight(&spec).map_err(|mismatch| {
+                // The message quotes the request.
+                let is_terminal = std::io::stderr().is_terminal();
+                match terminal::redact_about(&plan, &mismatch.message, is_terminal) {
+                    Ok(message) => anyhow::anyhow!("{message}"),
+                    Err(error) => error,
+                }
+            })
         })
     }
 
     /// Opens the output of `--stream`. `None`: not requested.
-    fn open_stream(&self, beginning: &Beginning) -> anyhow::Result<Option<IntervalStream>> {
+    fn open_stream(&self, preparation: &Preparation) -> anyhow::Result<Option<IntervalStream>> {
         let Some(path) = self.args.stream.clone() else { return Ok(None) };
         let config = self.config.clone();
-        beginning.run(move || IntervalStream::open(&path, &config)).map(Some)
+        preparation.run(move || IntervalStream::open(&path, &config)).map(Some)
     }
 
-    /// Returns the note on connection tracking. `None`: the load does not use loopback, or loopback
-    /// is not tracked.
-    fn tracking_note(&self) -> Option<String> {
+    /// Returns the note on connection tracking that `note` makes for the plan. `None`: the load
+    /// does not use loopback, or loopback is not tracked.
+    fn tracking_note(&self, note: fn(&Plan, &TrackingTable) -> Option<String>) -> Option<String> {
         let PeerAddress::Tcp(peer) = self.spec.endpoint.peer else { return None };
-        peer.ip().is_loopback().then(|| tracking::note(&self.plan(), &TrackingTable::read()))?
+        if !peer.ip().to_canonical().is_loopback() {
+            return None;
+        }
+        note(&self.plan(), &TrackingTable::read(IpVersion::from_address(peer.ip())))
     }
 
     fn plan(&self) -> Plan {
@@ -169,22 +183,24 @@ impl PreparedLoad {
     }
 }
 
-fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
+fn write_result(plan: &Plan, args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     let output = args.output.as_deref();
     // If standard output has the stream for programs, the text for people goes to standard error.
     let has_stream =
         super::report::is_standard_output(output) && args.stream.as_deref() == Some(Path::new("-"));
     let text_for_programs = match args.format {
         LoadFormat::Text if has_stream => {
-            terminal::say(text::load(result, terminal::progress_style()).trim_end());
+            let text = text::load(result, terminal::progress_style());
+            let is_terminal = std::io::stderr().is_terminal();
+            terminal::say(terminal::redact_about(plan, &text, is_terminal)?.trim_end());
             return Ok(());
         }
         LoadFormat::Text => {
             let style = if output.is_some() { text::Style::Plain } else { terminal::style() };
             let text = text::load(result, style);
-            // The URL may have a password.
-            let text =
-                terminal::redact_unless_terminal(&text, super::report::goes_to_terminal(output));
+            // The URL may have a password, or the value of a secret header.
+            let is_terminal = super::report::goes_to_terminal(output);
+            let text = terminal::redact_about(plan, &text, is_terminal)?;
             return super::report::write_out(output, &text);
         }
         LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",

@@ -11,9 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use dyno_analysis::load::LoadConfig;
 use dyno_archive::Interval;
 use dyno_launch::open_pipe_with_reader;
+use dyno_report::format::plural;
 use dyno_report::{intervals, openmetrics};
 use dyno_workload::command_line;
 
@@ -21,6 +23,7 @@ use super::requests::ReadableFiles;
 use crate::cli::LoadArgs;
 use crate::exit::{unwritten, usage_error};
 use crate::inputs::Inputs;
+use crate::line_writer::{LineWriter, WriterState};
 use crate::{calibration, terminal};
 
 /// Checks before the load that every output file can be written, that all outputs are different
@@ -60,7 +63,7 @@ fn input_files(args: &LoadArgs, files: &ReadableFiles) -> Inputs {
     inputs.add(&calibration::ceilings_file());
     let inputs = RefCell::new(inputs);
     for text in &args.mix {
-        // Parsed again only for the names of the bodies.
+        // Parses the mix again, only to collect the names of its body files.
         let _ = command_line::parse_mix_entry(text, &|name| {
             inputs.borrow_mut().add(Path::new(name));
             Ok(Vec::new())
@@ -69,45 +72,48 @@ fn input_files(args: &LoadArgs, files: &ReadableFiles) -> Inputs {
     inputs.into_inner()
 }
 
-/// The output of `--stream`. Each interval is written when it ends. Until the load has begun, a
-/// file stays as it is.
+/// The output of `--stream`. Each interval is passed to a writing thread when it ends, so that a
+/// stalled reader does not delay the load. An existing file keeps its content until the load has
+/// begun.
 pub struct IntervalStream {
-    output: StreamOutput,
-    /// The first line; `None`: the line has been written.
+    /// `None`: the stream has ended.
+    writer: Option<LineWriter>,
+    /// The first line. `None`: the line has been passed to the writer.
     head: Option<String>,
+    is_standard_output: bool,
+    /// The path of the output, if dyno created the file. If the load never begins, the file is
+    /// removed.
+    created_file: Option<PathBuf>,
 }
 
 enum StreamOutput {
     Standard,
     Pipe(BufWriter<File>),
-    /// `new`: the path of a file that did not exist. It is removed if the load never begins.
-    File {
-        file: BufWriter<File>,
-        new: Option<PathBuf>,
-    },
+    File(BufWriter<File>),
 }
 
 impl StreamOutput {
-    /// Opens an output. If it is a pipe, waits for a reader.
-    fn open(path: &Path) -> io::Result<StreamOutput> {
+    /// Opens an output. If it is a pipe, waits for a reader. Also returns the path of the file, if
+    /// this function created the file.
+    fn open(path: &Path) -> io::Result<(StreamOutput, Option<PathBuf>)> {
         if path == Path::new("-") {
-            return Ok(StreamOutput::Standard);
+            return Ok((StreamOutput::Standard, None));
         }
         let before = std::fs::metadata(path).ok();
         if before.as_ref().is_some_and(|file| file.file_type().is_fifo()) {
-            return Ok(StreamOutput::Pipe(BufWriter::new(open_pipe(path)?)));
+            return Ok((StreamOutput::Pipe(BufWriter::new(open_pipe(path)?)), None));
         }
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
         // The path itself may be a link to a file that did not exist.
-        let new = if before.is_none() { path.canonicalize().ok() } else { None };
-        Ok(StreamOutput::File { file: BufWriter::new(file), new })
+        let created_file = if before.is_none() { path.canonicalize().ok() } else { None };
+        Ok((StreamOutput::File(BufWriter::new(file)), created_file))
     }
 
     /// Empties a file for the first line.
     fn clear(&mut self) -> io::Result<()> {
         match self {
             // Devices have no length.
-            StreamOutput::File { file, .. } if file.get_ref().metadata()?.is_file() => {
+            StreamOutput::File(file) if file.get_ref().metadata()?.is_file() => {
                 file.get_ref().set_len(0)
             }
             _ => Ok(()),
@@ -118,41 +124,76 @@ impl StreamOutput {
     fn line(&mut self, line: &str) -> io::Result<()> {
         let output: &mut dyn Write = match self {
             StreamOutput::Standard => &mut io::stdout(),
-            StreamOutput::Pipe(file) | StreamOutput::File { file, .. } => file,
+            StreamOutput::Pipe(file) | StreamOutput::File(file) => file,
         };
         writeln!(output, "{line}").and_then(|()| output.flush())
+    }
+
+    /// Starts the thread that writes the lines. A file is emptied before the first line.
+    fn into_writer(mut self) -> io::Result<LineWriter> {
+        let mut is_cleared = false;
+        LineWriter::start(move |line| {
+            if !is_cleared {
+                self.clear()?;
+                is_cleared = true;
+            }
+            self.line(line)
+        })
     }
 }
 
 impl IntervalStream {
     /// Opens the output. If it is a pipe, waits for a reader.
     pub fn open(path: &Path, config: &LoadConfig) -> anyhow::Result<IntervalStream> {
-        let output = StreamOutput::open(path).map_err(|error| {
+        let (output, created_file) = StreamOutput::open(path).map_err(|error| {
             usage_error(format!("--stream {}: cannot be opened: {error}", path.display()))
         })?;
-        Ok(IntervalStream { output, head: Some(intervals::stream_head(config)) })
+        let is_standard_output = matches!(output, StreamOutput::Standard);
+        let head = Some(intervals::stream_head(config));
+        let mut stream = IntervalStream { writer: None, head, is_standard_output, created_file };
+        stream.writer = Some(output.into_writer().context("--stream: no thread can be started")?);
+        Ok(stream)
     }
 
-    /// Writes the first line, unless it is written.
-    pub fn begin(&mut self) -> anyhow::Result<()> {
-        let Some(head) = self.head.take() else { return Ok(()) };
-        let result = self.output.clear().and_then(|()| self.output.line(&head));
-        result.map_err(|error| self.explain(error))
+    /// Passes the first line to the writer, unless an earlier call has done so.
+    fn begin(&mut self) {
+        if let (Some(head), Some(writer)) = (self.head.take(), &mut self.writer) {
+            writer.line(head);
+        }
     }
 
-    pub fn interval(&mut self, interval: &Interval) -> anyhow::Result<()> {
-        self.begin()?;
-        let result = self.output.line(&intervals::stream_line(interval));
-        result.map_err(|error| self.explain(error))
+    /// Passes an interval to the writer. Never waits.
+    pub fn interval(&mut self, interval: &Interval) {
+        self.begin();
+        if let Some(writer) = &mut self.writer {
+            writer.line(intervals::stream_line(interval));
+        }
+    }
+
+    /// Waits for the last lines, but at most for `patience`, and returns the number of lines that
+    /// are missing because of a slow reader. If the load has begun but had no interval, the first
+    /// line is still written.
+    ///
+    /// # Errors
+    /// The stream cannot be written, or its reader has closed it.
+    pub fn end(mut self, has_begun: bool, patience: Duration) -> anyhow::Result<u64> {
+        if has_begun {
+            self.begin();
+        }
+        let Some(end) = self.writer.take().map(|writer| writer.end(patience)) else { return Ok(0) };
+        match end.state {
+            WriterState::Failed(error) => Err(self.explain(error)),
+            WriterState::Finished | WriterState::Blocked => Ok(end.missing_lines),
+        }
     }
 
     fn explain(&self, error: io::Error) -> anyhow::Error {
-        match (error.kind(), &self.output) {
-            (ErrorKind::BrokenPipe, StreamOutput::Standard) => unwritten(error),
-            (ErrorKind::BrokenPipe, _) => {
+        match error.kind() {
+            ErrorKind::BrokenPipe if self.is_standard_output => unwritten(error),
+            ErrorKind::BrokenPipe => {
                 anyhow::anyhow!(
-                    "--stream: its reader closed it before the load ended\nhint: use a reader that \
-                     reads to the end, or a file"
+                    "--stream: the reader closed the pipe before the load ended\nhint: use a \
+                     reader that reads to the end, or a file"
                 )
             }
             _ => anyhow::Error::new(error).context("--stream: cannot be written"),
@@ -162,18 +203,32 @@ impl IntervalStream {
 
 impl Drop for IntervalStream {
     fn drop(&mut self) {
-        if let (Some(_), StreamOutput::File { new: Some(path), .. }) = (&self.head, &self.output) {
-            // An empty file would be left of a load that never began.
+        if let (Some(_), Some(path)) = (&self.head, &self.created_file) {
+            // The file is empty, because the load never began.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
+/// Returns the warning about missing lines of a stream. `None`: the stream is complete.
+pub fn missing_lines_warning(missing_lines: u64) -> Option<String> {
+    (missing_lines > 0).then(|| {
+        let (lines, are) =
+            (plural(missing_lines, "line"), if missing_lines == 1 { "is" } else { "are" });
+        format!(
+            "--stream: {lines} {are} missing, because the reader was too slow. The result of the \
+             load is complete.\nhint: use a reader that reads to the end, or write the stream to \
+             a file"
+        )
+    })
+}
+
 /// Opens a pipe as soon as it has a reader.
 fn open_pipe(path: &Path) -> io::Result<File> {
-    // Held until the pipe is open. Otherwise its reader would see an end of file.
-    let reader = open_pipe_with_reader(path)?;
-    if reader.is_none() {
+    // Stays open until the end of this function. Otherwise the reader could see an end of file
+    // before `File::create` opens the pipe.
+    let first_writer = open_pipe_with_reader(path)?;
+    if first_writer.is_none() {
         terminal::say(&format!("{}: waiting for a reader of this pipe", path.display()));
     }
     File::create(path)
@@ -210,7 +265,7 @@ impl MetricsPage {
     }
 }
 
-/// Serves the totals of a load so far.
+/// Counts the totals of a load, and serves them as a page.
 pub struct Metrics {
     totals: openmetrics::LoadTotals,
     pub page: MetricsPage,
@@ -241,7 +296,7 @@ fn serve(listener: &TcpListener, page: &Arc<Mutex<String>>) {
     let mut readers: VecDeque<Weak<TcpStream>> = VecDeque::new();
     for stream in listener.incoming() {
         let Ok(stream) = stream.map(Arc::new) else {
-            // Without a free file descriptor the next accept would fail immediately as well.
+            // Without a free file descriptor, the next accept would fail immediately, too.
             thread::sleep(Duration::from_millis(10));
             continue;
         };
@@ -363,7 +418,7 @@ mod tests {
             for output in ["-o", "--hlog", "--hgrm", "--stream"] {
                 let error = check_outputs(&[inputs, &[output, file]].concat()).unwrap_err();
                 assert!(
-                    error.contains("an input would be overwritten"),
+                    error.contains("this output would overwrite an input"),
                     "{inputs:?} {output}: {error}"
                 );
                 assert_eq!(
@@ -390,8 +445,81 @@ mod tests {
             for import in [["--curl", &command], ["--import", commands]] {
                 let words = [&import[..], &["--files", folder, "-o", input]].concat();
                 let error = check_outputs(&words).unwrap_err();
-                assert!(error.contains("an input would be overwritten"), "{words:?}: {error}");
+                assert!(
+                    error.contains("this output would overwrite an input"),
+                    "{words:?}: {error}"
+                );
             }
+        }
+    }
+
+    fn stream_to(path: &Path) -> IntervalStream {
+        let (output, created_file) = StreamOutput::open(path).unwrap();
+        let writer = Some(output.into_writer().unwrap());
+        IntervalStream {
+            writer,
+            head: Some("head".into()),
+            is_standard_output: false,
+            created_file,
+        }
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn unused_new_stream_file_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let (new, old) = (root.path().join("new"), root.path().join("old"));
+        std::fs::write(&old, "kept").unwrap();
+        for path in [&new, &old] {
+            assert_eq!(stream_to(path).end(false, PATIENCE).unwrap(), 0);
+            drop(stream_to(path));
+        }
+        assert!(!new.exists());
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "kept");
+        for path in [&new, &old] {
+            assert_eq!(stream_to(path).end(true, PATIENCE).unwrap(), 0);
+            assert_eq!(std::fs::read_to_string(path).unwrap(), "head\n");
+        }
+    }
+
+    #[test]
+    fn stalled_stream_reports_missing_lines() {
+        let (reader, mut pipe) = io::pipe().unwrap();
+        let writer = LineWriter::start(move |line| pipe.write_all(line.as_bytes())).unwrap();
+        let head = Some("x".repeat(8 << 20));
+        let mut stream = IntervalStream {
+            writer: Some(writer),
+            head,
+            is_standard_output: false,
+            created_file: None,
+        };
+        stream.interval(&Interval::new(dyno_archive::Phase::Measured, 0, 1));
+        let missing_lines = stream.end(true, Duration::ZERO).unwrap();
+        assert_eq!(missing_lines, 2);
+        let warning = missing_lines_warning(missing_lines).unwrap();
+        assert!(warning.contains("--stream: 2 lines are missing"), "{warning}");
+        assert!(warning.contains("\nhint: "), "{warning}");
+        assert_eq!(missing_lines_warning(0), None);
+        drop(reader);
+    }
+
+    #[test]
+    fn closed_stream_is_an_error() {
+        let (reader, pipe) = io::pipe().unwrap();
+        drop(reader);
+        for is_standard_output in [false, true] {
+            let mut pipe = pipe.try_clone().unwrap();
+            let writer = LineWriter::start(move |line| pipe.write_all(line.as_bytes())).unwrap();
+            let head = Some("head".into());
+            let stream = IntervalStream {
+                writer: Some(writer),
+                head,
+                is_standard_output,
+                created_file: None,
+            };
+            let error = stream.end(true, PATIENCE).unwrap_err();
+            assert_eq!(error.is::<crate::exit::Unread>(), is_standard_output, "{error}");
         }
     }
 

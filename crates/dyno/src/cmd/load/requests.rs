@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
-use dyno_archive::{Protocol, hint, secret};
+use dyno_archive::{Protocol, hint};
 use dyno_runner::files::Folder;
 use dyno_workload::import::{
     self, Braces, ChangeKind, Changes, ImportFormat, ImportedRequest, Imports, UniqueRequests,
 };
+use dyno_workload::quotation::{quote, quote_header};
 use dyno_workload::{command_line, header, workloads};
 
 use super::target::{Scheme, Url};
@@ -29,7 +30,9 @@ pub fn read_requests(
     let expect = expect(args)?;
     let imports = match (&args.curl, &args.import) {
         (Some(command), _) => {
-            Some(import::curl(command, &|name| files.read(name)).map_err(usage_error)?)
+            let imports = import::curl(command, &|name| files.read(name));
+            let error = |error| usage_error(format!("--curl: {error}"));
+            Some(imports.map_err(error)?.with_source("--curl"))
         }
         (None, Some(path)) => Some(read_import(path, args.import_format, files)?),
         (None, None) => None,
@@ -45,13 +48,13 @@ pub fn read_requests(
     let protocol = protocol(args, url.scheme)?;
     let headers = headers(args, protocol)?;
     if is_import {
-        remove_uncarried_headers(&mut requests, protocol, &mut changes);
+        remove_invalid_headers(&mut requests, protocol, &mut changes);
     }
     for (i, request) in requests.iter_mut().enumerate() {
-        // A header of the command line replaces those of an import with its name.
-        request
-            .headers
-            .retain(|(name, _)| !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)));
+        // A header of the command line replaces imported headers of the same name.
+        let is_replaced =
+            |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        request.headers.retain(|(name, _)| !is_replaced(name));
         request.headers.extend(headers.iter().cloned());
         // On a page the expectations are for the document. Its resources may have any status from
         // 200 to 399.
@@ -68,34 +71,23 @@ pub fn read_requests(
     Ok((url, workload, changes))
 }
 
-/// Removes headers of imported requests that the protocol cannot carry.
-fn remove_uncarried_headers(requests: &mut [Request], protocol: Protocol, changes: &mut Changes) {
+/// Removes headers of imported requests that are not valid in the protocol.
+fn remove_invalid_headers(requests: &mut [Request], protocol: Protocol, changes: &mut Changes) {
     for request in requests {
         request.headers.retain(|(name, value)| {
-            let is_carried = header::fault(protocol, name, value).is_none();
-            if !is_carried {
+            let is_valid = header::fault(protocol, name, value).is_none();
+            if !is_valid {
                 changes.add(ChangeKind::UncarriedHeader, &name.to_ascii_lowercase());
             }
-            is_carried
+            is_valid
         });
     }
 }
 
-/// Returns a header for an error: without its value if that may be a secret.
-fn quotable_header(text: &str) -> String {
-    let end = text.char_indices().skip(1).find(|(_, c)| [':', ' ', '='].contains(c));
-    let Some((end, mark)) = end else { return text.into() };
-    let (name, value) = (&text[..end], &text[end + 1..]);
-    let is_harmless =
-        mark == ':' && !secret::may_be_secret_header(name) && !secret::holds_secret(value);
-    if is_harmless { text.into() } else { format!("{name}{mark}…") }
-}
-
-/// Parses the headers of `-H`. The protocol must be able to carry each of them.
+/// Parses the headers of `-H`. Each header must be valid in the protocol.
 fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, String)>> {
     let parse = |text: &String| {
-        let error =
-            |problem: String| usage_error(format!("-H {:?}: {problem}", quotable_header(text)));
+        let error = |problem: String| usage_error(format!("-H {}: {problem}", quote_header(text)));
         let (name, value) = command_line::header(text).map_err(error)?;
         match header::fault(protocol, &name, &value) {
             Some(problem) => Err(error(problem)),
@@ -109,8 +101,8 @@ fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, S
     }
 }
 
-/// Returns a note on requests that ask for another protocol, for display before the load. `None`:
-/// no request does.
+/// Returns a note on requests with an `Upgrade` header, for display before the load. `None`: no
+/// request has this header.
 pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
     let headers = workload.requests.iter().flat_map(|request| &request.headers);
     let (_, upgrade) =
@@ -119,11 +111,11 @@ pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
     let protocol = if upgrade.eq_ignore_ascii_case("websocket") { "WebSocket" } else { &upgrade };
     let hint = match upgrade.eq_ignore_ascii_case("h2c") {
         true => "use --protocol h2c-upgrade to speak HTTP/2 after an upgrade",
-        false => "leave the header out to load the server with HTTP requests",
+        false => "remove the header to load the server with HTTP requests",
     };
     Some(format!(
-        "Upgrade: {upgrade}: dyno does not speak {protocol} after an upgrade, so each response 101 \
-         counts as protocol_error\nhint: {hint}"
+        "Upgrade: {upgrade}: dyno sends this header, but does not switch to {protocol}, so each \
+         101 response is reported as protocol_error\nhint: {hint}"
     ))
 }
 
@@ -134,15 +126,16 @@ pub fn streams(args: &LoadArgs) -> u32 {
     args.streams.unwrap_or(if is_page { workloads::PAGE_STREAMS } else { 1 })
 }
 
-/// Returns the protocol for the scheme of the URL. A plain connection cannot negotiate request, so
-/// `auto` is HTTP/1.1 there.
+/// Returns the protocol for the scheme of the URL. A plain connection cannot negotiate the
+/// protocol, so `auto` is HTTP/1.1 there.
 fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
     Ok(match (args.protocol, scheme) {
         (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
         (ProtocolArg::Auto, Scheme::Http) if streams(args) > 1 => {
             return Err(usage_error(
-                "--streams: needs HTTP/2, which http:// does not select\nhint: add --protocol h2c \
-                 (prior knowledge) or --protocol h2c-upgrade, or leave out --streams",
+                "--streams: needs HTTP/2, but the default protocol of http:// is HTTP/1.1\nhint: \
+                 add --protocol h2c (prior knowledge) or --protocol h2c-upgrade, or remove \
+                 --streams",
             ));
         }
         (ProtocolArg::Auto | ProtocolArg::H1, Scheme::Http) => Protocol::H1,
@@ -150,13 +143,13 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
         (ProtocolArg::H2, Scheme::Https) => Protocol::H2,
         (ProtocolArg::H2, Scheme::Http) => {
             return Err(usage_error(
-                "--protocol h2: needs TLS, and the URL is http://\nhint: use https://, or \
+                "--protocol h2: needs TLS, but the URL is http://\nhint: use https://, or \
                  --protocol h2c for HTTP/2 without TLS",
             ));
         }
         (ProtocolArg::H2c | ProtocolArg::H2cUpgrade, Scheme::Https) => {
             return Err(usage_error(
-                "--protocol: h2c is HTTP/2 without TLS, and the URL is https://\nhint: use \
+                "--protocol: h2c is HTTP/2 without TLS, but the URL is https://\nhint: use \
                  http://, or --protocol h2 for HTTP/2 over TLS",
             ));
         }
@@ -173,8 +166,8 @@ pub enum ReadableFiles {
     Nothing,
 }
 
-/// Returns the files that requests may name. The command line may name files. An imported file may
-/// do so only with `--files`.
+/// Returns the files that requests may name. The command line may name files in the current folder.
+/// An imported file may name files only with `--files`.
 pub fn readable_files(args: &LoadArgs) -> ReadableFiles {
     const OUTSIDE_HINT: &str = "use a file of the current folder or below it, or name another \
                                 folder with --files FOLDER";
@@ -203,10 +196,11 @@ impl ReadableFiles {
 
     /// Returns the paths of the files read so far.
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.file_hashes().keys().filter_map(|name| self.find(name).ok()).collect()
+        self.file_hashes().keys().filter_map(|name| self.permitted_path(name).ok()).collect()
     }
 
-    fn find(&self, name: &str) -> Result<PathBuf, String> {
+    /// Returns the path of a file, if requests may name this file.
+    fn permitted_path(&self, name: &str) -> Result<PathBuf, String> {
         match self {
             ReadableFiles::Folder(folder) => folder.find(name),
             ReadableFiles::Nothing => Err(NO_FILES.into()),
@@ -214,8 +208,8 @@ impl ReadableFiles {
     }
 }
 
-const NO_FILES: &str = "an imported file may not name other files\nhint: allow it with --files \
-                        FOLDER, the folder of these files";
+const NO_FILES: &str = "an imported file must not name other files\nhint: to allow files of a \
+                        folder, add --files FOLDER";
 
 fn read_named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let path = path.to_string_lossy();
@@ -228,7 +222,7 @@ fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)>
     if !args.mix.is_empty() {
         let parse_entry = |text: &String| {
             command_line::parse_mix_entry(text, &read_file)
-                .map_err(|error| usage_error(format!("--request {text:?}: {error}")))
+                .map_err(|error| usage_error(format!("--request {}: {error}", quote(text))))
         };
         return Ok((url, args.mix.iter().map(parse_entry).collect::<anyhow::Result<_>>()?));
     }
@@ -256,15 +250,16 @@ fn read_import(
     let text = String::from_utf8(read_named_file(path)?)
         .map_err(|_| usage_error(format!("{}: must be a text file (UTF-8)", path.display())))?;
     let format = format.map_or_else(|| ImportFormat::guess(path, &text), ImportFormat::from);
-    format.read(&text, &|name| files.read(name)).map_err(|error| {
+    let imports = format.read(&text, &|name| files.read(name)).map_err(|error| {
         let (path, name) = (path.display(), format.name());
         let message = format!("{path} (read as {name}): {error}");
         usage_error(hint::with_default(message, "set another format with --import-format"))
-    })
+    })?;
+    Ok(imports.with_source(&path.display().to_string()))
 }
 
-/// Converts imported requests, which must all be for one server. Equal ones become one request with
-/// a weight.
+/// Converts imported requests, which must all be for one server. Equal requests become one request
+/// with a weight.
 fn import_requests(
     imports: Imports,
     args: &mut LoadArgs,
@@ -279,25 +274,25 @@ fn import_requests(
     for request in imported {
         let mut url = Url::parse(&request.url)
             .map_err(|error| usage_error(format!("{}: {error}", request.location)))?;
-        if args.url.is_some() {
+        match server.as_ref().filter(|server| !server.is_same_server(&url)) {
+            None => {}
             // A URL on the command line replaces the server of the import.
-            if server.as_ref().is_some_and(|server| !server.is_same_server(&url)) {
-                changes.add(
-                    ChangeKind::Server,
-                    &format!("{}://{}", url.scheme.name(), url.authority()),
-                );
+            Some(_) if args.url.is_some() => {
+                let replaced = format!("{}://{}", url.scheme.name(), url.authority());
+                changes.add(ChangeKind::Server, &replaced);
             }
-        } else if let Some(server) = server.as_ref().filter(|server| !server.is_same_server(&url)) {
-            return Err(usage_error(format!(
-                "{}: {} is another server than {}, and a load has one server\nhint: leave out the \
-                 requests to other servers, or give the URL of the server for all requests",
-                request.location,
-                url.authority(),
-                server.authority()
-            )));
+            Some(server) => {
+                return Err(usage_error(format!(
+                    "{}: {} is another server than {}, but a load has one server\nhint: remove the \
+                     requests to other servers, or give the URL of the server for all requests",
+                    request.location,
+                    url.authority(),
+                    server.authority()
+                )));
+            }
         }
         let is_https = server.as_ref().unwrap_or(&url).scheme == Scheme::Https;
-        applied.report_ignored(&request, is_https, args, &mut changes);
+        applied.add_command(&request, is_https, args, &mut changes);
         apply_settings(&request, is_https, args, files)?;
         let path = std::mem::take(&mut url.target);
         requests.add(request.into_request(&path, braces));
@@ -312,22 +307,31 @@ fn import_requests(
             source.unwrap_or_else(|| "--curl".into())
         ))
     })?;
-    Ok((server, requests.into_requests(), changes))
+    let (requests, mix_changes) = requests.into_requests();
+    changes.extend(mix_changes);
+    Ok((server, requests, changes))
 }
 
 /// Connection settings of the whole load that commands of an import have set.
 #[derive(Default)]
 struct AppliedSettings {
-    /// By kind: the first setting, and the number of commands that have one of the kind.
-    settings: BTreeMap<String, (String, usize)>,
+    /// The setting that the load has, by kind.
+    settings: BTreeMap<String, AppliedSetting>,
     /// Number of commands so far.
     commands: usize,
 }
 
+struct AppliedSetting {
+    /// The option of the first command that has a setting of the kind.
+    option: String,
+    /// Number of commands that have a setting of the kind.
+    commands: usize,
+}
+
 impl AppliedSettings {
-    /// Reports the settings of a command that [`apply_settings`] ignores, because a load has one of
-    /// each.
-    fn report_ignored(
+    /// Adds the settings of a command. Reports those that [`apply_settings`] ignores, because a
+    /// load has one setting of each kind.
+    fn add_command(
         &mut self,
         request: &ImportedRequest,
         is_https: bool,
@@ -337,46 +341,63 @@ impl AppliedSettings {
         self.commands += 1;
         let mut kinds = BTreeSet::new();
         for (name, value) in &request.options {
-            let is_tls = ["insecure", "cacert", "cert", "key"].contains(&name.as_str());
             if is_default(name, value, is_https) {
                 continue;
             }
             let option =
                 if value.is_empty() { format!("--{name}") } else { format!("--{name} {value}") };
+            // A command has one HTTP version, which several options of curl can set.
             let kind = if name.starts_with("http") { "http" } else { name };
-            let is_set_elsewhere = match self.settings.get(kind) {
-                Some((first, _)) => *first != option,
-                None => is_set_by_option(args, kind),
-            };
-            let reason = if is_tls && !is_https {
-                "the load has no TLS"
-            } else if name == "resolve" && args.url.is_some() {
-                "the URL of the command line is used"
-            } else if name != "resolve" && is_set_elsewhere {
-                "an option or an earlier command sets it"
-            } else {
-                if !(self.settings.contains_key(kind) || kind == "insecure" && args.insecure) {
-                    self.settings.insert(kind.into(), (option, 0));
-                }
-                kinds.insert(kind);
-                continue;
-            };
             kinds.insert(kind);
-            changes.add(ChangeKind::Setting, &format!("{option} ({reason})"));
+            match self.ignored_reason(kind, &option, is_https, args) {
+                Some(reason) => changes.add(ChangeKind::Setting, &format!("{option} ({reason})")),
+                // `-k` of the command line is already for the whole load.
+                None if kind == "insecure" && args.insecure => {}
+                None => {
+                    let first = AppliedSetting { option, commands: 0 };
+                    self.settings.entry(kind.into()).or_insert(first);
+                }
+            }
         }
         for kind in kinds {
-            if let Some((_, commands)) = self.settings.get_mut(kind) {
-                *commands += 1;
+            if let Some(setting) = self.settings.get_mut(kind) {
+                setting.commands += 1;
             }
         }
     }
 
-    /// Reports the settings that apply to commands without them, because a load has one of each.
+    /// Returns the reason why the load ignores a setting of a command. `None`: the load has the
+    /// setting.
+    fn ignored_reason(
+        &self,
+        kind: &str,
+        option: &str,
+        is_https: bool,
+        args: &LoadArgs,
+    ) -> Option<&'static str> {
+        let is_tls = ["insecure", "cacert", "cert", "key"].contains(&kind);
+        if is_tls && !is_https {
+            return Some("the load has no TLS");
+        }
+        // A load can have several `--resolve`.
+        if kind == "resolve" {
+            return args.url.is_some().then_some("dyno uses the URL of the command line");
+        }
+        let is_set_elsewhere = match self.settings.get(kind) {
+            Some(first) => first.option != option,
+            None => is_set_by_option(args, kind),
+        };
+        is_set_elsewhere.then_some("an option or an earlier command sets another value")
+    }
+
+    /// Reports the settings that also apply to commands without them, because a load has one
+    /// setting of each kind.
     fn report_extended(&self, changes: &mut Changes) {
-        for (option, commands) in self.settings.values() {
+        for AppliedSetting { option, commands } in self.settings.values() {
             let others = self.commands - commands;
             if others > 0 {
-                let text = format!("{option} (of {commands} of {} commands)", self.commands);
+                let text =
+                    format!("{option} (only {commands} of {} commands set it)", self.commands);
                 changes.add(ChangeKind::ExtendedSetting, &text);
             }
         }
@@ -387,7 +408,7 @@ impl AppliedSettings {
 fn is_default(name: &str, value: &str, is_https: bool) -> bool {
     match name {
         "max-time" | "connect-timeout" => value.parse() == Ok(0.0),
-        // ALPN, as with `auto`.
+        // Over https, `auto` already offers HTTP/2 (by ALPN).
         "http2" => is_https,
         _ => false,
     }
@@ -441,14 +462,14 @@ fn apply_settings(
             "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {
             }
             "http1.1" => args.protocol = ProtocolArg::H1,
-            // As in curl: by ALPN over TLS, as with `auto`, and by an upgrade on plain connections.
+            // As in curl: over https by ALPN, which `auto` does already. Otherwise by an upgrade.
             "http2" if is_https => {}
             "http2" => args.protocol = ProtocolArg::H2cUpgrade,
             "http2-prior-knowledge" if is_https => args.protocol = ProtocolArg::H2,
             "http2-prior-knowledge" => args.protocol = ProtocolArg::H2c,
             other => {
                 return Err(usage_error(format!(
-                    "{}: --{other}: has no counterpart in dyno\nhint: leave it out",
+                    "{}: --{other}: has no equivalent in dyno\nhint: remove --{other}",
                     request.location
                 )));
             }
@@ -467,12 +488,12 @@ fn apply_tls(
 ) -> anyhow::Result<()> {
     let is_from_command_line = args.import.is_none();
     let path = || -> anyhow::Result<Option<PathBuf>> {
-        // Without `--files` the command is the user's own, and its files are those of curl.
+        // The user wrote this command, so it may name any file, as in curl. `--files` limits it.
         if is_from_command_line && args.files.is_none() {
             return Ok(Some(value.into()));
         }
         files
-            .find(value)
+            .permitted_path(value)
             .map(Some)
             .map_err(|error| usage_error(format!("{}: {value}: {error}", request.location)))
     };
@@ -508,14 +529,14 @@ fn apply_address(
 ) -> anyhow::Result<()> {
     let is_from_command_line = args.import.is_none();
     match name {
-        // The setting is for the server of the import, which the URL replaces.
+        // The setting is for the server of the import. The URL of the command line replaces it.
         "resolve" if args.url.is_some() => {}
         "resolve" if args.resolve.iter().any(|known| known == value) => {}
         "resolve" => {
             print_effect(
                 request,
                 is_from_command_line,
-                &format!("connections go where --resolve {value} says"),
+                &format!("connections go to the address of --resolve {value}"),
             );
             args.resolve.push(value.into());
         }
@@ -525,7 +546,7 @@ fn apply_address(
         _ if args.unix_socket.is_some() => {}
         _ => {
             return Err(usage_error(format!(
-                "{}: an imported file may not choose a Unix socket\nhint: to use this socket, add \
+                "{}: an imported file must not choose a Unix socket\nhint: to use this socket, add \
                  --unix-socket {}",
                 request.location,
                 terminal::quote(value)
@@ -547,10 +568,11 @@ fn time_limit(
     cli::timeout(value).map(Some).map_err(error)
 }
 
+/// Returns the expected response of the `--expect` options.
 fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
     let json = |text: &String| {
         command_line::expected_json(text)
-            .map_err(|error| usage_error(format!("--expect-json {text:?}: {error}")))
+            .map_err(|error| usage_error(format!("--expect-json {}: {error}", quote(text))))
     };
     Ok(Expect {
         status: args.expect_status,
@@ -568,125 +590,4 @@ fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser as _;
-
-    use super::*;
-    use crate::cli::{Cli, Command};
-
-    #[test]
-    fn errors_quote_no_secret_header() {
-        for text in ["Connection: close", ":path: /x", "X: a\nY: b", "Host"] {
-            assert_eq!(quotable_header(text), text);
-        }
-        for (text, quoted) in [
-            ("X-Api-Key s3cr3tT0ken", "X-Api-Key …"),
-            ("X-Api-Key=s3cr3tT0ken", "X-Api-Key=…"),
-            ("Authorization: Bearer abcdef123", "Authorization:…"),
-            ("X-Plain: Bearer abcdef123", "X-Plain:…"),
-        ] {
-            assert_eq!(quotable_header(text), quoted);
-        }
-    }
-
-    /// Returns the changes to an import that `dyno load` reports, and the header names of the first
-    /// request.
-    fn reported_changes(words: &[&str]) -> (Vec<String>, Vec<String>) {
-        let words = ["dyno", "load"].iter().chain(words);
-        let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
-        let files = readable_files(&args);
-        let (_, workload, changes) = read_requests(&mut args, &files).unwrap();
-        let names = workload.requests[0].headers.iter().map(|(name, _)| name.clone()).collect();
-        let lines =
-            changes.lines().into_iter().filter(|line| !line.contains("adds by itself")).collect();
-        (lines, names)
-    }
-
-    #[test]
-    fn import_removes_headers_that_protocol_cannot_carry() {
-        let curl = "curl http://h/ -H 'Connection: close' -H 'TE: gzip' -H 'X: y' -H 'Upgrade: x'";
-        let (lines, names) = reported_changes(&["--curl", curl]);
-        assert_eq!(
-            (lines.len(), names),
-            (0, ["Connection", "TE", "X", "Upgrade"].map(String::from).to_vec())
-        );
-        for curl in
-            [curl.replace("curl", "curl --http2-prior-knowledge"), curl.replace("http:", "https:")]
-        {
-            let (lines, names) = reported_changes(&["--curl", &curl]);
-            let expected = "import: 3 headers left out, because the protocol of the load cannot \
-                            carry them: connection, te, upgrade";
-            assert_eq!((lines, names), (vec![expected.to_string()], vec!["X".to_string()]));
-        }
-    }
-
-    #[test]
-    fn import_lists_ignored_settings() {
-        let settings = |words: &[&str]| reported_changes(words).0.join("\n");
-        let two = "curl http://h/ -m 2 --http1.1\ncurl http://h/ -m 3 --http2-prior-knowledge -k \
-                   --http1.1";
-        let lines = settings(&["--curl", two]);
-        let has = "an option or an earlier command sets it";
-        assert!(
-            lines.contains(&format!("--insecure (the load has no TLS), --max-time 3 ({has})")),
-            "{lines}"
-        );
-        assert!(!lines.contains("--http1.1"), "{lines}");
-        let lines = settings(&["--timeout", "5s", "--curl", "curl http://h/ -m 2"]);
-        assert!(lines.ends_with(&format!("--max-time 2 ({has})")), "{lines}");
-        let lines =
-            settings(&["http://other:1/", "--curl", "curl http://h/ --resolve h:80:127.0.0.1"]);
-        assert!(
-            lines.contains("servers replaced by the one on the command line: http://h"),
-            "{lines}"
-        );
-        assert!(
-            lines.contains("--resolve h:80:127.0.0.1 (the URL of the command line is used)"),
-            "{lines}"
-        );
-    }
-
-    #[test]
-    fn import_lists_settings_of_some_commands() {
-        let lines = |curl: &str| reported_changes(&["--curl", curl]).0.join("\n");
-        let two = "curl http://h/a\ncurl --max-time 0.2 --http1.1 http://h/slow";
-        let expected = "import: 2 connection settings applied to all commands: --http1.1 (of 1 of \
-                        2 commands), --max-time 0.2 (of 1 of 2 commands)";
-        assert_eq!(lines(two), expected);
-        let zero = "curl -m 0 http://h/a\ncurl -m 3 http://h/b";
-        assert!(lines(zero).ends_with(": --max-time 3 (of 1 of 2 commands)"), "{}", lines(zero));
-        let both = "curl -m 2 http://h/a\ncurl -m 2 http://h/b";
-        assert_eq!(lines(both), "");
-    }
-
-    #[test]
-    fn certificates_of_curl_are_read_from_files_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("ca.pem"), "").unwrap();
-        let path = folder.path().to_str().unwrap();
-        let read = |name: &str, files: &[&str]| {
-            let curl = format!("curl --cacert {name} --cert {name} https://h/");
-            let words = [&["dyno", "load", "--curl", &curl], files].concat();
-            let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
-            let files = readable_files(&args);
-            let error = read_requests(&mut args, &files).err().map(|error| error.to_string());
-            error.map_or(Ok([args.cacert, args.cert, args.key]), Err)
-        };
-        let file = folder.path().canonicalize().unwrap().join("ca.pem");
-        assert_eq!(read("ca.pem", &["--files", path]), Ok([(); 3].map(|()| Some(file.clone()))));
-        for name in ["../ca.pem", "/ca.pem", "other.pem"] {
-            let error = read(name, &["--files", path]).unwrap_err();
-            assert!(error.contains(name), "{error}");
-            assert_eq!(read(name, &[]), Ok([(); 3].map(|()| Some(name.into()))));
-        }
-    }
-
-    #[test]
-    fn import_refuses_too_short_time_limit() {
-        let words = ["dyno", "load", "--curl", "curl -m 0.0005 http://h/"];
-        let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
-        let files = readable_files(&args);
-        let error = read_requests(&mut args, &files).unwrap_err().to_string();
-        assert!(error.ends_with("--max-time 0.0005: must be at least 1ms"), "{error}");
-    }
-}
+mod tests;

@@ -13,7 +13,7 @@ use super::target::Url;
 pub struct SavedLoad(RunDir);
 
 impl SavedLoad {
-    /// Creates the folder before the load, so that a load is not wasted on an unwritable folder.
+    /// Creates the folder before the load, because an unwritable folder would waste the load.
     pub fn begin(folder: &Path, plan: &Plan) -> anyhow::Result<SavedLoad> {
         crate::cmd::create_archive("--save", folder, plan).map(SavedLoad)
     }
@@ -23,12 +23,12 @@ impl SavedLoad {
         Ok(single::write(&self.0, ended, ceiling)?)
     }
 
-    /// Prints the path of the archive. For a load that never began, it has only the reason.
+    /// Prints the path of the archive. The archive of a load that never began has only the reason.
     pub fn print_path(&self, has_begun: bool) {
         let sentence = if has_begun {
             crate::cmd::MEASUREMENTS_SAVED
         } else {
-            "The reason of the failure is saved."
+            "The load did not begin. The reason is saved."
         };
         crate::cmd::print_saved(&self.0, sentence);
     }

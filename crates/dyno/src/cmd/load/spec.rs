@@ -13,6 +13,7 @@ use dyno_archive::plan::{
 use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::{Endpoint, PeerAddress};
 use dyno_engine::{Http2, Protocol};
+use dyno_report::format::plural;
 use dyno_runner::load::{self, LoadSpec, polling};
 use dyno_workload::{compile, units};
 use sha2::{Digest as _, Sha256};
@@ -27,15 +28,16 @@ use crate::inputs::read_file;
 /// The longest trace, nanoseconds: 30 days, as for every length of a load.
 const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 
-/// The shortest measured window of a trace, nanoseconds. Shares of a shorter one are meaningless.
+/// The shortest measured window of a trace, nanoseconds. In a shorter window, shares of time (such
+/// as CPU use) would be meaningless.
 const SHORTEST_TRACE_NS: u64 = 10_000_000;
 
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup_ns() > 0 {
         return Err(usage_error(
-            "-n: cannot have a warm-up, because it counts requests from the start\nhint: leave out \
-             -w, or use -d instead of -n",
+            "-n: cannot be used with a warm-up (-w), because -n counts requests from the \
+             start\nhint: remove -w, or use -d instead of -n",
         ));
     }
     if args.rate.is_none() && args.arrival == ArrivalArg::Poisson {
@@ -61,15 +63,15 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
         && args.format != LoadFormat::Text
     {
         return Err(usage_error(
-            "--stream -: standard output already has the result\nhint: name a file for one of \
-             them, with --stream FILE or -o FILE",
+            "--stream -: standard output already has the result\nhint: write one of the two to a \
+             file, with --stream FILE or -o FILE",
         ));
     }
     Ok(())
 }
 
-/// Refuses options that would have no effect. Called after the import, which may set the URL, the
-/// protocol and the requests.
+/// Refuses options that would have no effect. Called after the import, because an import can set
+/// the URL, the protocol and the requests.
 pub fn refuse_unused_options(
     args: &LoadArgs,
     url: &Url,
@@ -83,6 +85,7 @@ pub fn refuse_unused_options(
     unused.map_or(Ok(()), |message| Err(usage_error(message)))
 }
 
+/// Returns the error of an option that has no effect with the protocol.
 fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
     if args.pipeline > 1 && protocol == Protocol::Auto {
         return Some(
@@ -93,15 +96,15 @@ fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
     }
     if args.pipeline > 1 && protocol.is_h2() {
         return Some(
-            "--pipeline: is for HTTP/1.1, and this load uses HTTP/2\nhint: use --streams (-m) \
+            "--pipeline: is for HTTP/1.1, but this load uses HTTP/2\nhint: use --streams (-m) \
              instead"
                 .into(),
         );
     }
     if args.page_connections.is_some() && protocol.is_h2() {
         return Some(
-            "--page-connections: is for HTTP/1.1, and in HTTP/2 a page has one connection\nhint: \
-             leave it out"
+            "--page-connections: is for HTTP/1.1, but this load uses HTTP/2, in which a page has \
+             one connection\nhint: remove --page-connections"
                 .into(),
         );
     }
@@ -110,7 +113,7 @@ fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
     }
     if args.streams.is_some_and(|streams| streams > 1) {
         return Some(
-            "--streams: is for HTTP/2, and this load uses HTTP/1.1\nhint: use --pipeline (-p) \
+            "--streams: is for HTTP/2, but this load uses HTTP/1.1\nhint: use --pipeline (-p) \
              instead"
                 .into(),
         );
@@ -122,11 +125,12 @@ fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
     ];
     let (option, _) = options.into_iter().find(|(_, is_given)| *is_given)?;
     Some(format!(
-        "{option}: is for HTTP/2, and this load uses HTTP/1.1\nhint: choose another --protocol, or \
-         leave it out"
+        "{option}: is for HTTP/2, but this load uses HTTP/1.1\nhint: choose another --protocol, or \
+         remove {option}"
     ))
 }
 
+/// Returns the error of a TLS option that has no effect without TLS.
 fn unused_tls_option(args: &LoadArgs, url: &Url) -> Option<String> {
     let options = [
         ("--insecure (-k)", args.insecure),
@@ -137,56 +141,65 @@ fn unused_tls_option(args: &LoadArgs, url: &Url) -> Option<String> {
     ];
     let (option, _) = options.into_iter().find(|(_, is_given)| *is_given)?;
     (url.scheme == Scheme::Http).then(|| {
-        format!("{option}: is for TLS, and the URL is http://\nhint: use https://, or leave it out")
+        format!(
+            "{option}: is for TLS, but the URL is http://\nhint: use https://, or remove \
+                 {option}"
+        )
     })
 }
 
+/// Returns the error of an option that has no effect with these requests.
 fn unused_request_option(args: &LoadArgs, workload: &Workload) -> Option<String> {
     let is_import = args.import.is_some() || args.curl.is_some();
     if args.import_templates && !is_import {
         return Some(
-            "--import-templates: is for --import and --curl\nhint: leave it out, because \
-             placeholders of the command line are always replaced"
+            "--import-templates: needs --import or --curl\nhint: remove --import-templates, \
+             because placeholders of the command line are always replaced"
                 .into(),
         );
     }
     if args.check_one_in.is_some() && !workload.requests.iter().any(Request::is_sampled) {
         return Some(
             "--check-one-in: applies to an expected header, SHA-256, text, JSON or encoded body, \
-             and none is expected\nhint: add such an expectation, or leave it out"
+             but none is expected\nhint: add an expectation, such as --expect-json, or remove \
+             --check-one-in"
                 .into(),
         );
     }
     if args.expect_body.is_some() && workload.requests.iter().all(|r| r.method == "HEAD") {
-        return Some("--expect-body: a response to HEAD has no body\nhint: leave it out".into());
+        return Some(
+            "--expect-body: a response to HEAD has no body\nhint: remove --expect-body".into(),
+        );
     }
     if args.unix_socket.is_some() && !args.resolve.is_empty() {
         return Some(
-            "--resolve: has no effect with --unix-socket, which needs no address\nhint: leave it \
-             out"
-            .into(),
-        );
-    }
-    None
-}
-
-fn unused_timeout(args: &LoadArgs) -> Option<String> {
-    let timeout_ns = args.timeout.map_or(load::default_load().timeout_ns, |Ns(ns)| ns);
-    if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= timeout_ns) {
-        return Some(
-            "--first-byte-timeout: must be shorter than --timeout (10s unless given)\nhint: \
-             shorten it, or leave it out"
+            "--resolve: has no effect with --unix-socket, which needs no address\nhint: remove \
+             --resolve"
                 .into(),
         );
     }
     None
 }
 
+/// Returns the error of a first-byte time-out that the request time-out always precedes.
+fn unused_timeout(args: &LoadArgs) -> Option<String> {
+    let timeout_ns = args.timeout.map_or(load::default_load().timeout_ns, |Ns(ns)| ns);
+    if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= timeout_ns) {
+        return Some(
+            "--first-byte-timeout: must be shorter than --timeout (default 10s)\nhint: use a \
+             shorter --first-byte-timeout, or remove it"
+                .into(),
+        );
+    }
+    None
+}
+
+/// Refuses options that a page (`--resource`) cannot have.
 fn refuse_page_conflicts(args: &LoadArgs) -> anyhow::Result<()> {
     if args.rate.is_some() || args.trace.is_some() {
         return Err(usage_error(
             "--resource: cannot be used with --rate or --trace, because each visitor loads one \
-             page after the other\nhint: leave out --rate and --trace",
+             page after the other\nhint: remove --rate and --trace",
         ));
     }
     if args.protocol == ProtocolArg::Auto {
@@ -198,13 +211,14 @@ fn refuse_page_conflicts(args: &LoadArgs) -> anyhow::Result<()> {
     if args.pipeline > 1 {
         return Err(usage_error(
             "--resource: cannot be used with --pipeline, because browsers do not pipeline\nhint: \
-             leave out --pipeline",
+             remove --pipeline",
         ));
     }
     if args.requests_per_connection.is_some() || args.ramp_connections.is_some() {
         return Err(usage_error(
             "--resource: cannot be used with --requests-per-connection or --ramp-connections, \
-             because pages keep their connections from the beginning\nhint: leave out both options",
+             because visitors keep their connections from the beginning\nhint: remove these \
+             options",
         ));
     }
     Ok(())
@@ -291,9 +305,13 @@ fn http2(args: &LoadArgs) -> Http2 {
     }
 }
 
-/// Returns the number of generator threads: as requested, else one per usable CPU. If the server is
-/// on this machine and the user did not choose the CPUs, it is half of that. There is at most one
-/// thread per connection.
+/// Returns the number of generator threads:
+///
+/// - `--threads`, if it is given;
+/// - otherwise half of the usable CPUs, if the server is on this machine and needs the other half;
+/// - otherwise one per usable CPU. `--cpus` selects this case, too.
+///
+/// There is at most one thread per connection.
 fn threads(args: &LoadArgs, endpoint: &Endpoint, connections: u32) -> u32 {
     let usable = usable_cpus(args);
     let threads = match args.threads {
@@ -326,12 +344,12 @@ pub fn note_on_threads(args: &LoadArgs, spec: &LoadSpec) -> Option<String> {
     if let Some(threads) = args.threads.filter(|threads| *threads > spec.load.threads) {
         return Some(format!(
             "-t {threads}: reduced to {}, because each thread needs a connection",
-            spec.load.threads
+            plural(u64::from(spec.load.threads), "thread")
         ));
     }
     (spec.load.threads > usable).then(|| {
         format!(
-            "-t {}: the threads share {usable} CPU{}, so the times include their waits for a \
+            "-t {}: the threads share {usable} CPU{}, so measured times include waits for a \
              CPU\nhint: use -t {usable} or fewer",
             spec.load.threads,
             if usable == 1 { "" } else { "s" }
@@ -447,10 +465,10 @@ fn trace_window_ns(last_ns: u64, warmup_ns: u64) -> anyhow::Result<u64> {
 }
 
 fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOptions> {
-    let trust = match &args.cacert {
-        _ if args.insecure => TrustedCertificates::Any,
-        Some(file) => TrustedCertificates::File(file.clone()),
-        None => TrustedCertificates::System,
+    let trust = match (args.insecure, &args.cacert) {
+        (true, _) => TrustedCertificates::Any,
+        (false, Some(file)) => TrustedCertificates::File(file.clone()),
+        (false, None) => TrustedCertificates::System,
     };
     let options = TlsOptions {
         name: url.host.clone(),

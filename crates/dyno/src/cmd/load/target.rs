@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, ToSocketAd
 use std::time::Duration;
 
 use dyno_driver::{Endpoint, PeerAddress, Stamps};
+use dyno_workload::quotation::{plain, quote_in};
 
 use crate::cli::LoadArgs;
 use crate::exit::usage_error;
@@ -20,6 +21,15 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// Parses the scheme of a URL. `url`: the URL, for an error.
+    fn parse(name: &str, url: &str) -> Result<Scheme, String> {
+        match name.to_ascii_lowercase().as_str() {
+            "http" => Ok(Scheme::Http),
+            "https" => Ok(Scheme::Https),
+            other => Err(format!("{url}: the scheme must be http or https, not {other:?}")),
+        }
+    }
+
     const fn port(self) -> u16 {
         match self {
             Scheme::Http => 80,
@@ -42,7 +52,7 @@ pub struct Url {
     /// A name, or an address (IPv6 without brackets and zone).
     pub host: String,
     /// The zone of an IPv6 address (RFC 4007 §11): name or index of an interface. It has a meaning
-    /// only on this machine, so requests do not carry it (RFC 9110 §4.2.3).
+    /// only on this machine, so requests do not contain it (RFC 9110 §4.2.3).
     pub zone: Option<String>,
     pub port: u16,
     /// Path and query.
@@ -51,16 +61,9 @@ pub struct Url {
 
 impl Url {
     pub fn parse(text: &str) -> Result<Url, String> {
-        let lower = text
-            .split_once("://")
-            .map(|(scheme, remainder)| (scheme.to_ascii_lowercase(), remainder));
-        let lower = lower.as_ref().map(|(scheme, remainder)| (scheme.as_str(), *remainder));
-        let (scheme, remainder) = match lower {
-            Some(("http", remainder)) => (Scheme::Http, remainder),
-            Some(("https", remainder)) => (Scheme::Https, remainder),
-            Some((scheme, _)) => {
-                return Err(format!("{text}: the scheme is {scheme:?}, and must be http or https"));
-            }
+        let shown = plain(text);
+        let (scheme, remainder) = match text.split_once("://") {
+            Some((name, remainder)) => (Scheme::parse(name, &shown)?, remainder),
             None => (Scheme::Http, text),
         };
         let remainder = remainder.split('#').next().unwrap_or_default();
@@ -77,7 +80,8 @@ impl Url {
         let (host, port) = match authority.rsplit_once(':') {
             // In an IPv6 address without a port the last colon is inside the brackets.
             Some((host, port)) if !port.contains(']') => {
-                let port = port.parse().map_err(|_| format!("{text}: {port:?} is not a port"))?;
+                let error = |_| format!("{shown}: {} is not a port", quote_in(text, port));
+                let port = port.parse().map_err(error)?;
                 (host, port)
             }
             _ => (authority, scheme.port()),
@@ -85,12 +89,12 @@ impl Url {
         let (host, zone) = split_zone(host.trim_start_matches('[').trim_end_matches(']'));
         if host.is_empty() {
             return Err(format!(
-                "{text}: has no host\nhint: write it like http://127.0.0.1:8080/path"
+                "{shown}: has no host\nhint: write it like http://127.0.0.1:8080/path"
             ));
         }
         if zone.is_some() && host.parse::<Ipv6Addr>().is_err() {
             return Err(format!(
-                "{text}: only an IPv6 address has a zone\nhint: write it like \
+                "{shown}: only an IPv6 address has a zone\nhint: write it like \
                  http://[fe80::1%25eth0]/"
             ));
         }
@@ -115,7 +119,11 @@ impl Url {
 /// accepted as well.
 fn split_zone(host: &str) -> (&str, Option<&str>) {
     let Some((address, zone)) = host.split_once('%') else { return (host, None) };
-    (address, Some(zone.strip_prefix("25").filter(|zone| !zone.is_empty()).unwrap_or(zone)))
+    match zone.strip_prefix("25") {
+        Some(zone) if !zone.is_empty() => (address, Some(zone)),
+        // Only `25` after the `%` is the index of an interface.
+        _ => (address, Some(zone)),
+    }
 }
 
 /// Returns the address to connect to, and the source addresses. `timeout`: connect timeout when an
@@ -143,7 +151,7 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
         let path = path.display();
         return Err(usage_error(format!(
             "{path}: the path of a Unix socket must have at most {UNIX_PATH_BYTES} bytes\nhint: \
-             use a shorter path, such as that of a symbolic link to its folder"
+             use a shorter path, such as a symbolic link to the folder of the socket"
         )));
     }
     let proxy = args.proxy_protocol.map(Into::into);
@@ -153,31 +161,34 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
 /// The addresses of a server, in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Addresses {
-    /// An address of the command line.
+    /// An address of the command line. The load uses it without a test connection.
     Given(SocketAddr),
     /// The addresses of a name, in the order of getaddrinfo (RFC 6724) or of the `--resolve`
     /// options.
     Found(Vec<SocketAddr>),
 }
 
+/// Returns the addresses of the URL's host: those of `--resolve`, or of the name server.
 fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
     let mut overridden = Vec::new();
     for text in overrides {
-        let (host, port, address) = parse_resolve(text).map_err(usage_error)?;
-        // With a mistyped override the load would go to the real server.
+        let (host, port, addresses) = parse_resolve(text).map_err(usage_error)?;
+        // If the override has a typing error, the load must not go to the real server.
         if !host.eq_ignore_ascii_case(&url.host) || port != url.port {
             return Err(usage_error(format!(
                 "--resolve {text:?}: the load connects to {}:{}, another host or port\nhint: write \
-                 --resolve {}:{}:{}, or leave it out",
+                 --resolve {}:{}:{}, or remove --resolve",
                 url.host,
                 url.port,
                 url.host,
                 url.port,
-                address.ip()
+                addresses.iter().map(|a| a.ip().to_string()).collect::<Vec<_>>().join(",")
             )));
         }
-        if !overridden.contains(&address) {
-            overridden.push(address);
+        for address in addresses {
+            if !overridden.contains(&address) {
+                overridden.push(address);
+            }
         }
     }
     if let Ok(address) = url.host.parse::<IpAddr>()
@@ -239,21 +250,26 @@ fn first_accepting(
     ))
 }
 
-fn parse_resolve(text: &str) -> Result<(&str, u16, SocketAddr), String> {
+/// Parses `HOST:PORT:ADDRESS`, with several addresses separated by commas as in curl.
+fn parse_resolve(text: &str) -> Result<(&str, u16, Vec<SocketAddr>), String> {
     let error = || {
         format!(
-            "--resolve {text:?}: must be HOST:PORT:ADDRESS\nhint: write it like \
-             example.com:443:127.0.0.1"
+            "--resolve {text:?}: must be HOST:PORT:ADDRESS[,ADDRESS]\nhint: write it like \
+             example.com:443:127.0.0.1 or example.com:443:127.0.0.1,[::1]"
         )
     };
     let mut parts = text.splitn(3, ':');
-    let (Some(host), Some(port), Some(address)) = (parts.next(), parts.next(), parts.next()) else {
+    let (Some(host), Some(port), Some(addresses)) = (parts.next(), parts.next(), parts.next())
+    else {
         return Err(error());
     };
-    let (address, zone) = split_zone(address.trim_start_matches('[').trim_end_matches(']'));
     let port = port.parse().map_err(|_| error())?;
-    let address = address.parse().map_err(|_| error())?;
-    Ok((host, port, with_zone(address, port, zone)?))
+    let address_of = |text: &str| {
+        let (address, zone) = split_zone(text.trim_start_matches('[').trim_end_matches(']'));
+        with_zone(address.parse().map_err(|_| error())?, port, zone)
+    };
+    let addresses = addresses.split(',').map(address_of).collect::<Result<Vec<_>, String>>()?;
+    Ok((host, port, addresses))
 }
 
 /// Returns the address with the index of its zone.
@@ -264,7 +280,7 @@ fn with_zone(address: IpAddr, port: u16, zone: Option<&str>) -> Result<SocketAdd
             Ok(SocketAddrV6::new(v6, port, 0, zone_index(zone)?).into())
         }
         (IpAddr::V4(v4), Some(_)) => {
-            Err(format!("{v4}: an IPv4 address has no zone\nhint: leave out % and the zone"))
+            Err(format!("{v4}: an IPv4 address has no zone\nhint: remove % and the zone"))
         }
     }
 }
@@ -274,7 +290,12 @@ fn zone_index(zone: &str) -> Result<u32, String> {
     if let Ok(index) = zone.parse() {
         return Ok(index);
     }
-    let error = || format!("{zone:?}: no such network interface\nhint: list them with `ip link`");
+    let error = || {
+        format!(
+            "{zone:?}: no such network interface\nhint: list the interfaces with \
+                            `ip link`"
+        )
+    };
     if zone.contains(['/', '.']) {
         return Err(error());
     }
@@ -301,6 +322,9 @@ mod tests {
         assert!(url("ftp://h/").unwrap_err().contains("ftp"));
         assert!(url("http://h:x/").unwrap_err().contains("not a port"));
         assert!(url("http:///x").unwrap_err().contains("no host"));
+        for text in ["ftp://h/?token=s3cret", "http://me:s3cret/x@h/", "http:///?key=s3cret"] {
+            assert!(!url(text).unwrap_err().contains("s3cret"), "{text}");
+        }
     }
 
     #[test]
@@ -326,6 +350,10 @@ mod tests {
         let two = ["example.test:81:[::1]", "example.test:81:127.0.0.1", "example.test:81:[::1]"];
         let addresses = ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap());
         assert_eq!(resolve_all(&two).unwrap(), Addresses::Found(addresses.into()));
+        let list = ["example.test:81:[::1],127.0.0.1,::1"];
+        assert_eq!(resolve_all(&list).unwrap(), Addresses::Found(addresses.into()));
+        assert!(error("example.org:81:::1,127.0.0.1").contains("test:81:::1,127.0.0.1, or remove"));
+        assert!(error("example.test:81:127.0.0.1,").contains("ADDRESS[,ADDRESS]"));
         assert!(
             parse_resolve("example.test:127.0.0.1")
                 .unwrap_err()
@@ -350,8 +378,8 @@ mod tests {
         assert!(zone_index("no-such0").unwrap_err().contains("ip link"));
         assert_eq!(Url::parse("http://[::1%2512]/").unwrap().zone.as_deref(), Some("12"));
         assert!(Url::parse("http://a%25lo/").unwrap_err().contains("only an IPv6 address"));
-        let (.., address) = parse_resolve("h:81:[fe80::2%lo]").unwrap();
-        assert!(matches!(address, SocketAddr::V6(v6) if v6.scope_id() > 0));
+        let (.., addresses) = parse_resolve("h:81:[fe80::2%lo]").unwrap();
+        assert!(matches!(addresses[..], [SocketAddr::V6(v6)] if v6.scope_id() > 0));
         assert!(parse_resolve("h:81:10.0.0.1%lo").unwrap_err().contains("no zone"));
     }
 

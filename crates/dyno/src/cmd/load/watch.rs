@@ -1,19 +1,22 @@
 //! Follows a running load for the live view or progress lines, the stream and the metrics.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use dyno_analysis::load::percentile_value::quantile_of_due;
 use dyno_analysis::load::{LoadConfig, Percentiles, interval_result};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase, Times};
 use dyno_launch::supervision::Interrupts;
-use dyno_report::format::{count, running_percentile_text};
+use dyno_report::format::{count, plural, running_percentile_text};
 use dyno_report::{terminal as filter, text};
 use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 
-use super::outputs::{IntervalStream, Metrics};
+use super::outputs::{IntervalStream, Metrics, missing_lines_warning};
+use crate::background::PATIENCE;
 use crate::cli::{LoadArgs, LoadFormat};
+use crate::line_writer::{LineWriter, WriterState};
 use crate::live::model::{self, LiveModel, LivePoint};
 use crate::live::view::Palette;
 use crate::live::{self, Live};
@@ -22,7 +25,7 @@ use crate::terminal;
 /// Seconds between plain progress lines if standard error is not a terminal.
 const LINE_EVERY_S: f64 = 10.0;
 
-/// Seconds between drawings of the live view. It is also drawn after each interval.
+/// Seconds between drawings of the live view. The view is also drawn after each interval.
 const DRAW_EVERY_S: f64 = 0.25;
 
 /// The outputs of a running load, and the state of its server.
@@ -35,8 +38,6 @@ pub struct LoadWatch {
     url: String,
     /// State of the server so far.
     server: Server,
-    /// Write error of the stream. It is reported at the end, because the load continues.
-    stream_error: Option<anyhow::Error>,
 }
 
 enum Screen {
@@ -48,18 +49,25 @@ enum Screen {
 struct LiveScreen {
     live: Live,
     model: LiveModel,
+    /// Response times of the measured window.
     response: Recording,
+    /// Outcomes of the current phase: the warm-up, or the measured window.
     outcomes: Outcomes,
+    /// The instant at which the load began, for the displayed time.
     began: Instant,
+    /// Elapsed time at the last drawing, seconds.
     drawn_s: f64,
     /// Whether the screen could not be drawn, because its terminal is gone.
     is_lost: bool,
 }
 
-/// Plain progress lines.
+/// Plain progress lines, written by a separate thread: standard error may be a stalled pipe.
 struct ProgressLines {
+    writer: LineWriter,
     print_interval_s: f64,
+    /// End of the last printed interval, seconds since the load began.
     printed_s: f64,
+    /// Planned length with the warm-up. `None`: the load has no planned length.
     planned_s: Option<f64>,
 }
 
@@ -82,7 +90,7 @@ impl LoadWatch {
                 }
                 Screen::Live(Box::new(live_screen))
             }
-            None => Screen::Lines(ProgressLines::new(planned_s)),
+            None => Screen::Lines(ProgressLines::start(planned_s)?),
         };
         Ok(LoadWatch {
             screen,
@@ -91,20 +99,41 @@ impl LoadWatch {
             interrupts,
             url: config.url.clone(),
             server: Server::Unknown,
-            stream_error: None,
         })
     }
 
-    /// Restores the terminal, and completes the stream. A load that has begun without a result
-    /// still gets the head of its stream. `Err`: the stream could not be written completely.
+    /// Restores the terminal, and completes the stream and the progress lines. If the load has
+    /// begun but had no interval, the stream still gets its first line. A stalled reader of the
+    /// stream delays this function by at most [`PATIENCE`], and so does a stalled reader of
+    /// standard error.
+    ///
+    /// # Errors
+    /// The stream could not be written. Lines that a slow reader missed are only a warning.
     pub fn end(mut self, has_begun: bool) -> anyhow::Result<()> {
-        drop(self.screen);
-        if let Some(stream) = self.stream.as_mut().filter(|_| has_begun)
-            && let Err(error) = stream.begin()
-        {
-            self.stream_error.get_or_insert(error);
+        let stream = self.stream.take();
+        // The terminal is restored first, because the stream may take a while.
+        let lines = match self.screen {
+            Screen::Live(live_screen) => {
+                drop(live_screen);
+                None
+            }
+            Screen::Lines(lines) => Some(lines),
+        };
+        let stream_result = stream.map_or(Ok(0), |stream| stream.end(has_begun, PATIENCE));
+        let warning = stream_result.as_ref().ok().and_then(|n| missing_lines_warning(*n));
+        match lines {
+            Some(lines) => lines.end(warning, PATIENCE),
+            None => warning.iter().for_each(|warning| terminal::say(warning)),
         }
-        self.stream_error.map_or(Ok(()), Err)
+        stream_result.map(|_| ())
+    }
+
+    /// Prints a message without waiting for the reader of progress lines.
+    fn say(&mut self, message: String) {
+        match &mut self.screen {
+            Screen::Live(_) => terminal::say(&message),
+            Screen::Lines(lines) => lines.writer.line(message),
+        }
     }
 }
 
@@ -124,11 +153,8 @@ fn start_live_view(args: &LoadArgs) -> Option<Live> {
 
 impl Watch for LoadWatch {
     fn interval(&mut self, interval: &Interval) {
-        if let Some(stream) = &mut self.stream
-            && let Err(error) = stream.interval(interval)
-        {
-            self.stream_error = Some(error);
-            self.stream = None;
+        if let Some(stream) = &mut self.stream {
+            stream.interval(interval);
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.interval(interval);
@@ -146,19 +172,19 @@ impl Watch for LoadWatch {
         if let Screen::Live(live_screen) = &mut self.screen {
             live_screen.draw();
             if live_screen.is_closed() && self.interrupts.count() == 0 {
-                // In raw mode the terminal sends no signal for Ctrl-C. From here on it does.
+                // In raw mode the terminal sends no signal for Ctrl-C. A restored terminal does.
                 live::restore_terminal();
-                terminal::say(super::beginning::ENDING_EARLY);
+                terminal::say(super::preparation::ENDING_EARLY);
                 self.interrupts.raise();
             }
         }
         if self.server == Server::Absent {
             self.server = Server::ReportedAbsent;
             live::restore_terminal();
-            terminal::say(&format!(
-                "{}: every connection was refused, ending early\nhint: start the server, or \
-                 correct the address",
-                filter::escape_line(&self.url)
+            let url = filter::escape_line(&self.url);
+            self.say(format!(
+                "{url}: every connection was refused, ending early\nhint: start the server, or \
+                 correct the address"
             ));
         }
         (self.interrupts.count() > 0 || self.server == Server::ReportedAbsent)
@@ -170,8 +196,8 @@ impl Watch for LoadWatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Unknown,
-    /// It accepted a connection, or a connection failed without being refused. The load continues,
-    /// because failures are measured.
+    /// The server accepted a connection, or a connection failed for another reason than a refusal.
+    /// The load continues, because failures are measured.
     Present,
     /// Every connection was refused: there is nothing to measure.
     Absent,
@@ -192,6 +218,7 @@ impl Server {
     }
 }
 
+/// Returns the numbers of correct responses and of other outcomes in an interval.
 fn ok_and_failed(interval: &Interval) -> (u64, u64) {
     let ok = interval.correct_responses();
     (ok, interval.outcomes.total() + interval.carried.total() - ok)
@@ -202,12 +229,33 @@ fn seconds(interval: &Interval) -> f64 {
 }
 
 impl ProgressLines {
-    fn new(planned_s: Option<f64>) -> ProgressLines {
+    fn start(planned_s: Option<f64>) -> anyhow::Result<ProgressLines> {
         let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        ProgressLines {
+        let writer = LineWriter::start(|line| {
+            terminal::say(line);
+            Ok(())
+        });
+        Ok(ProgressLines {
+            writer: writer.context("progress lines: no thread can be started")?,
             print_interval_s: if is_terminal { 0.0 } else { LINE_EVERY_S },
             printed_s: 0.0,
             planned_s,
+        })
+    }
+
+    /// Prints the last message, and waits for all lines, but at most for `patience`.
+    fn end(mut self, message: Option<String>, patience: Duration) {
+        message.into_iter().for_each(|message| self.writer.line(message));
+        let end = self.writer.end(patience);
+        // A blocked writer means that a warning would block, too.
+        if let WriterState::Finished = end.state
+            && end.missing_lines > 0
+        {
+            let lines = plural(end.missing_lines, "progress line");
+            terminal::say(&format!(
+                "{lines} not printed, because the reader of standard error was too slow. The \
+                 result of the load is complete."
+            ));
         }
     }
 
@@ -230,7 +278,7 @@ impl ProgressLines {
         let left = self
             .planned_s
             .map_or(String::new(), |s| format!("   {:.0} s left", (s - end_s).max(0.0)));
-        terminal::say(&format!(
+        self.writer.line(format!(
             "{end_s:>6.0} s   {phase:<8}   {:>11} requests/s   p99 {p99:>9}   {} failed{left}",
             count((ok as f64 / length_s) as u64),
             count(failed)
@@ -240,16 +288,10 @@ impl ProgressLines {
 
 impl LiveScreen {
     fn new(live: Live, spec: &LoadSpec, config: &LoadConfig, planned_s: Option<f64>) -> LiveScreen {
-        let model = LiveModel {
-            title: filter::escape_line(&config.url),
-            subtitle: filter::escape_line(&text::shape(config, None)),
-            planned_s,
-            connections_asked: u64::from(config.connections),
-            offered_rps: spec.step.arrivals.rate(),
-            ..LiveModel::default()
-        };
+        let offered_rps = spec.step.arrivals.rate();
+        let model = LiveModel { planned_s, offered_rps, ..initial_model(config) };
         let (response, outcomes) = (Recording::new(), Outcomes::default());
-        // This clock only displays the elapsed time. It measures nothing.
+        // `Instant::now` is only for the displayed time. Nothing is measured with it.
         LiveScreen {
             live,
             model,
@@ -266,7 +308,7 @@ impl LiveScreen {
             self.model.phase = model::LivePhase::Drain;
             return;
         }
-        if interval.phase == Phase::Measured && self.model.phase != model::LivePhase::Measured {
+        if opens_window(self.model.phase, interval.phase) {
             self.outcomes = Outcomes::default();
         }
         self.model.phase = match interval.phase {
@@ -289,8 +331,9 @@ impl LiveScreen {
         self.model.threads = utilisations(interval);
         self.model.elapsed_s = interval.end_ns as f64 / 1e9;
         // The displayed time follows the load's clock.
-        self.began = Instant::now() - std::time::Duration::from_nanos(interval.end_ns);
+        self.began = Instant::now() - Duration::from_nanos(interval.end_ns);
         self.model.push(point(interval));
+        // The next `draw` shows this interval at once.
         self.drawn_s = f64::NEG_INFINITY;
     }
 
@@ -305,6 +348,7 @@ impl LiveScreen {
             return;
         }
         self.drawn_s = elapsed_s;
+        self.model.phase = phase_at(self.model.phase, elapsed_s, self.model.planned_s);
         if self.model.phase != model::LivePhase::Connecting {
             self.model.elapsed_s = elapsed_s.min(self.model.planned_s.unwrap_or(f64::INFINITY));
         }
@@ -318,6 +362,33 @@ impl Drop for LiveScreen {
     }
 }
 
+/// Returns the model of a load that has not begun.
+fn initial_model(config: &LoadConfig) -> LiveModel {
+    LiveModel {
+        title: filter::escape_line(&config.url),
+        subtitle: filter::escape_line(&text::shape(config, None)),
+        connections_requested: config.total_connections(),
+        ..LiveModel::default()
+    }
+}
+
+/// Whether an interval of this phase is the first of the measured window. The outcomes of the
+/// warm-up are then no longer shown.
+fn opens_window(shown: model::LivePhase, phase: Phase) -> bool {
+    let is_before = matches!(shown, model::LivePhase::Connecting | model::LivePhase::Warmup);
+    phase == Phase::Measured && is_before
+}
+
+/// Returns the phase to show. After the planned end, the load waits for the last responses (drain).
+fn phase_at(shown: model::LivePhase, elapsed_s: f64, planned_s: Option<f64>) -> model::LivePhase {
+    let is_over = planned_s.is_some_and(|planned_s| elapsed_s >= planned_s);
+    match shown {
+        model::LivePhase::Measured if is_over => model::LivePhase::Drain,
+        _ => shown,
+    }
+}
+
+/// Returns the busy share (0 to 1) of each generator thread, without the time of polling.
 fn utilisations(interval: &Interval) -> Vec<f64> {
     let length_ns = (interval.end_ns - interval.start_ns).max(1) as f64;
     let busy = |used: &dyno_archive::interval::WorkerUse| {
@@ -326,8 +397,8 @@ fn utilisations(interval: &Interval) -> Vec<f64> {
     interval.workers.values().map(busy).collect()
 }
 
-/// Returns a percentile (µs) of all due requests, or the longest known wait if it lies among the
-/// unanswered.
+/// Returns a percentile (µs) of all requests that the window includes. If the percentile lies among
+/// requests without a correct response, returns the longest known wait of these requests.
 fn percentile_us(response_times: &Percentiles, times: &Times, q: f64) -> Option<f64> {
     if response_times.is_unanswered(q) {
         response_times.longest_wait
@@ -336,6 +407,7 @@ fn percentile_us(response_times: &Percentiles, times: &Times, q: f64) -> Option<
     }
 }
 
+/// Returns the point of an interval in the charts.
 fn point(interval: &Interval) -> LivePoint {
     let (ok, failed) = ok_and_failed(interval);
     let micros = |times: &Times, q: f64| times.quantile(q).map(|ns| ns as f64 / 1e3);
@@ -361,7 +433,54 @@ fn point(interval: &Interval) -> LivePoint {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::Protocol;
+    use dyno_archive::plan::{Arrivals, Page, Request, Step, Workload};
+    use dyno_runner::load::default_load;
+
     use super::*;
+    use crate::live::model::LivePhase;
+
+    #[test]
+    fn pages_request_connections_of_all_visitors() {
+        let step =
+            Step { connections: 5, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
+        for (page, expected) in [(None, 5), (Some(Page { connections: 6 }), 30)] {
+            let workload = Workload {
+                name: "w".into(),
+                protocol: Protocol::H1,
+                requests: vec![Request::default()],
+                page,
+                requests_per_connection: None,
+            };
+            let config = LoadConfig::new(&workload, &default_load(), &step, 1);
+            assert_eq!(initial_model(&config).connections_requested, expected);
+        }
+    }
+
+    #[test]
+    fn window_opens_once_after_warm_up() {
+        let opening = [LivePhase::Connecting, LivePhase::Warmup];
+        for shown in
+            [LivePhase::Connecting, LivePhase::Warmup, LivePhase::Measured, LivePhase::Drain]
+        {
+            assert_eq!(opens_window(shown, Phase::Measured), opening.contains(&shown), "{shown:?}");
+            assert!(!opens_window(shown, Phase::Warmup) && !opens_window(shown, Phase::Drain));
+        }
+    }
+
+    #[test]
+    fn load_waits_for_responses_after_planned_end() {
+        for (shown, elapsed_s, planned_s, expected) in [
+            // The window opens with its first interval, which may come late.
+            (LivePhase::Warmup, 20.0, Some(10.0), LivePhase::Warmup),
+            (LivePhase::Measured, 9.9, Some(10.0), LivePhase::Measured),
+            (LivePhase::Measured, 10.0, Some(10.0), LivePhase::Drain),
+            // The length of a number of requests is unknown.
+            (LivePhase::Measured, 10.0, None, LivePhase::Measured),
+        ] {
+            assert_eq!(phase_at(shown, elapsed_s, planned_s), expected, "{elapsed_s} s");
+        }
+    }
 
     #[test]
     fn server_is_absent_if_all_connections_were_refused() {

@@ -7,6 +7,7 @@ use dyno_analysis::budget::{Budget, MIN_PILOT_REPEATS, budget};
 use dyno_archive::dir::Run;
 use dyno_archive::{Plan, RunDir};
 use dyno_report::budget::text;
+use dyno_report::redact::RedactedPlan;
 use dyno_runner::plan::{expected_ns, keeps_turns};
 use dyno_runner::suite::SuiteFile;
 
@@ -14,11 +15,12 @@ use super::super::report::escape_for_terminal;
 use super::super::run::MAX_CAPACITY_REPEATS;
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::{Exit, usage_error};
-use crate::terminal::{self, print, print_text};
+use crate::terminal::{self, print, print_text_about};
 
 /// A function that plans a suite as it would be run.
 pub(super) type PlanOf<'a> = dyn Fn(SuiteFile) -> anyhow::Result<Plan> + 'a;
 
+/// Prints the repeats and the load duration that fit `time`.
 pub(super) fn run(
     args: &PlanArgs,
     suite: &SuiteFile,
@@ -33,15 +35,17 @@ pub(super) fn run(
         budget(&run, &report, (time.as_secs_f64(), capacity_s), &fits).map_err(usage_error)?;
     match args.format {
         PlanFormat::Json => {
-            let json = serde_json::to_string_pretty(&planned)? + "\n";
+            let mut json = serde_json::to_value(&planned)?;
+            RedactedPlan::new(&plan)?.erase_from_json(&mut json);
+            let json = serde_json::to_string_pretty(&json)? + "\n";
             print(&escape_for_terminal(None, &json))?;
         }
-        PlanFormat::Text => print_text(&text(&planned))?,
+        PlanFormat::Text => print_text_about(&plan, &text(&planned))?,
     }
     Ok(Exit::Valid)
 }
 
-/// Returns the expected length of the run that measures capacities first, seconds. It is 0 if no
+/// Returns the expected length of the run that measures capacities first, seconds. Returns 0 if no
 /// rates are shares of a capacity.
 fn capacity_run_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64> {
     if suite.shares.is_empty() {
@@ -64,20 +68,20 @@ pub(super) fn pilot(
         return match plan_as(&run, suite, plan_of)? {
             Ok(plan) => Ok((run, plan)),
             Err(part) => Err(usage_error(format!(
-                "{}: its {part} differ from this suite's, so its variance does not \
-                 apply\nhint: run the present suite as the pilot",
+                "{}: cannot be used as the pilot run, because its {part} differ from those of this \
+                 suite\nhint: run this suite, and name that run with --pilot",
                 path.display()
             ))),
         };
     }
-    latest(&args.runs, suite, plan_of)?.map_err(|other| {
+    latest(&args.runs, suite, plan_of)?.map_err(|difference| {
         let path = terminal::quote(&args.suite.display().to_string());
         usage_error(format!(
-            "{}: no run of this unchanged suite with {MIN_PILOT_REPEATS} repeats or more{}\nhint: \
-             make one with `dyno run {path} --repeats {MIN_PILOT_REPEATS}`, or name one with \
-             --pilot",
+            "{}: has no run of this suite, in its present form, with {MIN_PILOT_REPEATS} repeats \
+             or more{}\nhint: measure a pilot run with `dyno run {path} --repeats \
+             {MIN_PILOT_REPEATS}`, or name an earlier run with --pilot",
             args.runs.display(),
-            other.unwrap_or_default()
+            difference.unwrap_or_default()
         ))
     })
 }
@@ -100,30 +104,31 @@ pub(super) fn latest(
     });
     let mut runs_by_start: Vec<(String, RunDir)> = headers.collect();
     runs_by_start.sort_by(|(a, _), (b, _)| b.cmp(a));
-    let mut other = None;
+    let mut latest_difference = None;
     for (_, dir) in runs_by_start {
         let Ok(run) = dir.read() else { continue };
-        if blocks(&run) < MIN_PILOT_REPEATS {
+        if measured_repeats(&run) < MIN_PILOT_REPEATS {
             continue;
         }
         match plan_as(&run, suite, plan_of)? {
             Ok(plan) => return Ok(Ok((run, plan))),
             Err(part) => {
-                other = other.or(Some(format!(" (the {part} of {} differ)", run.header.id)));
+                let difference = format!(" (the {part} of {} differ)", run.header.id);
+                latest_difference.get_or_insert(difference);
             }
         }
     }
-    Ok(Err(other))
+    Ok(Err(latest_difference))
 }
 
-/// Number of blocks of a run that have trials.
-fn blocks(run: &Run) -> usize {
+/// Returns the number of repeats (blocks) of a run, up to the last one with a trial.
+fn measured_repeats(run: &Run) -> usize {
     let plan = &run.header.plan;
-    let block_numbers = run
+    let repeats = run
         .trials
         .iter()
         .map(|trial| plan.launches[plan.trials[trial.trial].launch].block as usize + 1);
-    block_numbers.max().unwrap_or(0)
+    repeats.max().unwrap_or(0)
 }
 
 /// Returns the suite's plan at the rates of a run. `Err`: the part of the plan that differs.
@@ -133,12 +138,12 @@ fn plan_as(
     plan_of: &PlanOf<'_>,
 ) -> anyhow::Result<Result<Plan, &'static str>> {
     let pilot = &run.header.plan;
-    let plan = match &pilot.measured_first {
-        _ if suite.shares.is_empty() => plan_of(suite.clone())?,
-        Some(first) if first.shares == suite.shares => {
+    let plan = match (suite.shares.is_empty(), &pilot.measured_first) {
+        (true, _) => plan_of(suite.clone())?,
+        (false, Some(first)) if first.shares == suite.shares => {
             plan_of(suite.with_capacities(&first.capacities)?)?
         }
-        _ => return Ok(Err("rates")),
+        (false, _) => return Ok(Err("rates")),
     };
     let arms = |plan: &Plan| {
         plan.arms.clone().into_iter().map(|arm| (arm.name, arm.conditions)).collect::<Vec<_>>()
@@ -157,5 +162,9 @@ fn plan_as(
         (backends(pilot) != backends(&plan), "back ends"),
         (pilot.stop.is_some() != plan.stop.is_some(), "stop rules"),
     ];
-    Ok(parts.into_iter().find(|(differs, _)| *differs).map_or(Ok(plan), |(_, part)| Err(part)))
+    let different_part = parts.into_iter().find(|(differs, _)| *differs);
+    Ok(match different_part {
+        Some((_, part)) => Err(part),
+        None => Ok(plan),
+    })
 }

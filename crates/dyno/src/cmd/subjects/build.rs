@@ -21,7 +21,7 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
     let mut processed: Vec<&Subject> = Vec::new();
     for subject @ Subject { id, definition: d } in &chosen.subjects {
         let unmet_need = prerequisites.unmet_need(d);
-        // A requirement whose command was interrupted looks unmet.
+        // A requirement seems unmet if its command was interrupted.
         if interrupts.count() > 0 {
             say(INTERRUPTED);
             return Ok(Exit::Failed);
@@ -34,7 +34,7 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
         // Most variants share their subject's build.
         let is_same = |s: &&&Subject| s.definition.name == d.name && s.definition.build == d.build;
         if let Some(earlier) = processed.iter().find(is_same) {
-            chosen.row(id, &format!("as {}", earlier.id))?;
+            chosen.row(id, &format!("same build as {}", earlier.id))?;
             continue;
         }
         processed.push(subject);

@@ -22,7 +22,7 @@ use dyno_workload::text::FileError;
 
 use super::{ChosenSubjects, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
-use crate::terminal::{ThirdInterrupt, catch_interrupts, print_text, say};
+use crate::terminal::{ThirdInterrupt, catch_interrupts, print_text, print_text_about, say};
 
 /// Checks the chosen subjects one after the other, and prints a table of them at the end.
 pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
@@ -73,9 +73,9 @@ fn more_severe(a: Exit, b: Exit) -> Exit {
 /// Results of a start.
 struct Started {
     start: StartRecord,
-    /// Results of the checks that were made during its short loads.
+    /// Results of the checks during the short loads of the start.
     checks_under_load: Vec<CheckResult>,
-    /// Protocols over which its short loads got responses.
+    /// Protocols over which the short loads got responses.
     protocols: BTreeSet<Protocol>,
 }
 
@@ -84,13 +84,14 @@ enum CheckOutcome {
     Skipped(String),
     /// The subject or a back end has a mistake in its file.
     Mistake(FileError),
-    /// The build failed. The text has the end of its output.
+    /// The build failed. The text is the end of its output.
     NotBuilt(String),
     Started(Started),
     /// The check was not reached.
     NotReached,
 }
 
+/// Builds, starts and checks one subject, and prints the results.
 fn check(
     chosen: &ChosenSubjects,
     subject: &Subject,
@@ -124,14 +125,12 @@ fn check(
     let unbuilt =
         backends.find_map(|backend| Some((&backend.name, backend.build_failed.as_ref()?)));
     let outcome = match (unbuilt, &planned_subject.skipped, &planned_subject.build_failed) {
-        (Some((name, output)), ..) => {
-            CheckOutcome::NotBuilt(format!("its back end {name}: {output}"))
-        }
+        (Some((name, output)), ..) => CheckOutcome::NotBuilt(format!("back end {name}: {output}")),
         (None, Some(reason), _) => CheckOutcome::Skipped(reason.clone()),
         (None, None, Some(output)) => CheckOutcome::NotBuilt(output.clone()),
         (None, None, None) => {
             let (ended, run) = run_checks(&planned, &builds, supervision)?;
-            let protocols = answering_protocols(&run);
+            let protocols = responding_protocols(&run);
             let trials = run.trials.into_iter();
             let checks_under_load = trials.flat_map(|trial| trial.checks).collect();
             let start = run.starts.into_iter().next().filter(|_| ended == RunEnd::Complete);
@@ -140,7 +139,7 @@ fn check(
             })
         }
     };
-    print_text(&outcome.describe())?;
+    print_text_about(&planned.plan, &outcome.describe())?;
     Ok(outcome)
 }
 
@@ -167,6 +166,7 @@ fn check_suite(subject: &Subject) -> String {
     )
 }
 
+/// Runs the planned start in a temporary archive. Returns how the run ended, and its records.
 fn run_checks(
     planned: &Planned,
     builds: &dyno_runner::prepare::Builds,
@@ -258,7 +258,7 @@ impl CheckOutcome {
                         format!("{}: {}", failure.kind.name(), first_line(&failure.message))
                     }
                     (None, true) if checks.is_empty() => {
-                        "no contract, so nothing was checked".into()
+                        "nothing checked, because the subject has no contract".into()
                     }
                     (None, true) => "all passed".into(),
                     (None, false) if passed + waived == checks.len() => format!("{waived} waived"),
@@ -277,8 +277,9 @@ fn first_line(text: &str) -> &str {
 }
 
 impl Started {
-    /// Returns the results of the checks before the load, and of those that failed only during or
-    /// after it. A late response during a load breaks no contract.
+    /// Returns the results of the checks before the load, and the failures of checks that failed
+    /// only during or after the load. A check during the load that got no response is omitted,
+    /// because a late response does not break the contract.
     fn results(&self) -> Vec<&CheckResult> {
         let part = self.start.subject();
         let mut results: Vec<&CheckResult> =
@@ -286,10 +287,10 @@ impl Started {
         let under_load = self.checks_under_load.iter().filter(|check| check.has_response);
         let after = part.iter().flat_map(|part| &part.checks_after);
         for check in under_load.chain(after).filter(|check| !check.ok) {
-            let is_same = |other: &&CheckResult| {
+            let is_same_failure = |other: &&CheckResult| {
                 !other.ok && (&other.name, other.protocol) == (&check.name, check.protocol)
             };
-            if !results.iter().any(is_same) {
+            if !results.iter().any(is_same_failure) {
                 results.push(check);
             }
         }
@@ -335,7 +336,7 @@ impl Started {
             if let Some(tail) = &part.log_tail {
                 let _ = writeln!(
                     text,
-                    "  the last lines that {} wrote:\n    {}",
+                    "  last output lines of {}:\n    {}",
                     part.name,
                     tail.replace('\n', "\n    ")
                 );
@@ -347,7 +348,8 @@ impl Started {
             0 => {
                 writeln!(
                     text,
-                    "  no contract (`checks` in its file), so only its start was checked"
+                    "  no contract (`checks` in the subject's file), so only the start was \
+                     checked"
                 )
             }
             n => writeln!(text, "  {passed} of {n} checks passed"),
@@ -357,8 +359,8 @@ impl Started {
 }
 
 /// Returns the protocols over which the short loads got any response, correct or incorrect. A
-/// protocol upgrade that the server declined does not count.
-fn answering_protocols(run: &Run) -> BTreeSet<Protocol> {
+/// protocol upgrade that the server declined is not included.
+fn responding_protocols(run: &Run) -> BTreeSet<Protocol> {
     let has_response = |load: &LoadRecord| {
         let mut outcomes = load.intervals.iter().flat_map(|interval| interval.outcomes.iter());
         let declined =

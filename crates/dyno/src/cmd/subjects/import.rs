@@ -30,8 +30,8 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let mistakes = Definition::read(&folder).err();
     let remaining_steps = remaining_steps
         .into_iter()
-        .chain(mistakes.map(|error| format!("Fix its mistakes: {error}")));
-    let mut summary = format!("{}\nLeft to do:\n", path.display());
+        .chain(mistakes.map(|error| format!("Fix the mistakes in the draft: {error}")));
+    let mut summary = format!("{}\nRemaining work:\n", path.display());
     for work in remaining_steps {
         summary.push_str(&format!("  - {}\n", work.replace('\n', "\n      ")));
     }
@@ -52,11 +52,11 @@ fn read(name: &str, folder: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// Writes the definition. A link counts as an existing file.
+/// Writes the definition. A link is treated as an existing file.
 fn write(path: &Path, toml: &str, existing: ExistingFile) -> anyhow::Result<()> {
     match write_whole(path, toml.as_bytes(), existing) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(usage_error(format!(
-            "{}: exists already\nhint: replace it with --force",
+            "{}: exists already\nhint: replace the file with --force",
             path.display()
         ))),
         written => written.with_context(|| format!("{}: cannot be written", path.display())),

@@ -1,4 +1,4 @@
-//! `dyno subjects list`: lists the subjects, and the reasons why any are unavailable here.
+//! `dyno subjects list`: lists the subjects, with the reason if one is unavailable here.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::{ChosenSubjects, Subject};
 use crate::exit::Exit;
 use crate::terminal::print_text;
 
-/// Lists the chosen subjects, and the reasons why any are unavailable here.
+/// Lists the chosen subjects, with the reason if one is unavailable here.
 pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::new();
     let supervision = Supervision { guard, interrupts: &interrupts };

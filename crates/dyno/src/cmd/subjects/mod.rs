@@ -1,4 +1,4 @@
-//! `dyno subjects list|build|check|import`: works with the servers under test.
+//! `dyno subjects list|build|check|import`: commands for the servers under test.
 
 mod build;
 mod check;
@@ -18,6 +18,7 @@ use crate::terminal::{print_text, say};
 
 const INTERRUPTED: &str = "Interrupted: subjects that are not listed above were not processed.";
 
+/// Runs the subcommand; without one, lists all subjects.
 pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     // An import names its own folder and needs no other subjects.
     if let Some(SubjectsCommand::Import(args)) = &args.command {
@@ -72,7 +73,7 @@ struct ChosenSubjects {
     mistakes: Vec<(String, FileError)>,
 }
 
-/// A subject to start: itself, or one of its variants.
+/// A subject to start: the subject of a file, or one of its variants.
 struct Subject {
     id: String,
     definition: Definition,
@@ -81,9 +82,9 @@ struct Subject {
 /// The way in which the subjects were chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Selection {
-    /// Every subject that can be built and started here. A skipped one is not a failure.
+    /// Every subject that can be built and started here. A skipped subject is not a failure.
     All,
-    /// Subjects named on the command line. A skipped one is a failure.
+    /// Subjects named on the command line. A skipped subject is a failure.
     Named,
 }
 
@@ -154,6 +155,7 @@ impl ChosenSubjects {
     }
 }
 
+/// Returns a subject and its variants.
 fn with_variants(definition: &Definition) -> Result<Vec<Subject>, FileError> {
     let variants = definition.variants.keys().map(|variant| {
         let id = format!("{}/{variant}", definition.name);
@@ -164,6 +166,7 @@ fn with_variants(definition: &Definition) -> Result<Vec<Subject>, FileError> {
     std::iter::once(Ok(itself)).chain(variants).collect()
 }
 
+/// Refuses names that no subject has.
 fn check_names(
     names: &[String],
     subjects: &[Subject],

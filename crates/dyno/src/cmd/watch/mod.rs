@@ -12,7 +12,7 @@ use dyno_archive::Party;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::monotonic_ns;
-use dyno_report::watch as page;
+use dyno_report::watch as watch_report;
 
 use super::load::MetricsPage;
 use super::report::write_out;
@@ -25,9 +25,10 @@ use server::WatchedServer;
 /// Interval between two checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maximum number of samples on a page. If there are more, pairs of samples are merged.
+/// Maximum number of samples in a report. If there are more, pairs of samples are merged.
 const MAX_SAMPLES: usize = 2000;
 
+/// Observes a server, prints samples, and writes the report at the end.
 pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     if args.report.as_deref() == Some(Path::new("-")) {
         return Err(usage_error(
@@ -36,7 +37,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
         ));
     }
     let mut server = WatchedServer::find(args)?;
-    let page = args.report.as_deref().map(Page::begin).transpose()?;
+    let report = args.report.as_deref().map(ReportFile::begin).transpose()?;
     let metrics_page =
         args.metrics.map(|addr| MetricsPage::begin(addr, "# EOF\n".into())).transpose()?;
     let interrupts = terminal::catch_interrupts("ending", ThirdInterrupt::Ends)?;
@@ -47,10 +48,10 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     if args.format == PlanFormat::Text {
         terminal::say(&format!("watching {} (Ctrl-C ends it)", server.title));
     }
-    let (to_counter, stop_counter) = mpsc::channel::<()>();
+    let (keep_counting, stop_counting) = mpsc::channel::<()>();
     let counted_probes = probes.clone();
     thread::scope(|scope| {
-        scope.spawn(move || count(counted_probes, &stop_counter));
+        scope.spawn(move || count(counted_probes, &stop_counting));
         let mut result = WatchResult::default();
         let watched = watch(
             &mut server,
@@ -60,22 +61,24 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
             metrics_page.as_ref(),
             &interrupts,
         );
-        drop(to_counter);
-        // The page is written after an error, too.
-        let written = page.map_or(Ok(()), |page| page.end(&server.title, &result));
+        drop(keep_counting);
+        // The report is written after an error, too.
+        let written = report.map_or(Ok(()), |report| report.end(&server.title, &result));
         let print_error = result.print_error.take().map_or(Ok(()), Err);
         first_error([watched, written, print_error])?;
         finish(args, &server.title, &result)
     })
 }
 
-/// Counts system calls until `stop` has a message.
+/// Counts system calls until the caller drops the sender of `stop`.
 fn count(probes: Option<Arc<PartyMonitor>>, stop: &mpsc::Receiver<()>) {
+    // Returns whether to stop.
     let mut wait =
         |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
-    let counting = probes.and_then(|probes| CallCounter::new(vec![vec![probes]]));
-    if let Some(Err(error)) = counting.map(|mut counting| counting.run(&|_| None, &mut wait)) {
-        terminal::say(&format!("system calls are no longer counted: {error}"));
+    let counter = probes.and_then(|probes| CallCounter::new(vec![vec![probes]]));
+    let Some(mut counter) = counter else { return };
+    if let Err(error) = counter.run(&|_| None, &mut wait) {
+        terminal::say(&format!("system calls are unknown from here on: {error}"));
     }
 }
 
@@ -83,21 +86,21 @@ fn count(probes: Option<Arc<PartyMonitor>>, stop: &mpsc::Receiver<()>) {
 #[derive(Default)]
 struct WatchResult {
     total: Option<WatchRecord>,
-    /// Samples for the page. Empty without one.
+    /// Samples for the report. Empty without a report.
     samples: Vec<WatchRecord>,
     /// Whether the server ended during the observation.
     is_gone: bool,
-    /// Why samples are no longer printed. It is reported at the end.
+    /// Why samples are no longer printed. The error is reported at the end.
     print_error: Option<anyhow::Error>,
 }
 
 impl WatchResult {
-    fn add(&mut self, sample: WatchRecord, is_for_page: bool) {
+    fn add(&mut self, sample: WatchRecord, is_for_report: bool) {
         self.total = Some(match self.total.take() {
             Some(total) => total.merge(&sample),
             None => sample.clone(),
         });
-        if is_for_page {
+        if is_for_report {
             self.samples.push(sample);
         }
         if self.samples.len() > MAX_SAMPLES {
@@ -140,15 +143,14 @@ fn watch(
             let print_result =
                 print_sample(args, &sample, metrics_page, result.print_error.is_none());
             result.add(sample, args.report.is_some());
-            match print_result {
-                // The page of a set time and the metrics do not need standard output.
-                Err(error)
-                    if metrics_page.is_some()
-                        || args.report.is_some() && args.duration.is_some() =>
-                {
-                    result.print_error = Some(error);
+            if let Err(error) = print_result {
+                // Standard output is not needed if samples are served as metrics, or if
+                // `--duration` ends the observation and `--report` shows it.
+                let is_report_expected = args.report.is_some() && args.duration.is_some();
+                if metrics_page.is_none() && !is_report_expected {
+                    return Err(error);
                 }
-                print_result => print_result?,
+                result.print_error = Some(error);
             }
         }
         last = current;
@@ -158,34 +160,34 @@ fn watch(
     }
 }
 
-/// Returns the time of the next sample. Samples keep their interval, however long one takes. A
-/// missed sample is skipped.
+/// Returns the time of the next sample. A slow sample does not delay later samples. A missed sample
+/// is skipped.
 const fn next_sample_ns(began_ns: u64, last_ns: u64, interval_ns: u64) -> u64 {
     // Rounded to the nearest interval, so that a slightly early sample is not repeated immediately.
-    let done = (last_ns - began_ns + interval_ns / 2) / interval_ns;
-    began_ns + (done + 1) * interval_ns
+    let intervals_done = (last_ns - began_ns + interval_ns / 2) / interval_ns;
+    began_ns + (intervals_done + 1) * interval_ns
 }
 
-/// The page that is written at the end.
-struct Page<'a>(&'a Path);
+/// The report that is written at the end.
+struct ReportFile<'a>(&'a Path);
 
-impl Page<'_> {
-    /// Checks that the page can be written, before the server is observed.
-    fn begin(path: &Path) -> anyhow::Result<Page<'_>> {
+impl ReportFile<'_> {
+    /// Checks that the report can be written, before the server is observed.
+    fn begin(path: &Path) -> anyhow::Result<ReportFile<'_>> {
         result_file::check(path)?;
-        Ok(Page(path))
+        Ok(ReportFile(path))
     }
 
     fn end(self, title: &str, result: &WatchResult) -> anyhow::Result<()> {
         let path = self.0.display();
         match &result.total {
             Some(total) => {
-                write_out(Some(self.0), &page::page(title, total, &result.samples))?;
+                write_out(Some(self.0), &watch_report::page(title, total, &result.samples))?;
                 terminal::say(&path.to_string());
             }
             None => {
                 terminal::say(&format!(
-                    "{path}: not written, because the server was not sampled before the end"
+                    "{path}: not written, because the observation ended before the first sample"
                 ));
             }
         }
@@ -201,18 +203,20 @@ fn print_sample(
     is_printed: bool,
 ) -> anyhow::Result<()> {
     if let Some(metrics_page) = metrics_page {
-        metrics_page.update(page::openmetrics(sample));
+        metrics_page.update(watch_report::openmetrics(sample));
+    }
+    if !is_printed {
+        return Ok(());
     }
     match args.format {
-        _ if !is_printed => Ok(()),
-        PlanFormat::Text => terminal::print_text(&(page::line(sample) + "\n")),
+        PlanFormat::Text => terminal::print_text(&(watch_report::line(sample) + "\n")),
         PlanFormat::Json => terminal::print(&(serde_json::to_string(sample)? + "\n")),
     }
 }
 
 fn finish(args: &WatchArgs, title: &str, result: &WatchResult) -> anyhow::Result<Exit> {
     if let Some(total) = result.total.as_ref().filter(|_| args.format == PlanFormat::Text) {
-        terminal::print_text(&page::summary(title, total, terminal::style()))?;
+        terminal::print_text(&watch_report::summary(title, total, terminal::style()))?;
     }
     if result.is_gone {
         terminal::say(&format!("{title} has ended"));

@@ -1,4 +1,4 @@
-//! Finds the processes that `dyno watch` observes, again at each sample.
+//! Finds the processes that `dyno watch` observes. The search is repeated at each sample.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(super) struct WatchedServer {
     /// The port that identifies the server. Every process that listens on it belongs to the server.
     port: Option<u16>,
     /// Processes so far, each with its start time in clock ticks, for a server without a control
-    /// group. A process whose parent has ended stays. One that reuses a PID does not.
+    /// group. A process whose parent has ended stays. A process that reuses a PID is not included.
     known: BTreeMap<u32, u64>,
     /// Files that stay open between samples.
     files: Files,
@@ -56,7 +56,7 @@ impl WatchedServer {
                     None,
                 )
             }
-            (None, None, None) => unreachable!("one of them is required"),
+            (None, None, None) => unreachable!("clap requires --pid, --port or --cgroup"),
         };
         server.find_new_processes(None);
         let pids = server.sampler.pids();
@@ -73,13 +73,13 @@ impl WatchedServer {
         self.known.extend(pids.into_iter().filter_map(began));
     }
 
-    /// Finds new processes of a server without a control group. The eBPF program knows processes
-    /// whose parent ended between two samples.
-    fn find_new_processes(&mut self, inside: Option<&PartyMonitor>) {
+    /// Finds new processes of a server without a control group. `monitor`: the eBPF programs, which
+    /// also know processes whose parent ended between two samples.
+    fn find_new_processes(&mut self, monitor: Option<&PartyMonitor>) {
         if !self.sampler.group.is_empty() {
             return;
         }
-        self.add_processes(inside.map(PartyMonitor::pids).unwrap_or_default());
+        self.add_processes(monitor.map(PartyMonitor::pids).unwrap_or_default());
         self.known.retain(|pid, began| {
             proc::Stat::read(*pid).is_some_and(|now| now.began_ticks == *began)
         });
@@ -91,6 +91,7 @@ impl WatchedServer {
         self.sampler.processes = Processes::Trees(self.known.keys().copied().collect());
     }
 
+    /// Returns the error for a server that was not found.
     fn missing_text(&self, args: &WatchArgs) -> String {
         let is_threaded = |folder: &Path| {
             std::fs::read_to_string(folder.join("cgroup.type"))
@@ -98,14 +99,14 @@ impl WatchedServer {
         };
         match (args.target.port, &args.target.cgroup) {
             (Some(port), _) => format!(
-                "--port {port}: no visible process listens on this port in this network\nhint: \
-                 start the server first, or run dyno as root to see processes of other \
-                 users\nhint: name a server in another network, as in a container, by --pid or \
-                 --cgroup"
+                "--port {port}: no visible process listens on this port in this network \
+                 namespace\nhint: start the server first, or run dyno as root to see processes of \
+                 other users\nhint: if the server is in another network namespace, such as a \
+                 container's, use --pid or --cgroup"
             ),
             (_, Some(folder)) if is_threaded(folder) => format!(
-                "{}: is a threaded group, which holds threads and no processes\nhint: name the \
-                 group above it",
+                "{}: is a threaded group, which has threads but no processes\nhint: name the \
+                 parent group",
                 self.title
             ),
             (_, Some(_)) => format!(
@@ -125,7 +126,7 @@ impl WatchedServer {
         let pids = self.sampler.pids();
         let watching = ProcessObserver::load(choice)
             .map_err(|refusal| format!("{}\nhint: {}", refusal.reason, refusal.hint))
-            .and_then(|inside| inside.watch(*pids.first().ok_or("the process has ended")?));
+            .and_then(|observer| observer.watch(*pids.first().ok_or("the process has ended")?));
         match watching {
             Ok(watching) => {
                 watching.add(&pids);
@@ -144,9 +145,11 @@ impl WatchedServer {
         }
     }
 
-    /// Prints which other facts are unknown. `has_probes`: the eBPF programs are running.
+    /// Prints which measurements are missing, besides those of the eBPF programs. `has_probes`:
+    /// these programs are running.
     pub(super) fn print_gaps(&self, has_probes: bool) {
-        // A group of version 1 without `cpuacct` does not count CPU time.
+        // Without a control group, or in a group of version 1 without `cpuacct`, only the eBPF
+        // programs count the CPU time of ended processes.
         if !has_probes && self.sampler.group.cpu_ns().is_none() {
             terminal::say(
                 "the CPU time of processes and threads that end between samples is unknown",
@@ -161,9 +164,9 @@ impl WatchedServer {
         }
     }
 
-    pub(super) fn sample(&mut self, inside: Option<&PartyMonitor>) -> Sample {
-        self.find_new_processes(inside);
-        let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, monitor: inside };
+    pub(super) fn sample(&mut self, monitor: Option<&PartyMonitor>) -> Sample {
+        self.find_new_processes(monitor);
+        let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, monitor };
         let mut sample = sample(&[scope], Reads::All, &self.files);
         sample.party_use_mut(Party::SUBJECT).sockets = sockets::read(&self.sampler.pids());
         sample

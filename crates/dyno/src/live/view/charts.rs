@@ -32,6 +32,7 @@ const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇"
 const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 
 impl View<'_> {
+    /// Draws throughput over time.
     pub(super) fn rate(&mut self, area: Rect) {
         let offered = positive(self.model.offered_rps);
         let mut notes: Vec<_> = offered
@@ -46,6 +47,7 @@ impl View<'_> {
         let columns = columns(self.model, self.span_s(), cells.width);
         let height = f64::from(cells.height);
         let highest = columns.iter().filter_map(Column::rps).chain(offered).fold(1.0, f64::max);
+        // At most one label per three rows.
         let step = nice_step(highest / (height / 3.0).floor().max(1.0));
         let top = (highest / step).ceil() * step;
         let ticks = (0..=(top / step).round() as u16).map(|i| f64::from(i) * step);
@@ -67,12 +69,12 @@ impl View<'_> {
 
     /// Marks the warm-up and failures on the time axis.
     fn time_axis_marks(&mut self, cells: Rect, columns: &[Column]) {
-        let warmup = columns.iter().rposition(|c| c.warmup).map_or(0, |i| i as u16 + 1);
+        let warmup_width = columns.iter().rposition(|c| c.warmup).map_or(0, |i| i as u16 + 1);
         let axis = row(cells, cells.height);
         let name = " warm-up ";
-        if warmup > name.len() as u16 {
-            let x = axis.x + (warmup - name.len() as u16) / 2;
-            self.text(Rect { x, width: warmup, ..axis }, name, FAINT);
+        if warmup_width > name.len() as u16 {
+            let x = axis.x + (warmup_width - name.len() as u16) / 2;
+            self.text(Rect { x, width: warmup_width, ..axis }, name, FAINT);
         }
         for (i, _) in columns.iter().enumerate().filter(|(_, c)| c.failed) {
             let x = axis.x + i as u16;
@@ -80,6 +82,7 @@ impl View<'_> {
         }
     }
 
+    /// Draws percentiles of the response time over time.
     pub(super) fn times(&mut self, area: Rect) {
         let cells = plot(area, 2);
         let time_ticks = time_ticks(self.span_s(), cells.width);
@@ -109,9 +112,8 @@ impl View<'_> {
         let paint = |context: &mut canvas::Context<'_>| {
             for (i, color) in colours.into_iter().enumerate() {
                 let mut previous = None;
-                for (x1, column) in
-                    columns.iter().enumerate().map(|(i, column)| (i as f64 * 2.0, column))
-                {
+                for (cell, column) in columns.iter().enumerate() {
+                    let x1 = cell as f64 * 2.0;
                     let y = column.times[i].map(|us| scale.share(us) * top);
                     let rise =
                         previous.zip(y).map(|(y1, y2)| canvas::Line { x1, y1, x2: x1, y2, color });
@@ -126,33 +128,35 @@ impl View<'_> {
         canvas.paint(paint).render(cells, self.buffer);
     }
 
-    /// Draws arrows where p99 lies among unanswered requests. The line is at the longest known
-    /// wait, and the true p99 is above it.
+    /// Draws arrows where p99 lies among requests without a correct response. There the line shows
+    /// the longest known wait of these requests, and the true p99 is above the line.
     fn arrows(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.p99_is_lower_bound) {
-            let Some(us) = column.times[0] else { continue };
-            let down = ((1.0 - scale.share(us)) * f64::from(cells.height)) as u16;
+            let [Some(p99_us), ..] = column.times else { continue };
+            let down = ((1.0 - scale.share(p99_us)) * f64::from(cells.height)) as u16;
             let area =
                 Rect { x: cells.x + i as u16, width: 1, ..row(cells, down.min(cells.height - 1)) };
             self.text(area, "↑", self.palette.attention);
         }
     }
 
-    /// Writes the name of each line, right of its end. Names that would collide move down, and up
-    /// from the bottom.
+    /// Writes the name of each line, right of its end. A name moves up if the names below would not
+    /// fit, and down if the name above is in its row.
     fn line_names(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         let Some(end) = columns.iter().rposition(|column| column.seconds > 0.0) else { return };
-        let mut free = 0;
+        let mut first_free_row = 0;
         for (i, name) in PERCENTILES.into_iter().enumerate() {
             let Some(us) = columns[end].times[i] else { continue };
             let down = ((1.0 - scale.share(us)) * f64::from(cells.height)) as u16;
-            let y = down.min(cells.height.saturating_sub(3 - i as u16)).max(free);
-            free = y + 1;
+            let names_from_here = 3 - i as u16;
+            let y = down.min(cells.height.saturating_sub(names_from_here)).max(first_free_row);
+            first_free_row = y + 1;
             let area = Rect { x: cells.x + end as u16 + 2, width: MARGIN - 1, ..row(cells, y) };
             self.text(area, name, Style::new().fg(self.palette.times[i]));
         }
     }
 
+    /// Draws the histogram of response times in the measured window.
     pub(super) fn histogram(&mut self, area: Rect) {
         let total = self.model.histogram.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
         // The row above is reserved for the names of the marks.
@@ -218,8 +222,8 @@ impl View<'_> {
         line.render(row(area, 0), self.buffer);
     }
 
-    /// Draws the two axes with their labels. Rows and columns count from the upper left of the
-    /// plot.
+    /// Draws the two axes with their labels. Positions of rows and columns begin at the upper left
+    /// of the plot.
     fn axes(&mut self, cells: Rect, rows: &[(u16, String)], columns: &[(u16, String)]) {
         let left = Rect { x: cells.x - 1, width: 1, ..cells };
         for y in 0..cells.height {
@@ -281,12 +285,13 @@ impl Column {
 
 /// Distributes points over `width` columns of equal time, weighted by their lengths.
 fn columns(model: &LiveModel, span_s: f64, width: u16) -> Vec<Column> {
-    // A point that ends at the edge of a column must not reach the next one by rounding.
+    // A point that ends at the edge of a column must not reach the next column by rounding.
     const ROUNDING: f64 = 1e-6;
     let mut columns = vec![Column::default(); usize::from(width)];
-    let per_s = f64::from(width) / span_s;
+    let columns_per_s = f64::from(width) / span_s;
     for (start, point) in model.spans() {
-        let (from, to) = (start * per_s, point.end_s * per_s);
+        let (from, to) = (start * columns_per_s, point.end_s * columns_per_s);
+        // The columns that the point covers, at least in part.
         for (i, column) in
             columns.iter_mut().enumerate().take(to.ceil() as usize).skip(from as usize)
         {
@@ -294,11 +299,13 @@ fn columns(model: &LiveModel, span_s: f64, width: u16) -> Vec<Column> {
             if overlap < ROUNDING {
                 continue;
             }
-            column.seconds += overlap / per_s;
-            column.responses += overlap / per_s * point.rps;
+            let overlap_s = overlap / columns_per_s;
+            column.seconds += overlap_s;
+            column.responses += overlap_s * point.rps;
             column.warmup = point.warmup;
             column.failed |= point.failed > 0;
-            column.p99_is_lower_bound |= point.are_lower_bounds[2];
+            let [_p50, _p90, is_p99_lower_bound, _max] = point.are_lower_bounds;
+            column.p99_is_lower_bound |= is_p99_lower_bound;
             for (time, us) in column.times.iter_mut().zip(percentiles(point)) {
                 *time = larger(*time, us);
             }

@@ -20,8 +20,11 @@ use ratatui::widgets::Widget as _;
 use super::model::{LiveModel, LivePhase};
 use numbers::{finite, rate, response_time_text, seconds, time_text, whole_number};
 
-/// Minimum columns and rows for panels. A smaller screen has one line instead.
-const MIN_SIZE: (u16, u16) = (80, 24);
+/// Minimum columns for panels. A narrower screen has one line instead.
+const MIN_COLUMNS: u16 = 80;
+
+/// Minimum rows for panels. A lower screen has one line instead.
+const MIN_ROWS: u16 = 24;
 
 /// Minimum rows of the body for gaps between panels.
 const MIN_ROWS_FOR_GAPS: u16 = 24;
@@ -64,7 +67,7 @@ const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 pub fn draw(frame: &mut Frame<'_>, model: &LiveModel, palette: &Palette) {
     let area = frame.area();
     let mut view = View { buffer: frame.buffer_mut(), model, palette };
-    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
+    if area.width < MIN_COLUMNS || area.height < MIN_ROWS {
         view.summary(area);
     } else {
         view.screen(area.inner(Margin::new(1, 0)));
@@ -78,11 +81,13 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    /// Draws all panels.
     fn screen(&mut self, area: Rect) {
-        let head = if self.title_width() <= area.width { 1 } else { 2 };
-        let gap = u16::from(area.height >= MIN_SIZE.1 + 10);
+        let head_rows = if self.title_width() <= area.width { 1 } else { 2 };
+        // The gap above the last row is only for screens with rows to spare.
+        let gap = u16::from(area.height >= MIN_ROWS + 10);
         let rows = [
-            Length(head),
+            Length(head_rows),
             Length(1),
             Length(1),
             Length(3),
@@ -96,9 +101,10 @@ impl View<'_> {
         self.progress(progress);
         self.table(table);
         self.body(body);
-        Line::styled("q ends early and still reports", FAINT).render(footer, self.buffer);
+        Line::styled("q: end early, show the result", FAINT).render(footer, self.buffer);
     }
 
+    /// Draws the charts, with the column of connections, generator and errors next to them.
     fn body(&mut self, area: Rect) {
         let side = (area.width * 36 / 100).clamp(27, 72);
         let gap = u16::from(area.height >= MIN_ROWS_FOR_GAPS);
@@ -116,11 +122,14 @@ impl View<'_> {
         self.side(side);
     }
 
+    /// Returns the columns of URL and shape in one row.
     fn title_width(&self) -> u16 {
+        // `dyno load  ` before the URL, and a gap between URL and shape, have 14 columns.
         let text = self.model.title.chars().count() + self.model.subtitle.chars().count();
         u16::try_from(text + 14).unwrap_or(u16::MAX)
     }
 
+    /// Draws the URL and the shape of the load.
     fn head(&mut self, area: Rect) {
         let [name, title] =
             [("dyno load  ", FAINT), (&self.model.title, BOLD)].map(|(t, s)| Span::styled(t, s));
@@ -132,10 +141,12 @@ impl View<'_> {
         }
     }
 
+    /// Draws the phase, a bar of the elapsed time, and the time left.
     fn progress(&mut self, area: Rect) {
         let mut spans = vec![Span::styled(format!("{:<11}", self.model.phase.name()), BOLD)];
         if let Some(planned) = self.planned_s() {
             let share = finite(self.model.elapsed_s).unwrap_or(0.0) / planned;
+            // 44 columns are for the phase and the times.
             spans.extend(strip(area.width.saturating_sub(44).min(60), share, self.palette.rate));
             spans.push(Span::raw("  "));
         }
@@ -161,6 +172,7 @@ impl View<'_> {
         }
     }
 
+    /// Draws the table of numbers: the last interval, and the measured window so far.
     fn table(&mut self, area: Rect) {
         let model = self.model;
         let heads =
@@ -195,7 +207,7 @@ impl View<'_> {
         let model = self.model;
         let Some(last) = model.points.last() else {
             let (open, requested) =
-                (whole_number(model.connections_open), whole_number(model.connections_asked));
+                (whole_number(model.connections_open), whole_number(model.connections_requested));
             let text = format!("{}: {open} of {requested} connections open", model.phase.name());
             return Line::raw(text).render(row(area, 0), self.buffer);
         };
@@ -208,7 +220,7 @@ impl View<'_> {
             format!("p99 {p99}"),
             format!("{} failed", whole_number(self.failed_count())),
             self.elapsed_text(),
-            "q ends early and still reports".into(),
+            "q: end early, show the result".into(),
         ];
         // As many facts as fit, but at least the first one.
         let texts = (1..=facts.len()).map(|n| facts[..n].join(" · "));
@@ -289,7 +301,7 @@ mod tests {
             longest_wait_us: None,
             outcomes: vec![("timeout", 12), ("connect_refused", 1_204)],
             connections_open: 63,
-            connections_asked: 64,
+            connections_requested: 64,
             threads: vec![0.76, 0.91],
             offered_rps: Some(190_000.0),
         }
@@ -316,7 +328,7 @@ mod tests {
             );
             assert_shows(
                 &screen,
-                &["╌ 190,000 offered", "p90", "30 s", "q ends early and still reports"],
+                &["╌ 190,000 offered", "p90", "30 s", "q: end early, show the result"],
             );
             assert_eq!(screen.contains("▾ p99"), height > 24, "the histogram is omitted first");
             let sorted = screen.find("connect refused") < screen.find("timeout");
@@ -348,8 +360,8 @@ mod tests {
         let line = screen(40, 10, &model());
         assert_eq!(line.trim_end(), "181,204/s · p99 1.44 ms · 1,216 failed");
         let all = screen(100, 3, &model());
-        assert_shows(&all, &["20 s of 30 s   10 s left", "q ends early and still reports"]);
-        let connecting = LiveModel { connections_asked: 64, ..LiveModel::default() };
+        assert_shows(&all, &["20 s of 30 s   10 s left", "q: end early, show the result"]);
+        let connecting = LiveModel { connections_requested: 64, ..LiveModel::default() };
         assert_shows(&screen(40, 10, &connecting), &["connecting: 0 of 64 connections open"]);
     }
 
@@ -393,7 +405,7 @@ mod tests {
             points: vec![huge.clone(), LivePoint { warmup: false, ..huge }],
             histogram: vec![(1, u64::MAX), (u64::MAX, u64::MAX)],
             outcomes: vec![("timeout", u64::MAX); 30],
-            connections_asked: u64::MAX,
+            connections_requested: u64::MAX,
             threads: vec![1e300; 40],
             offered_rps: Some(1e-300),
             ..model()

@@ -23,6 +23,7 @@ pub(super) fn time(us: Option<f64>) -> String {
     )
 }
 
+/// Formats a round time in microseconds for an axis.
 pub(super) fn time_label(us: f64) -> String {
     let text = time(Some(us));
     text.split_once(' ')
@@ -34,12 +35,14 @@ pub(super) fn trim_zeros(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
+/// Formats requests per second, or returns a dash.
 pub(super) fn rate(rps: Option<f64>) -> String {
     or_dash(rps.and_then(finite), |rps| {
         if rps < 100.0 { number(rps) } else { whole_number(rps.round() as u64) }
     })
 }
 
+/// Formats a round rate for an axis.
 pub(super) fn rate_label(rps: f64) -> String {
     match rps {
         r if r < 1e6 => trim_zeros(&number(r)).into(),
@@ -48,7 +51,8 @@ pub(super) fn rate_label(rps: f64) -> String {
     }
 }
 
-/// Formats a whole number, exactly below 10 million. Larger ones are rounded to fit their column.
+/// Formats a whole number, exactly below 10 million. Larger numbers are rounded to fit their
+/// column.
 pub(super) fn whole_number(n: u64) -> String {
     match n {
         0..10_000_000 => count(n),
@@ -74,6 +78,7 @@ pub(super) fn whole_percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
+/// Formats a duration in seconds.
 pub(super) fn seconds(s: f64) -> String {
     let s = s.clamp(0.0, 1e15);
     if s < 10.0 {

@@ -23,8 +23,9 @@ pub(super) struct Scale {
 impl Scale {
     /// Returns the smallest scale that contains all values.
     pub(super) fn from_values(values: impl Iterator<Item = f64>) -> Option<Scale> {
-        let (low, high) = values.fold(None, |range: Option<(f64, f64)>, v| {
-            Some(range.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
+        let (low, high) = values.fold(None, |range: Option<(f64, f64)>, v| match range {
+            Some((low, high)) => Some((low.min(v), high.max(v))),
+            None => Some((v, v)),
         })?;
         let (low, high) = widen(low, high, MIN_RATIO);
         Some(Scale { low, high })
@@ -36,19 +37,20 @@ impl Scale {
     }
 
     /// Returns the ticks of an axis of `cells` cells as (cell, microseconds), at least `gap` cells
-    /// apart. Decades come first, then rounder numbers between them that fit.
+    /// apart: the decades, then the numbers between them, the roundest first, if they fit.
     pub(super) fn ticks(&self, cells: u16, gap: u16) -> Vec<(u16, f64)> {
         let mut ticks: Vec<(u16, f64)> = Vec::new();
         for digits in [&[1.0][..], &[2.0, 5.0], &[3.0], &[1.5, 7.0]] {
-            let minor_ticks: Vec<_> =
+            let candidates: Vec<_> =
                 self.round_values(digits).map(|us| (self.cell(us, cells), us)).collect();
-            let is_apart = |a: &(u16, f64), b: &(u16, f64)| a.0.abs_diff(b.0) >= gap;
-            let all_fit = minor_ticks.iter().all(|m| ticks.iter().all(|t| is_apart(t, m)))
-                && minor_ticks.windows(2).all(|pair| is_apart(&pair[0], &pair[1]));
+            let is_apart = |(a, _): &(u16, f64), (b, _): &(u16, f64)| a.abs_diff(*b) >= gap;
+            let all_fit = candidates.iter().all(|c| ticks.iter().all(|t| is_apart(t, c)))
+                && candidates.windows(2).all(|pair| is_apart(&pair[0], &pair[1]));
             if all_fit {
-                ticks.extend(minor_ticks);
+                ticks.extend(candidates);
             } else if ticks.is_empty() {
-                ticks = minor_ticks.into_iter().step_by(3).collect();
+                // Not even the decades fit.
+                ticks = candidates.into_iter().step_by(3).collect();
             }
         }
         ticks
@@ -68,16 +70,24 @@ impl Scale {
 /// Returns the ticks of a time axis of `width` columns and `span_s` seconds: (column, label).
 pub(super) fn time_ticks(span_s: f64, width: u16) -> Vec<(u16, String)> {
     const MIN_COLUMNS_APART: f64 = 10.0;
-    let per_s = f64::from(width) / span_s;
-    let step = ROUND_S.into_iter().find(|s| s * per_s >= MIN_COLUMNS_APART).unwrap_or(span_s);
-    let label = |s: f64| match step {
-        _ if s == 0.0 => "0".into(),
-        step if step < 60.0 => format!("{} s", trim_zeros(&number(s))),
-        step if step < 3600.0 => format!("{} min", s / 60.0),
-        _ => format!("{} h", trim_zeros(&number(s / 3600.0))),
+    let columns_per_s = f64::from(width) / span_s;
+    let is_wide_enough = |step: &f64| step * columns_per_s >= MIN_COLUMNS_APART;
+    let step = ROUND_S.into_iter().find(is_wide_enough).unwrap_or(span_s);
+    let label = |s: f64| {
+        if s == 0.0 {
+            "0".into()
+        } else if step < 60.0 {
+            format!("{} s", trim_zeros(&number(s)))
+        } else if step < 3600.0 {
+            format!("{} min", s / 60.0)
+        } else {
+            format!("{} h", trim_zeros(&number(s / 3600.0)))
+        }
     };
-    let ticks = (0..=(span_s / step + 1e-9) as u16).map(|i| f64::from(i) * step);
-    ticks.map(|s| ((s * per_s).round() as u16, label(s))).collect()
+    // Rounding must not remove the tick at the end of the axis.
+    let last_tick = (span_s / step + 1e-9) as u16;
+    let ticks = (0..=last_tick).map(|i| f64::from(i) * step);
+    ticks.map(|s| ((s * columns_per_s).round() as u16, label(s))).collect()
 }
 
 /// Returns the smallest of 1, 2 and 5 times a power of ten that is at least `x`, which is positive.

@@ -14,7 +14,7 @@ use crate::live::model::LivePhase;
 /// The line of connections, and the empty lines above and below the generator.
 const FIXED_LINES: usize = 3;
 
-/// Lines that remain for errors, if there are as many.
+/// Number of lines that remain for errors, if there are as many errors.
 const MIN_ERROR_LINES: usize = 3;
 
 impl View<'_> {
@@ -40,7 +40,7 @@ impl View<'_> {
     }
 
     fn connections_line(&self) -> Line<'static> {
-        let (open, requested) = (self.model.connections_open, self.model.connections_asked);
+        let (open, requested) = (self.model.connections_open, self.model.connections_requested);
         let missing =
             open < requested && matches!(self.model.phase, LivePhase::Warmup | LivePhase::Measured);
         let (mark, style) =
@@ -54,7 +54,7 @@ impl View<'_> {
         lines.extend(self.gauges(area.width.min(60), usize::from((area.height / 5).max(2))));
         if self.model.threads.iter().any(|busy| *busy > GENERATOR_BUSY) {
             let threads = format!("  use --threads {}", self.model.threads.len() + 1);
-            let text = ["! It may be the limit:".to_string(), threads];
+            let text = ["! The generator is busy:".to_string(), threads];
             lines.extend(text.map(|text| Line::styled(text, self.palette.attention)));
         }
         let last = self.model.points.last();
@@ -70,14 +70,14 @@ impl View<'_> {
         lines
     }
 
-    /// Returns a gauge per thread. If there are more threads than `rows`, only the busiest have
-    /// one.
+    /// Returns a gauge per thread. If there are more threads than `rows`, only the busiest threads
+    /// have a gauge.
     fn gauges(&self, width: u16, rows: usize) -> Vec<Line<'static>> {
         let mut threads: Vec<_> =
             self.model.threads.iter().map(|u| finite(*u).unwrap_or(0.0)).enumerate().collect();
         let count = threads.len();
         if count > rows {
-            threads.sort_by(|a, b| b.1.total_cmp(&a.1));
+            threads.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         }
         let hidden_threads = if count > rows { threads.split_off(rows - 1) } else { Vec::new() };
         let mut lines: Vec<_> =
@@ -101,13 +101,16 @@ impl View<'_> {
         Line::from(spans)
     }
 
+    /// Returns the counts of failed requests by outcome.
     fn error_lines(&self, width: u16) -> Vec<Line<'static>> {
-        let (in_warmup, dropped) = self.model.points.iter().fold((0u64, 0u64), |sum, p| {
-            let failed = if p.warmup { p.failed } else { 0 };
-            (sum.0.saturating_add(failed), sum.1.saturating_add(p.dropped))
-        });
-        // During the warm-up the outcomes below are of the warm-up.
-        let in_warmup = if self.model.phase == LivePhase::Warmup { 0 } else { in_warmup };
+        let points = &self.model.points;
+        let dropped = points.iter().fold(0u64, |sum, p| sum.saturating_add(p.dropped));
+        let warmup_points = points.iter().filter(|p| p.warmup);
+        let failed_in_warmup = match self.model.phase {
+            // During the warm-up, the other lines already count these failures.
+            LivePhase::Warmup => 0,
+            _ => warmup_points.fold(0u64, |sum, p| sum.saturating_add(p.failed)),
+        };
         let attention = self.palette.attention;
         let mut classes: Vec<_> = self
             .model
@@ -123,7 +126,7 @@ impl View<'_> {
             (false, false) => String::new(),
         };
         classes.push(("dropped unsent".into(), dropped, attention));
-        classes.push(("during warm-up".into(), in_warmup, FAINT));
+        classes.push(("during warm-up".into(), failed_in_warmup, FAINT));
         let room = usize::from(width.min(40)).saturating_sub(18);
         let mut lines = vec![Line::from(vec![Span::styled("Errors", BOLD), Span::raw(summary)])];
         lines.extend(classes.into_iter().filter(|(_, n, _)| *n > 0).map(|(name, n, style)| {

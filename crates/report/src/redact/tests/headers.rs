@@ -1,4 +1,4 @@
-//! Tests headers of commands. Any header may have a secret, except the plain ones.
+//! Tests headers of commands. The value of any header may be secret, except of plain headers.
 
 use std::path::Path;
 

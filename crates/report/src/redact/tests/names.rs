@@ -1,4 +1,4 @@
-//! Tests reports in which the name of a workload holds a secret.
+//! Tests reports in which the name of a workload contains a secret.
 
 use std::path::Path;
 
@@ -75,7 +75,7 @@ fn redacted_report_keeps_sentence_on_ties() {
     assert_eq!(sentences.len(), crate::answer::sentences(&report).len());
 }
 
-/// Returns the paths of all texts that hold the token.
+/// Returns the paths of all texts that contain the token.
 fn places_of_token(value: &Value, path: &str) -> Vec<String> {
     match value {
         Value::String(text) if text.contains(TOKEN) => vec![path.into()],

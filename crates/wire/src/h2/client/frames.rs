@@ -47,7 +47,7 @@ impl<T> Client<T> {
             Kind::PushPromise => Err(Http2Error::Push),
             // PRIORITY is deprecated, but its length is still checked (§6.3).
             Kind::Priority if payload.len() != 5 => Err(Http2Error::FrameLength),
-            // DATA and HEADERS are handled elsewhere.
+            // The callers have handled DATA and HEADERS.
             Kind::Priority | Kind::Unknown | Kind::Data | Kind::Headers => Ok(ClientEvent::Handled),
         }
     }
@@ -228,7 +228,7 @@ impl<T> Client<T> {
         let last = u32::from_be_bytes([s0 & 0x7F, *s1, *s2, *s3]);
         let code = ErrorCode::from_wire(u32::from_be_bytes([*c0, *c1, *c2, *c3]));
         io.counts.received.go_aways[code as usize] += 1;
-        // GOAWAY may come twice, and its last stream must not rise.
+        // GOAWAY can come several times. Its last stream may only get lower.
         self.last_stream = Some(self.last_stream.map_or(last, |before| before.min(last)));
         Ok(ClientEvent::GoAway { code })
     }
@@ -238,13 +238,14 @@ impl<T> Client<T> {
         if self.is_idle(id) {
             return Err(Http2Error::IdleStream);
         }
-        // Frames that were in transit when we reset the stream are ignored.
+        // Frames that were in transit when dyno reset the stream are ignored.
         let was_reset =
             if end { self.reset_streams.remove(&id) } else { self.reset_streams.contains(&id) };
         if was_reset { Ok(()) } else { Err(Http2Error::StreamClosed) }
     }
 
-    /// Whether this stream has never been opened. The peer cannot open streams: push is disabled.
+    /// Whether this stream has never been opened. The peer cannot open streams, because push is
+    /// disabled.
     fn is_idle(&self, id: u32) -> bool {
         id.is_multiple_of(2) || id >= self.next_id
     }

@@ -41,7 +41,7 @@ pub struct EncodedRequest<'a> {
     pub field_bytes: u32,
     pub body: &'a [u8],
     pub kind: RequestKind,
-    /// Whether to keep the fields of the response for [`Client::data_and_fields`].
+    /// Whether to store the fields of the response for [`Client::value_and_fields`].
     pub wants_fields: bool,
     /// Whether the body waits for [`Client::release_body`], because the request expects 100
     /// (Continue).
@@ -55,11 +55,12 @@ pub enum ClientEvent<'i> {
     NeedMore,
     /// A frame was processed, and the caller need not act.
     Handled,
-    /// The peer's settings changed: there may be more room for streams, and more to send.
+    /// The peer's settings changed. The peer can allow more streams now, and [`Client::resume`] can
+    /// have more to send.
     Settings,
-    /// A window of the peer grew: [`Client::resume`] may have more to send.
+    /// A window of the peer grew. [`Client::resume`] can have more to send.
     Window,
-    /// An interim response; the final one is still to come.
+    /// An interim response. The final response is still to come.
     Informational { stream: StreamKey, status: u16 },
     /// The head of the response. `end`: the response has no body.
     Head { stream: StreamKey, status: u16, end: bool },
@@ -84,13 +85,13 @@ pub enum ClientEvent<'i> {
 pub struct Client<T> {
     settings: ClientSettings,
     peer: PeerSettings,
-    /// The peer's first SETTINGS have arrived.
+    /// Whether the peer's first SETTINGS have arrived.
     is_ready: bool,
-    /// SETTINGS of ours that have not been acknowledged.
+    /// Number of sent SETTINGS frames that the peer has not acknowledged.
     unacknowledged: u32,
     next_id: u32,
     streams: StreamMap<Stream<T>>,
-    /// Streams that we reset, and whose frames may still be in transit.
+    /// Streams that this side reset. Frames of these streams can still be in transit.
     reset_streams: BTreeSet<u32>,
     /// Streams whose remaining body waits for a window, longest wait first.
     blocked: VecDeque<u32>,
@@ -109,8 +110,9 @@ pub struct Client<T> {
 
 // Opening streams, sending requests, ending streams.
 impl<T> Client<T> {
-    /// Begins a connection: the preface, our settings, and the connection's window (RFC 9113 §3.4).
-    /// `shared_bytes` is the space in the peer's table that the requests' shared fields take.
+    /// Begins a connection: appends the preface, this side's settings, and the connection's window
+    /// to `io.out` (RFC 9113 §3.4). `shared_bytes`: bytes of the peer's HPACK table that the
+    /// requests' shared fields use.
     pub fn new(settings: ClientSettings, shared_bytes: u32, io: &mut Io<'_>) -> Self {
         let mut receive = ReceiveWindow::new(settings.connection_window, DEFAULT_WINDOW);
         io.out.extend_from_slice(frame::PREFACE);
@@ -128,7 +130,7 @@ impl<T> Client<T> {
             blocked: VecDeque::new(),
             send: SendWindow::new(DEFAULT_WINDOW),
             receive,
-            // Until our settings are acknowledged the peer may use the defaults.
+            // Until the peer acknowledges the settings, it may use the defaults.
             heads: HeadDecoder::new(
                 settings.header_table_size.max(ClientSettings::default().header_table_size),
             ),
@@ -140,18 +142,18 @@ impl<T> Client<T> {
         }
     }
 
-    /// Does the same as [`new`](Self::new), for a connection that was upgraded from HTTP/1.1. The
-    /// request for the upgrade is stream 1 (RFC 7540 §3.2). Only its kind, and whether to keep the
-    /// fields of its response, are needed.
+    /// Begins a connection as [`new`](Self::new) does, after an upgrade from HTTP/1.1. The request
+    /// for the upgrade is stream 1 (RFC 7540 §3.2). `kind` and `wants_fields` belong to this
+    /// request.
     pub fn from_upgrade(
         settings: ClientSettings,
         shared_bytes: u32,
         (kind, wants_fields): (RequestKind, bool),
-        data: T,
+        value: T,
         io: &mut Io<'_>,
     ) -> (Self, StreamKey) {
         let mut client = Client::new(settings, shared_bytes, io);
-        let key = client.add_stream(kind, wants_fields, data);
+        let key = client.add_stream(kind, wants_fields, value);
         io.counts.max_open_streams = io.counts.max_open_streams.max(1);
         (client, key)
     }
@@ -204,16 +206,16 @@ impl<T> Client<T> {
         self.streams.len()
     }
 
-    /// Opens a stream. There must be [room](Self::room). Returns its key, and whether the whole
-    /// request was queued: if not, the rest of its body waits for flow-control windows.
+    /// Opens a stream. There must be [room](Self::room). Returns the stream's key, and whether the
+    /// whole request was queued. The rest of an incomplete request waits for flow-control windows.
     pub fn request(
         &mut self,
         request: &EncodedRequest<'_>,
-        data: T,
+        value: T,
         io: &mut Io<'_>,
     ) -> (StreamKey, bool) {
         let id = self.next_id;
-        let key = self.add_stream(request.kind, request.wants_fields, data);
+        let key = self.add_stream(request.kind, request.wants_fields, value);
         let sent = &mut io.counts.sent;
         sent.count(Kind::Headers);
         sent.field_bytes += u64::from(request.field_bytes);
@@ -243,7 +245,8 @@ impl<T> Client<T> {
     }
 
     /// Queues the body of a request that was opened with [`EncodedRequest::holds_body`]. Returns
-    /// whether all of it was queued: if not, the rest waits for flow-control windows.
+    /// whether the whole body was queued. The rest of an incomplete body waits for flow-control
+    /// windows.
     pub fn release_body(&mut self, stream: StreamKey, io: &mut Io<'_>) -> bool {
         let max_payload = self.peer.max_frame_size as usize;
         let Some(stream) = self.streams.try_get_mut(stream) else { return true };
@@ -279,7 +282,7 @@ impl<T> Client<T> {
             );
             if unsent.queued == unsent.bytes.len() {
                 stream.unsent = None;
-                done(&mut stream.data);
+                done(&mut stream.value);
             } else {
                 self.blocked.push_back(id);
             }
@@ -288,8 +291,8 @@ impl<T> Client<T> {
 
     /// The caller's value of a stream; `None`: the stream has ended.
     #[inline]
-    pub fn data(&mut self, stream: StreamKey) -> Option<&mut T> {
-        self.streams.try_get_mut(stream).map(|stream| &mut stream.data)
+    pub fn value(&mut self, stream: StreamKey) -> Option<&mut T> {
+        self.streams.try_get_mut(stream).map(|stream| &mut stream.value)
     }
 
     /// The part of a stream's response that is still to come.
@@ -311,13 +314,13 @@ impl<T> Client<T> {
     /// # Panics
     /// If the stream has ended.
     #[inline]
-    pub fn data_and_fields(&mut self, stream: StreamKey) -> (&mut T, &Fields) {
-        (&mut self.streams.get_mut(stream).data, self.heads.fields())
+    pub fn value_and_fields(&mut self, stream: StreamKey) -> (&mut T, &Fields) {
+        (&mut self.streams.get_mut(stream).value, self.heads.fields())
     }
 
     /// All open streams, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (StreamKey, &T)> {
-        self.streams.iter().map(|(key, stream)| (key, &stream.data))
+        self.streams.iter().map(|(key, stream)| (key, &stream.value))
     }
 
     /// Bytes of a stream's request that wait for flow-control windows.
@@ -330,13 +333,14 @@ impl<T> Client<T> {
         unsent.map_or(0, |unsent| unsent.bytes.len() - unsent.queued)
     }
 
-    /// Removes a stream whose response is complete. If its request is incomplete, RST_STREAM
-    /// announces that the rest will not come (RFC 9113 §8.1: no error).
+    /// Removes a stream whose response is complete. If its request is incomplete, RST_STREAM with
+    /// NO_ERROR announces that the rest will not come (RFC 9113 §8.1).
     #[inline]
     pub fn finish(&mut self, stream: StreamKey, io: &mut Io<'_>) {
         let &Stream { id, ref unsent, .. } = self.streams.get(stream);
         if unsent.is_some() {
-            // The peer has ended the stream, so its late frames need not be expected.
+            // The peer has ended the stream and sends no further frames on it. Therefore the stream
+            // is not added to `reset_streams`.
             put_reset(id, ErrorCode::NoError, io);
             self.unblock(id);
         }
@@ -349,11 +353,11 @@ impl<T> Client<T> {
         if stream.unsent.is_some() {
             self.unblock(stream.id);
         }
-        stream.data
+        stream.value
     }
 
-    /// Removes a stream from the list of those that wait for a window. Otherwise the list would
-    /// grow without limit on a connection whose window stays empty.
+    /// Removes a stream from the list of streams that wait for a window. Without the removal, the
+    /// list would grow without limit on a connection whose window stays empty.
     #[cold]
     fn unblock(&mut self, id: u32) {
         self.blocked.retain(|blocked| *blocked != id);
@@ -370,8 +374,8 @@ impl<T> Client<T> {
         self.take(stream)
     }
 
-    /// Removes the streams that the peer's GOAWAY excludes from processing, oldest first. Their
-    /// requests may be sent again on another connection (RFC 9113 §6.8).
+    /// Removes the streams that the peer's GOAWAY excludes from processing, oldest first. The
+    /// caller can send their requests again on another connection (RFC 9113 §6.8).
     pub fn take_unprocessed(&mut self) -> Vec<T> {
         let last = self.last_stream.unwrap_or(u32::MAX);
         self.take_streams_above(last)
@@ -391,7 +395,7 @@ impl<T> Client<T> {
 
     /// Sends GOAWAY with the reason.
     pub fn go_away(&mut self, code: ErrorCode, io: &mut Io<'_>) {
-        // The peer opened no stream that we processed: push is disabled.
+        // Push is disabled, so no stream of the peer was processed.
         frame::put_go_away(0, code, io.out);
         io.counts.sent.count(Kind::GoAway);
         io.counts.sent.go_aways[code as usize] += 1;
@@ -399,20 +403,20 @@ impl<T> Client<T> {
 
     /// Adds the next stream to `streams`.
     #[inline]
-    fn add_stream(&mut self, kind: RequestKind, wants_fields: bool, data: T) -> StreamKey {
+    fn add_stream(&mut self, kind: RequestKind, wants_fields: bool, value: T) -> StreamKey {
         let id = self.next_id;
         self.next_id += 2;
         let stream = Stream {
             id,
             phase: StreamPhase::Head { informational: 0 },
             send: SendWindow::new(self.peer.initial_window),
-            // Our SETTINGS were sent first, so the peer knows this window.
+            // The SETTINGS were sent first, so the peer knows this window.
             receive: ReceiveWindow::new(self.settings.stream_window, self.settings.stream_window),
             unsent: None,
             kind,
             wants_fields,
             expected: None,
-            data,
+            value,
         };
         self.streams.insert(id, stream)
     }

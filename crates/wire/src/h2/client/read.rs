@@ -1,5 +1,5 @@
-//! Splits the input into frames. DATA gives an event for each piece that arrives. Any other frame
-//! is handled once it is whole.
+//! Splits the input into frames. Each arriving piece of DATA gives an event. Any other frame is
+//! handled once it is whole.
 
 use super::stream::StreamPhase;
 use super::{Client, ClientEvent, Io, put_window_update};
@@ -22,7 +22,7 @@ pub(super) struct PartialData {
     /// Bytes of payload still to come, including the padding and its length.
     left: u32,
     padding: Padding,
-    /// END_STREAM: the frame is the last of its stream.
+    /// Whether the frame has END_STREAM: it is the last of its stream.
     end: bool,
 }
 
@@ -47,16 +47,16 @@ impl PartialData {
 impl<T> Client<T> {
     /// Reads from `input`, and advances it past the bytes used.
     ///
-    /// Returning their number with the event would copy each event, on the hottest path of the
-    /// generator.
+    /// The number of used bytes is not returned with the event, because this would copy each event
+    /// on the hottest path of the generator.
     #[inline]
     pub fn next<'i>(
         &mut self,
         input: &mut &'i [u8],
         io: &mut Io<'_>,
     ) -> Result<ClientEvent<'i>, Http2Error> {
-        if let ReadState::Data(data) = self.reading {
-            return self.read_data(data, input);
+        if let ReadState::Data(frame) = self.reading {
+            return self.read_data(frame, input);
         }
         if self.buffer.is_empty()
             && let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>()
@@ -116,7 +116,7 @@ impl<T> Client<T> {
         if self.buffer.len() < length {
             return Ok(ClientEvent::NeedMore);
         }
-        // Taken and put back, so that its memory is allocated once.
+        // The buffer is taken and put back, so that its memory is allocated once.
         let buffer = core::mem::take(&mut self.buffer);
         let event = self.handle_frame(&header, &buffer[HEADER_BYTES..], io);
         self.buffer = buffer;
@@ -124,7 +124,7 @@ impl<T> Client<T> {
         event
     }
 
-    /// Begins a DATA frame (RFC 9113 §6.1). All of its payload counts against the windows (§6.9.1).
+    /// Begins a DATA frame (RFC 9113 §6.1). The windows include all of its payload (§6.9.1).
     #[inline]
     fn begin_data<'i>(
         &mut self,
@@ -145,78 +145,84 @@ impl<T> Client<T> {
             return Err(Http2Error::FrameLength);
         }
         let end = header.has(flag::END_STREAM);
-        let data = PartialData { stream: header.stream, left: header.length, padding, end };
+        let frame = PartialData { stream: header.stream, left: header.length, padding, end };
         let Some((key, stream)) = self.streams.find_mut(header.stream) else {
             self.check_closed_stream(header.stream, end)?;
-            return self.read_data(data, input);
+            return self.read_data(frame, input);
         };
         if !stream.receive.take(header.length) {
-            return Ok(self.malformed_data(key, data, Malformed::WindowExceeded));
+            return Ok(self.malformed_data(key, frame, Malformed::WindowExceeded));
         }
         if stream.phase != StreamPhase::Body {
-            return Ok(self.malformed_data(key, data, Malformed::DataBeforeHead));
+            return Ok(self.malformed_data(key, frame, Malformed::DataBeforeHead));
         }
         if !end {
             put_window_update(&mut stream.receive, header.stream, io);
         }
-        // Nearly always the frame is whole. Then its stream need not be looked up again.
-        let whole =
-            input.split_at_checked(header.length as usize).filter(|_| padding == Padding::Bytes(0));
-        let Some((body, rest)) = whole else { return self.read_data(data, input) };
-        *input = rest;
-        Ok(stream.body_event(key, body, 0, end, end))
+        if padding == Padding::Bytes(0)
+            && let Some((body, rest)) = input.split_at_checked(header.length as usize)
+        {
+            // Nearly always the whole frame has arrived. `stream` is used without another look-up.
+            *input = rest;
+            return Ok(stream.body_event(key, body, 0, end, end));
+        }
+        self.read_data(frame, input)
     }
 
-    /// Reports a malformed stream, which the caller cancels. The rest of its frame will be skipped.
+    /// Reports a malformed stream, which the caller must cancel. The rest of `frame` will be
+    /// skipped, because its stream is then unknown.
     #[cold]
     fn malformed_data(
         &mut self,
         stream: StreamKey,
-        data: PartialData,
+        frame: PartialData,
         violation: Malformed,
     ) -> ClientEvent<'static> {
-        self.reading = if data.left > 0 { ReadState::Data(data) } else { ReadState::Frame };
+        self.reading = if frame.left > 0 { ReadState::Data(frame) } else { ReadState::Frame };
         ClientEvent::Malformed { stream, violation }
     }
 
     /// Continues reading the payload of DATA.
     fn read_data<'i>(
         &mut self,
-        mut data: PartialData,
+        mut frame: PartialData,
         input: &mut &'i [u8],
     ) -> Result<ClientEvent<'i>, Http2Error> {
         let available = input.len();
-        let padding = match data.padding {
+        let padding = match frame.padding {
             Padding::Bytes(n) => n,
             Padding::Unknown => {
                 let Some((&n, rest)) = input.split_first() else {
-                    self.reading = ReadState::Data(data);
+                    self.reading = ReadState::Data(frame);
                     return Ok(ClientEvent::NeedMore);
                 };
                 *input = rest;
-                data.left -= 1;
+                frame.left -= 1;
                 u32::from(n)
             }
         };
-        if padding > data.left {
+        if padding > frame.left {
             return Err(Http2Error::Padding);
         }
-        let (body, rest) = input.split_at(input.len().min((data.left - padding) as usize));
-        data.left -= body.len() as u32;
-        let skipped = if data.left == padding { rest.len().min(padding as usize) } else { 0 };
+        let body_left = (frame.left - padding) as usize;
+        let (body, rest) = input.split_at(input.len().min(body_left));
+        frame.left -= body.len() as u32;
+        // After the body, only padding is left.
+        let skipped = if frame.left == padding { rest.len().min(padding as usize) } else { 0 };
         *input = &rest[skipped..];
-        data.left -= skipped as u32;
-        data.padding = Padding::Bytes(padding - skipped as u32);
-        let is_complete = data.left == 0;
-        self.reading = if is_complete { ReadState::Frame } else { ReadState::Data(data) };
-        if input.len() == available && !is_complete {
+        frame.left -= skipped as u32;
+        frame.padding = Padding::Bytes(padding - skipped as u32);
+        let is_complete = frame.left == 0;
+        self.reading = if is_complete { ReadState::Frame } else { ReadState::Data(frame) };
+        let has_read_nothing = input.len() == available;
+        if has_read_nothing && !is_complete {
             return Ok(ClientEvent::NeedMore);
         }
-        Ok(self.data_event(data, body, is_complete && data.end))
+        Ok(self.data_event(frame, body, is_complete && frame.end))
     }
 
-    /// Turns a piece of DATA into an event of its stream. `frame`: the frame after this piece.
-    /// `end`: the piece is the stream's last.
+    /// Turns a piece of DATA into an event of its stream. `frame`: what is still to come of the
+    /// frame after this piece. `end`: the piece is the stream's last.
     #[inline]
     fn data_event<'i>(&mut self, frame: PartialData, data: &'i [u8], end: bool) -> ClientEvent<'i> {
         let Some((key, stream)) = self.streams.find_mut(frame.stream) else {

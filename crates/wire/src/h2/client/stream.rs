@@ -23,7 +23,7 @@ pub(super) struct Stream<T> {
     pub(super) wants_fields: bool,
     /// Bytes of body that are still to come; `None`: any number.
     pub(super) expected: Option<u64>,
-    pub(super) data: T,
+    pub(super) value: T,
 }
 
 /// The part of the response that comes next on a stream.

@@ -20,12 +20,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Creates a decoder. `limit`: the `SETTINGS_HEADER_TABLE_SIZE` that we announce before the
+    /// Creates a decoder. `limit`: the `SETTINGS_HEADER_TABLE_SIZE` that dyno announces before the
     /// first block, in bytes.
     ///
-    /// The table begins with the 4096 bytes of RFC 9113 §6.5.2, or with `limit` if that is less. In
-    /// the latter case a peer should begin with a size update. A peer that does not, and stays
-    /// within the limit, is decoded correctly as well.
+    /// The table begins with the 4096 bytes of RFC 9113 §6.5.2, or with `limit` if that is less.
+    /// With a lower `limit`, a peer should begin with a size update. A peer without a size update
+    /// is also decoded correctly if it stays within the limit.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         Self {
@@ -44,16 +44,15 @@ impl Decoder {
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
         if limit < self.table.max_size() {
-            self.required_update = Some(
-                self.required_update.map_or(limit, |required_update| required_update.min(limit)),
-            );
+            let smallest = self.required_update.map_or(limit, |earlier| earlier.min(limit));
+            self.required_update = Some(smallest);
             self.generation += 1;
         }
     }
 
-    /// A number that changes with every change of the dynamic table: insertion, eviction, change of
-    /// size or of the required update. A block that did not change it decodes to the same fields as
-    /// long as the number stays the same.
+    /// Returns a number that changes with every change of the dynamic table: insertion, eviction,
+    /// change of size or of the required update. A block that did not change the number decodes to
+    /// the same fields while the number stays the same.
     #[must_use]
     #[inline]
     pub fn generation(&self) -> u64 {
@@ -96,8 +95,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads the size updates that begin a block (RFC 7541 §6.3). There may be two in a row: to the
-    /// smallest size since the last block, then to the final one.
+    /// Reads the size updates that begin a block (RFC 7541 §6.3). A block can begin with two of
+    /// them: to the smallest size since the last block, then to the final size.
     fn read_size_updates(&mut self, input: &mut Input<'_>) -> Result<(), HpackError> {
         while let Some((first @ 0x20..0x40, rest)) = input.rest.split_first() {
             input.rest = rest;
@@ -105,7 +104,8 @@ impl Decoder {
             if size > self.limit {
                 return Err(HpackError::SizeAboveLimit);
             }
-            if self.required_update.take().is_some_and(|required_update| size > required_update) {
+            let required = self.required_update.take();
+            if required.is_some_and(|required| size > required) {
                 return Err(HpackError::SizeUpdateMissing);
             }
             self.table.set_max_size(size);
@@ -132,8 +132,8 @@ impl FieldListSize {
     }
 }
 
-/// Memory for the strings of a literal field that are not in the block literally. It is reused to
-/// save allocations.
+/// Memory for the strings of a literal field that cannot be borrowed from the block, such as
+/// Huffman-coded ones. It is reused to save allocations.
 #[derive(Debug, Default)]
 struct Literal {
     name: Vec<u8>,
@@ -154,8 +154,8 @@ impl Literal {
         let name = match input.read_integer(first, prefix)? {
             0 => input.read_string(&mut self.name)?,
             index => {
-                // Copied, because inserting the field may evict the entry with its name (RFC 7541
-                // §4.4).
+                // The name is copied, because the insertion of the field can evict the entry from
+                // which the name comes (RFC 7541 §4.4).
                 self.name.clear();
                 self.name.extend_from_slice(table.look_up(index as usize)?.0);
                 &self.name

@@ -68,49 +68,61 @@ pub fn put_size_update(size: u32, out: &mut Vec<u8>) {
     put_int(5, 0x20, size as usize, out);
 }
 
-/// Appends a field without use of the dynamic table: a reference to the static entry if there is
-/// one, else a literal. [`Indexing::Never`] always gives a literal (RFC 7541 §6.2.3).
+/// Appends a field without use of the dynamic table: a reference to its static entry or, if it has
+/// none, a literal. [`Indexing::Never`] always gives a literal (RFC 7541 §6.2.3).
 pub fn put_field(name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
-    put_indexed_or_literal(static_index(name, value), name, value, indexing, out);
+    put_indexed_or_literal(static_indexes(name, value), name, value, indexing, out);
 }
 
-/// The index of the static entry with this name and value, and the index of the first entry with
-/// this name.
+/// Indexes of the entries to which a field can refer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldIndexes {
+    /// Index of the entry with the field's name and value.
+    pub full: Option<usize>,
+    /// Index of an entry with the field's name.
+    pub named: Option<usize>,
+}
+
+/// Returns the indexes of a field in the static table. `named` is the first entry with its name.
 #[must_use]
-pub fn static_index(name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
+pub fn static_indexes(name: &[u8], value: &[u8]) -> FieldIndexes {
     let Some(first) = STATIC_TABLE.iter().position(|entry| entry.0.as_bytes() == name) else {
-        return (None, None);
+        return FieldIndexes { full: None, named: None };
     };
     let full = STATIC_TABLE[first..]
         .iter()
         .take_while(|entry| entry.0.as_bytes() == name)
         .position(|entry| entry.1.as_bytes() == value);
-    (full.map(|position| first + position + 1), Some(first + 1))
+    // Indexes begin at 1.
+    FieldIndexes { full: full.map(|position| first + position + 1), named: Some(first + 1) }
 }
 
 /// Whether the static table has an entry with this name and value.
 #[must_use]
 pub fn is_static(name: &[u8], value: &[u8]) -> bool {
-    static_index(name, value).0.is_some()
+    static_indexes(name, value).full.is_some()
 }
 
-/// Appends a field: a reference to the entry `full` if there is one, else a literal whose name is a
-/// reference to the entry `named`, or a string. [`Indexing::Never`] always gives a literal.
+/// Appends a field. The field becomes:
+///
+/// - with `indexes.full`, a reference to this entry, except with [`Indexing::Never`];
+/// - otherwise a literal. Its name is a reference to `indexes.named` if there is one, or a string.
 fn put_indexed_or_literal(
-    (full, named): (Option<usize>, Option<usize>),
+    indexes: FieldIndexes,
     name: &[u8],
     value: &[u8],
     indexing: Indexing,
     out: &mut Vec<u8>,
 ) {
-    if let Some(index) = full
+    if let Some(index) = indexes.full
         && indexing != Indexing::Never
     {
         return put_indexed(index, out);
     }
     let (flags, prefix_bits) = indexing.pattern();
-    put_int(prefix_bits, flags, named.unwrap_or(0), out);
-    if named.is_none() {
+    // Index 0 means that the name follows as a string.
+    put_int(prefix_bits, flags, indexes.named.unwrap_or(0), out);
+    if indexes.named.is_none() {
         put_string(name, out);
     }
     put_string(value, out);
@@ -123,11 +135,12 @@ pub struct Encoder {
     pending_update: Option<PendingUpdate>,
 }
 
-/// Sizes of the table since the last block, which the next block must announce (RFC 7541 §4.2).
+/// Sizes of the table since the last block, bytes. The next block must begin with updates to both
+/// (RFC 7541 §4.2).
 #[derive(Clone, Copy, Debug)]
-struct PendingUpdate {
-    smallest: u32,
-    last: u32,
+pub(crate) struct PendingUpdate {
+    pub(crate) smallest: u32,
+    pub(crate) last: u32,
 }
 
 impl Default for Encoder {
@@ -145,9 +158,8 @@ impl Encoder {
 
     /// Sets the table's size in bytes. It must not exceed the peer's `SETTINGS_HEADER_TABLE_SIZE`.
     pub fn set_max_size(&mut self, max_size: u32) {
-        let smallest = self
-            .pending_update
-            .map_or(max_size, |pending_update| pending_update.smallest.min(max_size));
+        let smallest =
+            self.pending_update.map_or(max_size, |pending| pending.smallest.min(max_size));
         self.pending_update = Some(PendingUpdate { smallest, last: max_size });
         self.table.set_max_size(max_size);
     }
@@ -179,28 +191,25 @@ impl Encoder {
         // A field that does not fit would only empty the table (RFC 7541 §4.4).
         let indexing =
             if indexing == Indexing::Incremental && !fits { Indexing::Without } else { indexing };
-        let found @ (full, _) = self.find(name, value);
-        put_indexed_or_literal(found, name, value, indexing, out);
-        if full.is_none() && indexing == Indexing::Incremental {
+        let indexes = self.find(name, value);
+        put_indexed_or_literal(indexes, name, value, indexing, out);
+        if indexes.full.is_none() && indexing == Indexing::Incremental {
             self.table.insert(name, value);
         }
     }
 
-    /// Does the same as [`static_index`], in both tables.
-    fn find(&self, name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
-        let (full, named) = static_index(name, value);
-        if full.is_some() {
-            return (full, named);
+    /// Returns the indexes of a field in the static table, or else in the dynamic table.
+    fn find(&self, name: &[u8], value: &[u8]) -> FieldIndexes {
+        let in_static = static_indexes(name, value);
+        if in_static.full.is_some() {
+            return in_static;
         }
-        let first = STATIC_TABLE.len() + 1;
-        let full = self
-            .table
-            .iter()
-            .position(|entry| entry == (name, value))
-            .map(|position| first + position);
-        let named = named.or_else(|| {
-            self.table.iter().position(|entry| entry.0 == name).map(|position| first + position)
-        });
-        (full, named)
+        let first_dynamic = STATIC_TABLE.len() + 1;
+        let full = self.table.iter().position(|entry| entry == (name, value));
+        let named = self.table.iter().position(|entry| entry.0 == name);
+        FieldIndexes {
+            full: full.map(|position| first_dynamic + position),
+            named: in_static.named.or(named.map(|position| first_dynamic + position)),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Encodes and decodes strings with HPACK's Huffman code (RFC 7541 §5.2, Appendix B).
 //!
-//! The decoder reads windows of 11 bits, each of which gives up to two symbols. A table with one
-//! entry per window, computed at compile time, makes this one lookup.
+//! The decoder looks at windows of 11 bits. A table, computed at compile time, has the one or two
+//! symbols at the beginning of each possible window. One lookup therefore decodes up to two
+//! symbols.
 
 use super::HpackError;
 use alloc::vec::Vec;
@@ -10,15 +11,17 @@ use alloc::vec::Vec;
 /// padding.
 const END_OF_STRING: usize = 256;
 
-/// Bits of the shortest code and of the longest.
+/// Bits of the shortest code.
 const SHORTEST: usize = 5;
+
+/// Bits of the longest code.
 const LONGEST: usize = 30;
 
 /// Bits per lookup. A window of 12 bits is slightly faster, but its table fills half of a
 /// first-level cache, which the rest of the program needs too.
 const WINDOW: usize = 11;
 
-/// Bits that are available after [`Bits::refill`], unless the string ends.
+/// Bits that are available after [`Bits::refill`]. Fewer are available at the end of the string.
 const REFILL: usize = 56;
 
 /// Length in bits of each symbol's code, end-of-string last (RFC 7541 Appendix B). The code is
@@ -46,12 +49,18 @@ const LENGTHS: [u8; 257] = [
 
 /// Each symbol's code, right-aligned, and the number of its bits.
 static CODES: [(u32, u8); 257] = CANONICAL.codes;
+
+/// The symbols in the order of their codes, without end-of-string.
 static SYMBOLS: [u8; 256] = CANONICAL.symbols;
+
+/// The codes of each length.
 static RUNS: [Run; LONGEST + 1] = CANONICAL.runs;
+
+/// The symbols at the beginning of each window of [`WINDOW`] bits.
 static STEPS: [Step; 1 << WINDOW] = build_steps();
 
-/// The codes that follow from [`LENGTHS`]: they count upwards, from short to long and then in the
-/// order of the symbols.
+/// The code, computed from [`LENGTHS`]. Codes are consecutive numbers: shorter codes first, and
+/// codes of the same length in the order of their symbols.
 const CANONICAL: CanonicalCode = build_canonical_code();
 
 // The last code is all ones, so every bit string begins with a code.
@@ -108,7 +117,7 @@ const fn build_canonical_code() -> CanonicalCode {
 /// The one or two symbols whose codes begin a window of [`WINDOW`] bits.
 #[derive(Clone, Copy)]
 struct Step {
-    /// The second is unused if `count` is 1.
+    /// The second symbol is unused if `count` is 1.
     symbols: [u8; 2],
     count: u8,
     /// Bits of these symbols' codes, or [`Step::LONG`].
@@ -116,7 +125,8 @@ struct Step {
 }
 
 impl Step {
-    /// The code is longer than the window. The value exceeds any number of available bits.
+    /// Value of `bits` if the first code is longer than the window. It exceeds any number of
+    /// available bits.
     const LONG: u8 = u8::MAX;
 }
 
@@ -128,6 +138,7 @@ const fn build_steps() -> [Step; 1 << WINDOW] {
     while window < steps.len() {
         let first = single[window];
         if first.bits != Step::LONG {
+            // The window that begins after the first code.
             let second = single[(window << first.bits) % single.len()];
             if second.bits != Step::LONG && (first.bits + second.bits) as usize <= WINDOW {
                 let symbols = [first.symbols[0], second.symbols[0]];
@@ -139,7 +150,8 @@ const fn build_steps() -> [Step; 1 << WINDOW] {
     steps
 }
 
-/// Does the same as [`build_steps`], with one symbol per step.
+/// Builds the table of [`build_steps`], but with one symbol per step. A code that is shorter than
+/// the window begins several windows: one for each value of the low bits.
 const fn build_single_steps() -> [Step; 1 << WINDOW] {
     let mut steps = [Step { symbols: [0; 2], count: 0, bits: Step::LONG }; 1 << WINDOW];
     let mut symbol = 0;
@@ -163,8 +175,11 @@ const fn build_single_steps() -> [Step; 1 << WINDOW] {
 /// Returns the number of bytes that [`encode`] appends.
 #[must_use]
 pub fn encoded_len(bytes: &[u8]) -> usize {
-    let bits: usize = bytes.iter().map(|byte| usize::from(CODES[usize::from(*byte)].1)).sum();
-    bits.div_ceil(8)
+    let code_bits = |byte: &u8| {
+        let (_code, bits) = CODES[usize::from(*byte)];
+        usize::from(bits)
+    };
+    bytes.iter().map(code_bits).sum::<usize>().div_ceil(8)
 }
 
 /// Appends the code of `bytes` to `out`.
@@ -188,7 +203,8 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
 /// Decodes `bytes` and appends the string to `out`. After an error `out` is unchanged.
 pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     let start = out.len();
-    // A step writes two bytes even if only one counts.
+    // Room for as many symbols as the shortest codes would give, plus one: a step always writes two
+    // bytes, even if only the first is used.
     out.resize(start + bytes.len() * 8 / SHORTEST + 1, 0);
     let decoded = decode_into(bytes, &mut out[start..]);
     out.truncate(start + decoded.unwrap_or(0));
@@ -201,8 +217,10 @@ fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
     let mut written = 0;
     'refill: loop {
         bits.refill();
+        // The bits of a refill are enough for this many windows.
         for _ in 0..REFILL / WINDOW {
             let Some(step) = bits.next_step() else {
+                // The next code is longer than the window, or the string ends.
                 bits.refill();
                 if bits.is_padding() {
                     return Ok(written);
@@ -219,11 +237,11 @@ fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
 
 /// The bits that are still to be decoded.
 struct Bits<'a> {
-    /// The next bits, the first one at the top. Padding is ones, and inverted it is zeros: then the
-    /// bits after the end of the string look like padding without further work.
+    /// The next bits, inverted, the first one at the top. Padding consists of ones, so inverted
+    /// padding consists of zeros, like the bits after the end of the string.
     inverted: u64,
-    /// Number of valid bits of `inverted`. The bits below are the following ones, or zeros after
-    /// the end.
+    /// Number of bits of `inverted` that have been taken from the string, from the top. Lower bits
+    /// have the values of the following bits of the string, or 0.
     available: u32,
     rest: &'a [u8],
 }

@@ -4,7 +4,7 @@ use super::HpackError;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Bytes that an entry counts in addition to its name and value (RFC 7541 §4.1).
+/// Bytes of an entry in addition to its name and value (RFC 7541 §4.1).
 pub const ENTRY_OVERHEAD: usize = 32;
 
 /// Initial size of the dynamic table, bytes (RFC 9113 §6.5.2).
@@ -84,7 +84,8 @@ pub fn entry_size(name: &[u8], value: &[u8]) -> usize {
 /// The last fields of one direction, newest first (RFC 7541 §2.3.2).
 ///
 /// All names and values are in one buffer, in the order of insertion. An insertion appends to it.
-/// An eviction leaves unused bytes at its front, which are removed once they are the larger part.
+/// An eviction leaves unused bytes at the front of the buffer, which are removed once they are more
+/// than half of the buffer.
 #[derive(Debug)]
 pub struct DynamicTable {
     /// Newest entry first.
@@ -142,7 +143,8 @@ impl DynamicTable {
         let start = self.removed + self.bytes.len() as u64;
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
-        // The entry fits into the table, whose size has 32 bits, so its lengths do too.
+        // The entry fits into the table, whose size has 32 bits. Its lengths therefore fit into 32
+        // bits.
         self.entries.push_front(Entry {
             start,
             name_len: name.len() as u32,
@@ -183,8 +185,9 @@ impl DynamicTable {
         }
     }
 
-    /// Removes unused bytes at the buffer's front if they are more than half of it. Then each byte
-    /// is moved at most once on average.
+    /// Removes unused bytes at the buffer's front if they are more than half of the buffer. A
+    /// removal then moves fewer bytes than it removes, so on average each byte is moved at most
+    /// once.
     fn compact(&mut self) {
         let unused = match self.entries.back() {
             Some(oldest) => (oldest.start - self.removed) as usize,

@@ -7,8 +7,10 @@ use super::options::{OptionKind, parse_word};
 use super::shell::{ShellWord, into_text};
 use crate::ReadFile;
 use crate::import::{
-    BASE64, ChangeKind, Changes, ImportedRequest, Url, encode_form_value, read_file,
+    BASE64, ChangeKind, Changes, ImportedRequest, Url, check_header, check_method,
+    encode_form_value, read_file,
 };
+use crate::quotation::{plain, quote_header};
 
 /// curl 7.88 sends `Expect: 100-continue` for bodies above this size, and for every upload.
 const EXPECTED_BODY_BYTES: usize = 1 << 20;
@@ -18,7 +20,7 @@ const EXPECTED_BODY_BYTES: usize = 1 << 20;
 pub struct CurlCommand {
     line: usize,
     method: Option<String>,
-    /// Headers of -H. Without a value: a header that curl does not send.
+    /// Headers of -H. `None` as value: curl does not send the header.
     headers: Vec<(String, Option<String>)>,
     /// Headers of other options, such as -A.
     option_headers: Vec<(&'static str, String)>,
@@ -29,8 +31,11 @@ pub struct CurlCommand {
     head: bool,
     globoff: bool,
     form: Vec<FormPart>,
-    uploads: Vec<String>,
-    urls: Vec<String>,
+    /// Each file to upload, after the line of its word, counted from 1.
+    uploads: Vec<(usize, String)>,
+    /// Each URL, after the line of its word, counted from 1.
+    urls: Vec<(usize, String)>,
+    /// Long names and values of options that affect connections.
     options: Vec<(String, String)>,
     /// Long names of options without effect on a load.
     ignored: Vec<&'static str>,
@@ -56,7 +61,8 @@ impl CurlCommand {
                         "--{name}: needs a value\nhint: write the value after the option"
                     ))
                 };
-                command.apply(kind, name, value.ok_or_else(missing)?, read).map_err(located)?;
+                let value = value.ok_or_else(missing)?;
+                command.apply((kind, name, line), value, read).map_err(located)?;
             }
         }
         Ok(command)
@@ -64,8 +70,7 @@ impl CurlCommand {
 
     fn apply(
         &mut self,
-        kind: OptionKind,
-        name: &'static str,
+        (kind, name, line): (OptionKind, &'static str, usize),
         value: Vec<u8>,
         read: ReadFile,
     ) -> Result<(), String> {
@@ -75,11 +80,19 @@ impl CurlCommand {
                 Ok(())
             }
             (OptionKind::Refused, _) => {
-                let hint = "remove it, or put its effect into the URL or a header (-H)";
+                let hint = "remove the option, or put its effect into the URL or a header (-H)";
                 Err(format!("--{name}: not supported\nhint: {hint}"))
             }
             (_, "data" | "data-ascii" | "data-binary" | "data-raw" | "data-urlencode" | "json") => {
                 read_data(name, value, read).map(|data| self.add_data(name, &data))
+            }
+            (_, "url") => {
+                self.urls.push((line, into_text(value)?));
+                Ok(())
+            }
+            (_, "upload-file") => {
+                self.uploads.push((line, into_text(value)?));
+                Ok(())
             }
             (OptionKind::Flag | OptionKind::Value, _) => {
                 self.apply_text(name, into_text(value)?, read)
@@ -94,15 +107,16 @@ impl CurlCommand {
         read: ReadFile,
     ) -> Result<(), String> {
         match name {
-            "url" => self.urls.push(value),
-            "request" => self.method = Some(value),
+            "request" => {
+                check_method(&value)?;
+                self.method = Some(value);
+            }
             "get" => self.get = true,
             "head" => self.head = true,
             "globoff" => self.globoff = true,
             "header" => self.headers.push(parse_header(&value)?),
             "form" => self.form.push(FormPart::parse(&value, read)?),
             "form-string" => self.form.push(FormPart::literal(&value)?),
-            "upload-file" => self.uploads.push(value),
             "compressed" => {
                 self.set_option_header("Accept-Encoding", "deflate, gzip, br, zstd".into());
             }
@@ -111,9 +125,9 @@ impl CurlCommand {
             "cookie" if value.is_empty() => {}
             "cookie" if value.contains('=') => self.cookies.push(value),
             "cookie" => {
-                return Err(format!(
-                    "-b {value}: cookies cannot be read from a file\nhint: write -b 'name=value'"
-                ));
+                // The value may be a cookie without a name.
+                let message = "-b: cookies cannot be read from a file\nhint: write -b 'name=value'";
+                return Err(message.into());
             }
             "user" if value.contains(':') => {
                 self.set_option_header("Authorization", format!("Basic {}", BASE64.encode(value)));
@@ -134,11 +148,11 @@ impl CurlCommand {
                 if !value.parse::<f64>().is_ok_and(|s| s.is_finite() && s >= 0.0) =>
             {
                 return Err(format!(
-                    "--{name} {value}: not a number of seconds\nhint: write it like 2.5"
+                    "--{name} {}: not a number of seconds\nhint: write it like 2.5",
+                    plain(&value)
                 ));
             }
-            // Redirects are never followed: a response of 3xx counts as correct unless a status is
-            // expected.
+            // Redirects are never followed. By default a response with a status of 3xx is correct.
             "location" => self.ignored.push("location"),
             "location-trusted" => self.ignored.push("location-trusted"),
             _ => self.set_option(name, value),
@@ -146,8 +160,8 @@ impl CurlCommand {
         Ok(())
     }
 
-    /// Stores an option with an effect on a load. As in curl the last one applies, but each
-    /// `--resolve` does.
+    /// Stores an option with an effect on a load. As in curl, only the last value of an option
+    /// applies, but every `--resolve` applies.
     fn set_option(&mut self, name: &str, value: String) {
         let is_replaced =
             |other: &str| other == name || (name.starts_with("http") && other.starts_with("http"));
@@ -155,7 +169,7 @@ impl CurlCommand {
         self.options.push((name.into(), value));
     }
 
-    /// Stores the header of an option. The last one with the same name applies.
+    /// Stores the header of an option. The last header of the same name applies.
     fn set_option_header(&mut self, name: &'static str, value: String) {
         self.option_headers.retain(|(other, _)| *other != name);
         self.option_headers.push((name, value));
@@ -174,13 +188,19 @@ impl CurlCommand {
     pub fn into_requests(mut self, read: ReadFile) -> Result<Vec<ImportedRequest>, String> {
         let query = if self.get { self.data.take() } else { None };
         let mut requests = Vec::new();
-        for (i, url) in self.urls.iter().enumerate() {
+        for (i, (line, url)) in self.urls.iter().enumerate() {
             let number =
                 if self.urls.len() > 1 { format!(", URL {}", i + 1) } else { String::new() };
             let location = format!("line {}{number}", self.line);
-            let expanded_url = self.expand_url(url, query.as_deref());
-            let request = expanded_url.and_then(|url| self.request(url, self.uploads.get(i), read));
-            let mut request = request.map_err(|error| format!("{location}: {error}"))?;
+            // A command can span several lines. The error names the line of the URL.
+            let url_error = |error| format!("line {line}{number}: {error}");
+            let expanded_url = self.expand_url(url, query.as_deref()).map_err(url_error)?;
+            Url::parse(&expanded_url).map_err(url_error)?;
+            let upload = self.uploads.get(i);
+            let request = self.request(expanded_url, upload.map(|(_, path)| path), read);
+            let error_line = upload.map_or(self.line, |(line, _)| *line);
+            let mut request =
+                request.map_err(|error| format!("line {error_line}{number}: {error}"))?;
             if url.contains('#') {
                 request.changes.add(ChangeKind::Fragment, &location);
             }
@@ -195,7 +215,7 @@ impl CurlCommand {
             }
             None => {
                 return Err(format!(
-                    "line {}: the command has no URL\nhint: add one, such as http://localhost/",
+                    "line {}: the command has no URL\nhint: add a URL, such as http://localhost/",
                     self.line
                 ));
             }
@@ -220,9 +240,11 @@ impl CurlCommand {
                 return Err("-I: cannot be combined with a body\nhint: remove -I, or add -G".into());
             }
             _ if self.option_headers.iter().any(|(name, _)| *name == "Range") => {
-                return Err("-r: cannot be combined with a body\nhint: curl then sends \
-                            Content-Range, so write that header with -H"
-                    .into());
+                return Err(
+                    "-r: cannot be combined with a body\nhint: write the header that curl \
+                            would send, as -H 'Content-Range: …'"
+                        .into(),
+                );
             }
             (Some(data), [], None) => ("POST", Some(data.clone()), Some(form.into())),
             (None, parts, None) => {
@@ -243,8 +265,8 @@ impl CurlCommand {
         Ok(request)
     }
 
-    /// A form has its own type, with the boundary. If a header has another one, curl sends that,
-    /// and other headers of the parts.
+    /// Checks that no header sets another type for a form. The type of a form has its boundary.
+    /// With another type, curl sends that type, and other headers of the parts.
     fn check_form_type(&self) -> Result<(), String> {
         let is_other = |(name, value): &(String, Option<String>)| {
             let is_form =
@@ -252,8 +274,9 @@ impl CurlCommand {
             name.eq_ignore_ascii_case("content-type") && !is_form
         };
         if self.headers.iter().any(is_other) {
-            return Err("-F: cannot be combined with -H Content-Type, which changes the parts\n\
-                        hint: remove the header: dyno sends multipart/form-data"
+            return Err("-F: cannot be combined with a -H Content-Type other than \
+                        multipart/form-data\nhint: remove the header. dyno sends \
+                        multipart/form-data"
                 .into());
         }
         Ok(())
@@ -262,6 +285,7 @@ impl CurlCommand {
     /// Returns the differences from the request that curl sends.
     fn changes(&self, request: &ImportedRequest) -> Changes {
         let mut changes = Changes::default();
+        // `-H 'Name:'` removes a header, and so does an empty value of an option, such as `-A ''`.
         let is_removed = |name: &str| {
             let is_removal = |(header, value): &(String, Option<String>)| {
                 header.eq_ignore_ascii_case(name) && value.is_none()
@@ -288,6 +312,7 @@ impl CurlCommand {
             changes.add(ChangeKind::Boundary, "");
         }
         let path = request.url.split('?').next().unwrap_or_default();
+        // The first three parts are the scheme, an empty text and the host.
         let has_dots = path.split('/').skip(3).any(|part| matches!(part, "." | ".."));
         if has_dots && !self.ignored.contains(&"path-as-is") {
             changes.add(ChangeKind::DotSegments, path);
@@ -316,7 +341,7 @@ impl CurlCommand {
         option_headers
             .push(("Accept", if self.json { "application/json".into() } else { String::new() }));
         option_headers.push(("Content-Type", content_type.unwrap_or_default()));
-        // A form sets its own Content-Type, because it has the boundary.
+        // A form sets its own Content-Type, which has the boundary.
         let applies =
             |name: &str| self.form.is_empty() || !name.eq_ignore_ascii_case("content-type");
         let is_replaced = |name: &str| {
@@ -335,25 +360,33 @@ impl CurlCommand {
 fn parse_header(text: &str) -> Result<(String, Option<String>), String> {
     if let Some(path) = text.strip_prefix('@') {
         return Err(format!(
-            "-H @{path}: headers cannot be read from a file\nhint: write each one as -H 'Name: \
-             value'"
+            "-H @{}: headers cannot be read from a file\nhint: write each one as -H 'Name: value'",
+            plain(path)
         ));
     }
     match (text.split_once(':'), text.trim_end().strip_suffix(';')) {
         (Some((name, value)), _) if value.trim().is_empty() => Ok((name.trim().into(), None)),
-        (Some((name, value)), _) => Ok((name.trim().into(), Some(value.trim().into()))),
+        (Some((name, value)), _) => {
+            let (name, value) = (name.trim(), value.trim());
+            check_header(name, value)?;
+            Ok((name.into(), Some(value.into())))
+        }
         (None, Some(name)) => Ok((name.trim().into(), Some(String::new()))),
-        (None, None) => Err(format!("header {text:?}: has no colon\nhint: write -H 'Name: value'")),
+        (None, None) => Err(format!(
+            "header {}: has no colon\nhint: write -H 'Name: value'",
+            quote_header(text)
+        )),
     }
 }
 
-/// Returns the range that curl sends: the first number and a dash if there is no dash.
+/// Returns the range that curl sends. If the value has no dash, curl sends its first number and a
+/// dash.
 fn curl_range(text: String) -> Result<String, String> {
     if text.contains('-') || !text.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(text);
     }
     let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-    let error = |_| format!("-r {text}: not a range\nhint: write it like 0-499");
+    let error = |_| format!("-r {}: not a range\nhint: write it like 0-499", plain(&text));
     digits.parse::<i64>().map(|start| format!("{start}-")).map_err(error)
 }
 
@@ -364,8 +397,10 @@ fn read_data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, Stri
         ("data-raw", _) | (_, None) => Ok(value),
         (_, Some(path)) => {
             let mut bytes = read_file(&into_text(path.to_vec())?, read)?;
-            bytes
-                .retain(|byte| !matches!(name, "data" | "data-ascii") || !b"\r\n\0".contains(byte));
+            // As curl does for text, but not for `--data-binary` and `--json`.
+            if matches!(name, "data" | "data-ascii") {
+                bytes.retain(|byte| !b"\r\n\0".contains(byte));
+            }
             Ok(bytes)
         }
     }
@@ -385,15 +420,16 @@ fn encode_data(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
 /// Removes the backslashes that escape brackets in curl's globbing. `Err`: the URL has a set, which
 /// is not expanded.
 fn unescape_globs(url: &str) -> Result<String, String> {
-    // The brackets of an IPv6 address are not a glob, nor is an empty pair.
+    // Neither the brackets of an IPv6 address nor an empty pair are a glob.
     let path = Url::parse(url).map_or(0, |parts| url.len() - parts.rest.len());
     let escapes = ["\\[", "\\]", "\\{", "\\}"];
     let bare =
         escapes.iter().fold(url[path..].replace("[]", ""), |url, escape| url.replace(escape, ""));
     if bare.contains(['[', ']', '{', '}']) {
         return Err(
-            "brackets in the URL stand for a set of URLs in curl\nhint: write the URLs one by one, \
-             or add -g".into()
+            "in curl, brackets in a URL stand for several URLs\nhint: write each URL separately, \
+             or add -g"
+                .into(),
         );
     }
     Ok(escapes.iter().fold(url.into(), |url: String, escape| url.replace(escape, &escape[1..])))
@@ -415,7 +451,7 @@ fn ascii_path(url: &str) -> String {
 }
 
 /// Appends the name of an uploaded file to a URL whose path ends with a slash, before its query, as
-/// curl does. Escapes in such a path are then in lower case.
+/// curl does. As in curl, this also changes the escapes in the path to lower case.
 fn with_file_name(url: &str, upload: &str) -> String {
     let (start, query) = url.split_at(url.find('?').unwrap_or(url.len()));
     let Ok(parts) = Url::parse(start) else { return url.into() };

@@ -5,9 +5,12 @@ use std::mem;
 use super::shell::into_text;
 use crate::ReadFile;
 use crate::import::read_file;
+use crate::quotation::{plain, quote, quote_value};
 
 /// Separates the parts of a form.
 pub const BOUNDARY: &str = "------------------------dyno-form-boundary";
+
+/// Content-Type of a form, up to the boundary.
 pub const FORM_TYPE: &str = "multipart/form-data; boundary=";
 
 /// A part of a form (RFC 7578).
@@ -22,7 +25,8 @@ pub struct FormPart {
 impl FormPart {
     /// Parses `name=content`, with the content unchanged.
     pub fn literal(field: &str) -> Result<FormPart, String> {
-        let error = || format!("-F {field:?}: not a field\nhint: write it like -F name=value");
+        let error =
+            || format!("-F {}: not a field\nhint: write it like -F name=value", quote(field));
         let (name, content) = field.split_once('=').ok_or_else(error)?;
         Ok(FormPart { name: name.into(), content: content.into(), ..FormPart::default() })
     }
@@ -33,9 +37,13 @@ impl FormPart {
         let value = into_text(mem::take(&mut part.content))?;
         let path = value.strip_prefix('@');
         let (word, suffixes) = split_word(path.unwrap_or(&value));
-        if value.starts_with('<') || word.contains('\\') || path.is_some() && word.contains(',') {
+        let is_text_of_file = value.starts_with('<');
+        let has_several_files = path.is_some() && word.contains(',');
+        if is_text_of_file || has_several_files || word.contains('\\') {
             return Err(format!(
-                "-F {field}: not supported\nhint: write it like name=value or name=@file"
+                "-F {}={}: not supported\nhint: write it like name=value or name=@file",
+                plain(&part.name),
+                quote_value(&part.name, &value)
             ));
         }
         part.apply_suffixes(suffixes)?;
@@ -57,7 +65,7 @@ impl FormPart {
         while !rest.is_empty() {
             let suffix = rest.trim_start_matches([';', ' ']);
             if let Some(value) = suffix.strip_prefix("type=") {
-                // A type may have parameters of its own, after semicolons.
+                // A type can have its own parameters, after semicolons.
                 let (kind, after) = value.split_at(value.find(";filename=").unwrap_or(value.len()));
                 (self.content_type, rest) = (Some(kind.trim().into()), after);
             } else if let Some(value) = suffix.strip_prefix("filename=") {
@@ -65,14 +73,16 @@ impl FormPart {
                 (self.file_name, rest) = (Some(name.into()), after);
             } else {
                 let hint = "use ;type= or ;filename=, or quote the value as in 'a=\"b;c\"'";
-                return Err(format!("-F: unknown suffix {rest:?}\nhint: {hint}"));
+                let rest = quote_value(&self.name, rest);
+                return Err(format!("-F: unknown suffix {rest}\nhint: {hint}"));
             }
         }
         Ok(())
     }
 }
 
-/// Splits off a word that ends at a semicolon or is in double quotes. Returns it with the rest.
+/// Splits off a word that ends at a semicolon or is in double quotes. Returns the word and the
+/// rest.
 fn split_word(text: &str) -> (&str, &str) {
     let quoted = text.trim_start().strip_prefix('"').and_then(|text| text.split_once('"'));
     let (word, rest) =

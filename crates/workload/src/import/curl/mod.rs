@@ -1,7 +1,7 @@
 //! Imports curl's command lines, as copied from a browser or written by hand.
 //!
-//! The script is split into words as bash does it. Then options have the meaning of curl(1),
-//! checked with curl 7.88. Parts that only a shell can expand (variables, pipes) are refused.
+//! The script is split into words as bash does it. The options have the meaning of curl(1), checked
+//! with curl 7.88. Parts that only a shell can expand (variables, pipes) are refused.
 
 mod command;
 mod form;
@@ -14,10 +14,11 @@ use self::command::CurlCommand;
 use self::shell::{ShellWord, split_commands};
 use super::{Changes, Imports, require_requests};
 use crate::ReadFile;
+use crate::quotation::quote;
 
 /// Reads curl commands, one per line or separated by `;`, each with one or more URLs. The word
-/// `curl` may be missing from the first. `Err`: a shell or curl would refuse it, or dyno cannot
-/// send the same.
+/// `curl` may be missing from the first command. `Err`: a shell or curl would refuse the commands,
+/// or dyno cannot send the same requests.
 ///
 /// Headers that curl adds by itself, `User-Agent: curl/…` and `Accept: */*`, are listed as changes.
 pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
@@ -36,11 +37,11 @@ pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     require_requests(
         requests,
         Changes::default(),
-        "no curl command found\nhint: paste one, such as curl http://localhost:8080/",
+        "no curl command found\nhint: paste a command, such as curl http://localhost:8080/",
     )
 }
 
-/// Removes `$ curl` from the start of a command. Only the first one may lack `curl`.
+/// Removes `$ curl` from the start of a command. Only the first command may lack `curl`.
 fn remove_name(words: &mut Vec<ShellWord>, is_first: bool) -> Result<(), String> {
     // The prompt of the shell.
     words.drain(..usize::from(words[0].bytes == b"$"));
@@ -48,9 +49,9 @@ fn remove_name(words: &mut Vec<ShellWord>, is_first: bool) -> Result<(), String>
     if matches!(name.rsplit('/').next(), Some("curl" | "curl.exe")) {
         words.remove(0);
     } else if !is_first || !(name.starts_with('-') || name.contains(['.', ':', '/'])) {
-        let hint = "quote words with blanks, ; or &, and end each line but the last with a \
+        let hint = "quote words with blanks, ; or &, and end each line except the last with a \
                     backslash";
-        return Err(format!("expected curl, found {name:?}\nhint: {hint}"));
+        return Err(format!("expected curl, found {}\nhint: {hint}", quote(&name)));
     }
     Ok(())
 }

@@ -72,7 +72,8 @@ pub fn names() -> impl Iterator<Item = (OptionKind, &'static str)> {
     options().map(|(kind, long, _)| (kind, long))
 }
 
-/// Returns the options in a word, and the value of the last one, if the word contains it.
+/// Returns the options in a word, and the value of the last option, if the word contains this
+/// value.
 pub fn parse_word(
     word: &[u8],
 ) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {
@@ -89,7 +90,8 @@ pub fn parse_word(
         let character = String::from_utf8_lossy(letters).chars().next().unwrap_or_default();
         let unknown = || {
             format!(
-                "-{character}: unknown option of curl\nhint: remove it if the load does not need it"
+                "-{character}: unknown option of curl\nhint: remove the option if the load does \
+                 not need it"
             )
         };
         let (kind, name, _) = option.ok_or_else(unknown)?;
@@ -114,8 +116,8 @@ fn parse_long(option: &str) -> Result<(Vec<(OptionKind, &'static str)>, Option<V
             Some(near) => format!("--{name}: unknown option of curl\nhint: did you mean --{near}?"),
             None => {
                 format!(
-                    "--{name}: unknown option of curl\nhint: remove it if the load does not need \
-                     it"
+                    "--{name}: unknown option of curl\nhint: remove the option if the load does \
+                     not need it"
                 )
             }
         }),

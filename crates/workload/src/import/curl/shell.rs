@@ -2,7 +2,9 @@
 
 use std::mem;
 
-/// A word of a command, without its quotes. It may be any bytes, because of `\xHH`.
+use crate::quotation::quote;
+
+/// A word of a command, without its quotes. A word can have any bytes, because of `\xHH`.
 #[derive(Debug)]
 pub struct ShellWord {
     /// Counted from 1.
@@ -29,7 +31,8 @@ impl Shell<'_> {
         loop {
             let line = self.line;
             let c = match self.next_char() {
-                // An `&` before another character is probably in a URL without quotes: an error.
+                // `&` and `&&` end a command as `;` does. An `&` before another character is
+                // refused below, because it is probably in a URL without quotes.
                 Some('&')
                     if self.rest.is_empty() || self.rest.starts_with(['&', ' ', '\r', '\n']) =>
                 {
@@ -52,8 +55,8 @@ impl Shell<'_> {
                 }
                 Some(c @ ('&' | '|' | '<' | '>' | '(' | ')')) => {
                     return Err(format!(
-                        "{c}: is an operator of the shell\nhint: quote the word with it, or remove \
-                         it and the rest of the line"
+                        "{c}: is an operator of the shell\nhint: quote the word that contains it, \
+                         or remove it and the rest of the line"
                     ));
                 }
                 Some(c) => {
@@ -78,7 +81,7 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Reads the text after the opening quotes, up to the closing one.
+    /// Reads the text after the opening quote, up to the closing quote.
     fn read_quoted(&mut self, open: &str, out: &mut Vec<u8>) -> Result<(), String> {
         let (line, close) = (self.line, if open == "\"" { '"' } else { '\'' });
         while let Some(c) = self.next_char() {
@@ -97,14 +100,13 @@ impl Shell<'_> {
         Err(format!("the quote {open} is not closed\nhint: add the closing quote"))
     }
 
-    /// Reads a literal dollar. An expansion by the shell is an error.
+    /// Reads a literal `$` or backquote. An expansion by the shell is an error.
     fn read_dollar(&self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
         let name: String =
             self.rest.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
-        if c == '`'
-            || !name.is_empty()
-            || self.rest.starts_with(['{', '(', '@', '*', '#', '?', '!', '$', '-'])
-        {
+        let is_special_parameter =
+            self.rest.starts_with(['{', '(', '@', '*', '#', '?', '!', '$', '-']);
+        if c == '`' || !name.is_empty() || is_special_parameter {
             return Err(format!(
                 "{c}{name}…: would be expanded by a shell\nhint: write the result, or use single \
                  quotes"
@@ -131,8 +133,8 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Reads a code point. Browsers write one above U+FFFF as two surrogates, which bash would not
-    /// combine.
+    /// Reads a code point. Browsers write code points above U+FFFF as two surrogates, which bash
+    /// would not combine.
     fn read_code_point(&mut self) -> Result<char, String> {
         let mut code = self.read_hex(4);
         if let Some(high @ 0xd800..0xdc00) = code
@@ -164,7 +166,7 @@ impl Shell<'_> {
         self.rest.strip_prefix(prefix).map(|rest| self.rest = rest).is_some()
     }
 
-    /// Skips a line end. Returns whether there was one.
+    /// Skips a line end. Returns whether there was a line end.
     fn skip_line_end(&mut self) -> bool {
         let is_line_end = self.take_prefix("\n") || self.take_prefix("\r\n");
         self.line += usize::from(is_line_end);
@@ -180,6 +182,6 @@ fn push_char(out: &mut Vec<u8>, c: char) {
 pub fn into_text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-        format!("{text:?}: not UTF-8\nhint: save the text as UTF-8")
+        format!("{}: not UTF-8\nhint: save the text as UTF-8", quote(&text))
     })
 }

@@ -176,8 +176,8 @@ curl -g 'a/{b}[1-2]\[' → GET http://a/{b}[1-2]\[
 
 /// Lines of `command → beginning of the error`.
 const WRONG: &str = r#"
-# → no curl command found⏎hint: paste one, such as curl http://localhost:8080/
-curl -s → line 1: the command has no URL⏎hint: add one
+# → no curl command found⏎hint: paste a command, such as curl http://localhost:8080/
+curl -s → line 1: the command has no URL⏎hint: add a URL
 wget a → line 1: expected curl, found "wget"⏎hint: quote words with blanks
 curl a⏎ -H X:1 → line 2: expected curl, found "-H"⏎hint: quote words with blanks, ; or &, and end each line
 curl \⏎ 'a⏎⏎ → line 2: the quote ' is not closed⏎hint: add the closing quote
@@ -191,27 +191,27 @@ curl a -d $'\q' → line 1: \q: unknown escape in $'…'
 curl ^"a^" → the command was copied for Windows⏎hint: choose
 curl a --heder x → line 1: --heder: unknown option of curl⏎hint: did you mean --header?
 curl a -sy → line 1: --speed-time: needs a value⏎hint: write the value after the option
-curl a -sü → line 1: -ü: unknown option of curl⏎hint: remove it
+curl a -sü → line 1: -ü: unknown option of curl⏎hint: remove the option
 curl a --silent=1 → line 1: --silent: takes no value⏎hint: remove the = and the text after it
-curl a --proxy x → line 1: --proxy: not supported⏎hint: remove it
+curl a --proxy x → line 1: --proxy: not supported⏎hint: remove the option, or put its effect into the URL or a header
 curl a -H @x → line 1: -H @x: headers cannot be read from a file⏎hint: write each one
 curl a -H x → line 1: header "x": has no colon⏎hint: write -H 'Name: value'
-curl a -H 'x y: z' → line 1: header "x y": not a header name
-curl a -H $'x: y\nz: 1' → line 1: header x: its value has a line break or NUL⏎hint: remove
+curl a -H 'x y: z' → line 1: header "x …": not a header name
+curl a -H $'x: y\nz: 1' → line 1: header x: the value has a line break or NUL⏎hint: remove
 curl a -H $'x: \xff' → line 1: "x: �": not UTF-8⏎hint: save the text as UTF-8
-curl a -b jar → line 1: -b jar: cookies cannot be read from a file⏎hint: write -b
+curl a -b jar → line 1: -b: cookies cannot be read from a file⏎hint: write -b
 curl a -u me → line 1: -u: has no password, and curl would ask for it⏎hint: write -u 'user:password'
 curl a --cert c.pem:pw → line 1: --cert: a password of the key is not supported⏎hint: write the key
-curl http://u:p@a/ → line 1: URL "http://u:p@a/": has credentials
+curl http://u:p@a/ → line 1: URL "http://…@a/": has credentials
 curl a -m soon → line 1: --max-time soon: not a number of seconds⏎hint: write it like 2.5
 curl \⏎ a \⏎ -d @x → line 3: x: cannot be read: no such file⏎hint: check the path
-curl a -d @- → line 1: standard input cannot be read here⏎hint: put its contents into a file
+curl a -d @- → line 1: standard input cannot be read here⏎hint: save the input to a file
 curl a -F x → line 1: -F "x": not a field⏎hint: write it like -F name=value
-curl a -F 'x=@b.bin,c' → line 1: -F x=@b.bin,c: not supported⏎hint: write it
+curl a -F 'x=@b.bin,c' → line 1: -F x="@b.bin,c": not supported⏎hint: write it
 curl a -F 'x=1;encoder=y' → line 1: -F: unknown suffix ";encoder=y"⏎hint: use ;type= or ;filename=
 curl a -d x -F y=z → line 1: -d, -F and -T: cannot be combined⏎hint: keep one of them
 curl a -I -d x → line 1: -I: cannot be combined with a body⏎hint: remove -I, or add -G
-curl a/[1-9] b → line 1, URL 1: brackets in the URL stand for a set of URLs in curl⏎hint: write the URLs one by one, or add -g
+curl a/[1-9] b → line 1, URL 1: in curl, brackets in a URL stand for several URLs⏎hint: write each URL separately, or add -g
 curl b ftp://a → line 1, URL 2: URL "ftp://a": ftp:// is not supported⏎hint: write http://a or https://a
 curl 'a b' → line 1: URL "http://a b": has a blank or control character⏎hint: percent-encode it
 curl a -X 'GE T' → line 1: method "GE T": not an HTTP method⏎hint: write GET, POST or another one
@@ -232,21 +232,23 @@ fn ignored_options_listed_as_changes() {
                 'Content-Length: 3' -F a=b -b c=d\ncurl -sA '' http://b/ -H Accept: -H Host:";
     let lines = curl(text, &read).unwrap().changes.lines();
     let expected = [
-        "import: 2 headers left out, because dyno writes Content-Length itself: content-length",
-        "import: 4 headers that the tool adds by itself are not sent (add them with -H): Accept, \
-         User-Agent",
-        "import: 1 Host headers sent although removed, because HTTP/1.1 requires one (RFC 9112 §3.2)",
-        "import: 1 URL fragments left out, because no client sends them: line 1, URL 1",
-        "import: 1 paths with . or .. sent as written, which the tool would shorten: \
+        "import: 2 headers omitted, because dyno writes Content-Length itself: content-length",
+        "import: 4 headers that the tool adds itself, and dyno does not (add them with -H): \
+         Accept, User-Agent",
+        "import: 1 Host headers sent although the command removes them, because HTTP/1.1 requires \
+         one (RFC 9112 §3.2)",
+        "import: 1 URL fragments omitted, because no client sends them: line 1, URL 1",
+        "import: 1 paths with . or .. sent as written (the tool would shorten them): \
          http://a/x/../y",
-        "import: 2 form boundaries that are fixed (the tool draws one for each request)",
-        "import: 8 options of curl that have no effect here: --cookie-jar, --ipv4, --location, \
-         --output, --retry, --show-error, --silent",
+        "import: 2 form boundaries that are the same in every request (the tool makes a new one \
+         for each request)",
+        "import: 8 options of curl that have no effect on a load: --cookie-jar, --ipv4, \
+         --location, --output, --retry, --show-error, --silent",
     ];
     assert_eq!(lines, expected);
 }
 
-/// As curl 7.88.1 sends them.
+/// The expected URLs are those that curl 7.88.1 sends.
 #[test]
 fn upload_name_is_escaped_before_query() {
     let url = |command: &str| {
@@ -320,5 +322,40 @@ fn every_option_applied_listed_or_refused() {
                 assert!(kind == OptionKind::Refused && error.contains(name), "{name}: {error}");
             }
         }
+    }
+}
+
+#[test]
+fn error_names_line_of_its_word() {
+    for (command, begin) in [
+        ("curl \\\n -s \\\n ftp://a", "line 3: URL \"ftp://a\""),
+        ("curl http://a \\\n http://b/[1-2]", "line 2, URL 2: in curl, brackets"),
+        ("curl http://a \\\n -X 'G T'", "line 2: method \"G T\": not"),
+        ("curl http://a \\\n -H 'A B: c'", "line 2: header \"A …\": not"),
+        ("curl http://a \\\n \\\n -T no.bin", "line 3: no.bin: cannot be read"),
+        ("curl \\\n http://a -s \\\n -F a=b -d c", "line 1: -d, -F and -T"),
+    ] {
+        let error = curl(command, &|_| Err("no such file".into())).unwrap_err();
+        assert!(error.starts_with(begin), "{command}: {error}");
+    }
+}
+
+#[test]
+fn errors_quote_no_secret() {
+    for command in [
+        "curl http://a -H 'Authorization Bearer s3cret'",
+        "curl http://a -H 'X-Api-Key s3cret: x'",
+        "curl http://a -F 'password=<s3cret'",
+        "curl http://a -F 'password=a;s3cret'",
+        "curl http://a -b s3cret",
+        "curl http://me:s3cret@a/",
+        "curl ftp://me:s3cret@a/",
+        "curl 'http://a/?token=s3cret x'",
+        "curl 'gopher://a/?token=s3cret'",
+        "curl http://a; TOKEN=s3cret",
+        "curl http://a -X 'Bearer s3cret7'",
+    ] {
+        let error = curl(command, &|_| Err("no such file".into())).unwrap_err();
+        assert!(!error.contains("s3cret"), "{command}: {error}");
     }
 }

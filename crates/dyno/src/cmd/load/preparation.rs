@@ -1,4 +1,4 @@
-//! The time before a load begins, in which Ctrl-C ends dyno without a result.
+//! The preparation of a load. Until the load begins, Ctrl-C ends dyno at once, without a result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,37 +10,40 @@ use dyno_launch::supervision::Interrupts;
 
 use crate::terminal::{self, ThirdInterrupt};
 
-pub const ENDING_EARLY: &str = "ending early: the result covers what was measured so far";
+pub const ENDING_EARLY: &str = "ending early: the result covers only the time so far";
 
 /// Interval between two checks for an interrupt.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The time from the start of `dyno load` until its load, or its first one, begins.
-pub struct Beginning {
+/// The phase from the start of `dyno load` until the load, or the first load of a search, begins.
+/// During this phase, Ctrl-C ends dyno at once. Later interrupts are only counted, and the load has
+/// to react.
+pub struct Preparation {
     interrupts: Arc<Interrupts>,
     is_over: Arc<AtomicBool>,
 }
 
-impl Beginning {
+impl Preparation {
     /// Catches Ctrl-C, SIGTERM and SIGHUP from now on.
-    pub fn new() -> anyhow::Result<Beginning> {
+    pub fn new() -> anyhow::Result<Preparation> {
         let is_over = Arc::new(AtomicBool::new(false));
-        let is_load_running = Arc::clone(&is_over);
+        let is_preparation_over = Arc::clone(&is_over);
         // Before the load, the error of the command is the only message.
-        let message = move || is_load_running.load(Ordering::Acquire).then_some(ENDING_EARLY);
+        let message = move || is_preparation_over.load(Ordering::Acquire).then_some(ENDING_EARLY);
         let interrupts =
             terminal::catch_interrupts_with(message, ThirdInterrupt::LeavesTimeForTheResult)?;
-        Ok(Beginning { interrupts, is_over })
+        Ok(Preparation { interrupts, is_over })
     }
 
     /// Runs work that may wait for a name server, the loaded server or the reader of a pipe. `Err`:
-    /// the work failed, or the user interrupted it. It then continues until this process ends.
+    /// the work failed, or the user interrupted it. Interrupted work continues until this process
+    /// ends.
     pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<T> {
         let (sender, receiver) = mpsc::channel();
-        let worker = thread::Builder::new().name("beginning".into()).spawn(move || {
+        let worker = thread::Builder::new().name("preparation".into()).spawn(move || {
             // After an interrupt there is no receiver.
             let _ = sender.send(work());
         })?;
@@ -58,7 +61,7 @@ impl Beginning {
         }
     }
 
-    /// Ends the time before the load. From now on an interrupt ends the load early.
+    /// Ends the preparation. The load must end early if an interrupt is counted from now on.
     pub fn end(self) -> anyhow::Result<Arc<Interrupts>> {
         self.is_over.store(true, Ordering::Release);
         self.check()?;
@@ -78,16 +81,16 @@ impl Beginning {
 mod tests {
     use super::*;
 
-    fn beginning() -> Beginning {
-        Beginning { interrupts: Arc::default(), is_over: Arc::default() }
+    fn preparation() -> Preparation {
+        Preparation { interrupts: Arc::default(), is_over: Arc::default() }
     }
 
     #[test]
     fn interrupt_ends_work_before_load() {
-        let beginning = beginning();
-        let interrupts = Arc::clone(&beginning.interrupts);
+        let preparation = preparation();
+        let interrupts = Arc::clone(&preparation.interrupts);
         let (_unused, never) = mpsc::channel::<()>();
-        let error = beginning
+        let error = preparation
             .run(move || {
                 interrupts.raise();
                 Ok(never.recv()?)
@@ -95,15 +98,15 @@ mod tests {
             .unwrap_err();
         assert!(error.to_string().starts_with("interrupted: "), "{error}");
         assert_eq!(crate::exit::exit_status(&error), crate::exit::Exit::Failed);
-        assert!(beginning.end().is_err(), "interrupted right before the load");
+        assert!(preparation.end().is_err(), "interrupted right before the load");
     }
 
     #[test]
     fn work_before_load_returns_its_result() {
-        let beginning = beginning();
-        assert_eq!(beginning.run(|| Ok(7)).unwrap(), 7);
-        let error = beginning.run(|| anyhow::bail!("no such host") as anyhow::Result<()>);
+        let preparation = preparation();
+        assert_eq!(preparation.run(|| Ok(7)).unwrap(), 7);
+        let error = preparation.run(|| anyhow::bail!("no such host") as anyhow::Result<()>);
         assert_eq!(error.unwrap_err().to_string(), "no such host");
-        assert_eq!(beginning.end().unwrap().count(), 0);
+        assert_eq!(preparation.end().unwrap().count(), 0);
     }
 }

@@ -11,7 +11,7 @@ use dyno_contract::exchange::is_own_shortage;
 use dyno_launch::tool::CommandError;
 use dyno_observer::cgroup::OomKills;
 
-/// The last event of a subject before it is judged.
+/// The last event of a subject before the test whether it has failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LastEvent<'a> {
     /// A failed check of its contract.
@@ -22,27 +22,28 @@ pub(super) enum LastEvent<'a> {
     Step,
 }
 
-/// Returns why a subject cannot be used any further. `None`: the subject serves.
+/// Returns why a subject cannot be used any further. `None`: the subject still responds, and has
+/// not failed.
 ///
-/// `exit_status`: exit status of its first process, if it has exited. `oom_kills`: its processes
-/// that were killed for lack of memory. `response`: whether it responded to a request that every
-/// running subject serves, or why not.
-pub(super) fn judge(
+/// `exit_status`: exit status of the subject's first process, if the process has exited.
+/// `oom_kills`: processes of the subject that were killed for lack of memory. `response`: whether
+/// the subject responded to a request that every running subject serves, or why not.
+pub(super) fn find_failure(
     exit_status: Option<ExitStatus>,
     oom_kills: OomKills,
     response: &io::Result<()>,
     event: LastEvent<'_>,
 ) -> Option<Failure> {
     let failure = match event {
-        LastEvent::Check(check) => after_check(exit_status, response, check),
-        LastEvent::Load(words) => Failure { kind: FailureKind::Crashed, message: words.into() },
-        LastEvent::Step => after_step(exit_status, oom_kills, response)?,
+        LastEvent::Check(check) => failure_after_check(exit_status, response, check),
+        LastEvent::Load(message) => Failure { kind: FailureKind::Crashed, message: message.into() },
+        LastEvent::Step => failure_after_step(exit_status, oom_kills, response)?,
     };
     Some(memory_first(oom_kills, failure))
 }
 
-/// Judges a failed check: incorrect responses, or a dead server.
-fn after_check(
+/// Returns the failure that a failed check shows: incorrect responses, or a dead server.
+fn failure_after_check(
     exit_status: Option<ExitStatus>,
     response: &io::Result<()>,
     check: &CheckResult,
@@ -57,19 +58,26 @@ fn after_check(
             Err(error) if is_own_shortage(error) => unknown_response("after a check", error),
             Err(_) => Failure {
                 kind: FailureKind::Deaf,
-                message: format!("it runs, but stopped responding during the checks: {message}"),
+                message: format!(
+                    "its process runs, but stopped responding during the checks: {message}"
+                ),
             },
             Ok(()) => Failure { kind: FailureKind::IncorrectResponses, message },
         },
     }
 }
 
-/// Returns the failure of a test whether a part responds that dyno could not make.
+/// Returns the failure if dyno lacks the resources to test whether a part responds. `when`: the
+/// time of the test.
 pub(super) fn unknown_response(when: &str, error: &io::Error) -> Failure {
-    harness(format!("dyno could not connect to test whether it responds {when}: {error}"))
+    harness(format!(
+        "dyno could not test whether the process responds {when}, because dyno lacks the resources \
+         for a connection: {error}"
+    ))
 }
 
-fn after_step(
+/// Returns the failure after a load that ran to its end; `None`: the server responds.
+fn failure_after_step(
     exit_status: Option<ExitStatus>,
     oom_kills: OomKills,
     response: &io::Result<()>,
@@ -78,9 +86,11 @@ fn after_step(
         Err(error) if exit_status.is_none() && is_own_shortage(error) => {
             return Some(unknown_response("after the step", error));
         }
-        Err(error) => format!("it runs, but did not respond to a request after the step: {error}"),
-        // A server that lost processes may respond with the others, but breaks its contract.
-        Ok(()) if oom_kills.count > 0 => "it still responds".into(),
+        Err(error) => {
+            format!("its process runs, but did not respond to a request after the step: {error}")
+        }
+        // A server that lost some of its processes may still respond, but the loss is a failure.
+        Ok(()) if oom_kills.count > 0 => "its other processes still respond".into(),
         Ok(()) => return None,
     };
     Some(match exit_status {
@@ -92,8 +102,8 @@ fn after_step(
     })
 }
 
-/// Reports the lack of memory as the cause if it killed a process, because every other symptom
-/// follows from that. Without a limit that was reached, it is the machine's failure.
+/// Reports the lack of memory as the cause if the kernel killed a process, because every other
+/// symptom follows from the kill. If no memory limit was reached, the machine has failed.
 pub(super) fn memory_first(oom_kills: OomKills, failure: Failure) -> Failure {
     let OomKills { count, is_limit_reached } = oom_kills;
     let symptom = &failure.message;
@@ -101,25 +111,28 @@ pub(super) fn memory_first(oom_kills: OomKills, failure: Failure) -> Failure {
         (0, _) => failure,
         (_, true) => Failure {
             kind: FailureKind::OutOfMemory,
-            message: format!("the memory limit killed {count} of its processes: {symptom}"),
+            message: format!(
+                "the memory limit was reached, so the kernel killed {count} of its processes: \
+                 {symptom}"
+            ),
         },
         (_, false) => harness(hint::with_default(
             format!(
-                "out of memory on the machine or in the container around dyno: the kernel killed \
-                 {count} of its processes: {symptom}"
+                "the machine, or the container around dyno, ran out of memory, so the kernel \
+                 killed processes ({count}): {symptom}"
             ),
-            "stop other programs, or raise the memory of the machine or the container",
+            "stop other programs, or give the machine or the container more memory",
         )),
     }
 }
 
-/// Returns a failure of the machine or of dyno, not of the subject.
+/// Returns a failure of the test harness, which is the machine or dyno, not the subject.
 pub(super) fn harness(message: String) -> Failure {
     Failure { kind: FailureKind::Harness, message }
 }
 
-/// Returns the failure of a part whose command did not succeed. `kind`: the kind if the command
-/// itself has failed.
+/// Returns the failure of a part whose command did not succeed. `kind`: the kind of the failure if
+/// the command itself has failed.
 pub(super) fn command_failure(name: &str, error: &CommandError, kind: FailureKind) -> Failure {
     let message = format!("its command for {name} {error}");
     match error {
@@ -144,7 +157,7 @@ mod tests {
 
     use FailureKind::{Crashed, Deaf, IncorrectResponses, OutOfMemory};
 
-    fn judged_failure(
+    fn found_failure(
         exit_status: Option<i32>,
         oom_kills: u64,
         response: Result<(), &str>,
@@ -152,7 +165,8 @@ mod tests {
     ) -> Option<(FailureKind, String)> {
         let response = response.map_err(io::Error::other);
         let oom_kills = OomKills { count: oom_kills, is_limit_reached: true };
-        let failure = judge(exit_status.map(ExitStatus::from_raw), oom_kills, &response, event)?;
+        let failure =
+            find_failure(exit_status.map(ExitStatus::from_raw), oom_kills, &response, event)?;
         Some((failure.kind, failure.message))
     }
 
@@ -176,8 +190,8 @@ mod tests {
         let check = LastEvent::Check(&check);
         let reason = "check \"json\": asked GET /json; expected status 200; got: 500";
         let killed = "its process ended with signal: 9 (SIGKILL) during the checks";
-        let deaf = "it runs, but stopped responding during the checks";
-        let limit = "the memory limit killed 2 of its processes";
+        let deaf = "its process runs, but stopped responding during the checks";
+        let limit = "the memory limit was reached, so the kernel killed 2 of its processes";
         for (exit_status, oom_kills, response, kind, message) in [
             (None, 0, Ok(()), IncorrectResponses, reason.to_string()),
             (None, 0, Err("refused"), Deaf, format!("{deaf}: {reason}")),
@@ -187,18 +201,18 @@ mod tests {
             (None, 2, Ok(()), OutOfMemory, format!("{limit}: {reason}")),
             (Some(9), 2, Err("refused"), OutOfMemory, format!("{limit}: {killed}: {reason}")),
         ] {
-            let judged = judged_failure(exit_status, oom_kills, response, check);
-            assert_eq!(judged, Some((kind, message)), "{exit_status:?} {oom_kills} {response:?}");
+            let found = found_failure(exit_status, oom_kills, response, check);
+            assert_eq!(found, Some((kind, message)), "{exit_status:?} {oom_kills} {response:?}");
         }
     }
 
     #[test]
     fn server_without_response_after_step_has_failed() {
-        let deaf = "it runs, but did not respond to a request after the step";
-        let restarted = "it still responds";
-        let limit = "the memory limit killed 1 of its processes";
+        let deaf = "its process runs, but did not respond to a request after the step";
+        let restarted = "its other processes still respond";
+        let limit = "the memory limit was reached, so the kernel killed 1 of its processes";
         let exited = "its process ended with exit status: 3 after the step";
-        for (exit_status, oom_kills, response, wanted) in [
+        for (exit_status, oom_kills, response, expected) in [
             (None, 0, Ok(()), None),
             (
                 None,
@@ -210,8 +224,8 @@ mod tests {
             (None, 1, Ok(()), Some((OutOfMemory, format!("{limit}: {restarted}")))),
             (Some(3 << 8), 1, Err("refused"), Some((OutOfMemory, format!("{limit}: {exited}")))),
         ] {
-            let judged = judged_failure(exit_status, oom_kills, response, LastEvent::Step);
-            assert_eq!(judged, wanted, "{exit_status:?} {oom_kills} {response:?}");
+            let found = found_failure(exit_status, oom_kills, response, LastEvent::Step);
+            assert_eq!(found, expected, "{exit_status:?} {oom_kills} {response:?}");
         }
     }
 
@@ -219,14 +233,14 @@ mod tests {
     fn shortage_of_dyno_is_harness_failure() {
         let check = check_result();
         for event in [LastEvent::Step, LastEvent::Check(&check)] {
-            let judged = |exit_status| {
+            let found = |exit_status| {
                 let response = Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
                 let oom_kills = OomKills { count: 0, is_limit_reached: false };
-                judge(exit_status, oom_kills, &response, event).unwrap()
+                find_failure(exit_status, oom_kills, &response, event).unwrap()
             };
-            let failure = judged(None);
+            let failure = found(None);
             assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");
-            assert_eq!(judged(Some(ExitStatus::from_raw(9))).kind, Crashed);
+            assert_eq!(found(Some(ExitStatus::from_raw(9))).kind, Crashed);
         }
     }
 
@@ -245,27 +259,30 @@ mod tests {
     fn server_exit_under_load_is_failure_message() {
         let words = "its process ended with signal: 11 under load";
         let load =
-            |oom_kills| judged_failure(None, oom_kills, Ok(()), LastEvent::Load(words)).unwrap();
+            |oom_kills| found_failure(None, oom_kills, Ok(()), LastEvent::Load(words)).unwrap();
         assert_eq!(load(0), (Crashed, words.into()));
-        let limit = "the memory limit killed 3 of its processes";
+        let limit = "the memory limit was reached, so the kernel killed 3 of its processes";
         assert_eq!(load(3), (OutOfMemory, format!("{limit}: {words}")));
     }
 
     #[test]
     fn kill_without_reached_limit_is_machine_failure() {
-        let judged = |event, response| {
+        let found = |event, response| {
             let oom_kills = OomKills { count: 2, is_limit_reached: false };
-            judge(None, oom_kills, &response, event).unwrap()
+            find_failure(None, oom_kills, &response, event).unwrap()
         };
         for failure in [
-            judged(LastEvent::Step, Ok(())),
-            judged(LastEvent::Step, Err(io::Error::other("refused"))),
-            judged(LastEvent::Load("its process ended with signal: 9 under load"), Ok(())),
+            found(LastEvent::Step, Ok(())),
+            found(LastEvent::Step, Err(io::Error::other("refused"))),
+            found(LastEvent::Load("its process ended with signal: 9 under load"), Ok(())),
         ] {
             assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");
             let message = &failure.message;
-            assert!(message.starts_with("out of memory on the machine or in"), "{message}");
-            assert!(message.contains("killed 2 of its processes: it"), "{message}");
+            assert!(
+                message.starts_with("the machine, or the container around dyno, ran out of memory"),
+                "{message}"
+            );
+            assert!(message.contains("killed processes (2): it"), "{message}");
             assert!(message.contains("\nhint: stop other programs"), "{message}");
         }
     }

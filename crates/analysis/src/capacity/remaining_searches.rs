@@ -1,4 +1,5 @@
-//! Decides which trials of a run lack their search for a rate.
+//! Lists the trials of a run that still need a search for their highest rate. The runner uses this
+//! list in each run, and to resume an interrupted run.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +7,13 @@ use dyno_archive::Protocol;
 use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;
 
-/// Returns the trials of a launch after which a rate search is still due. Trials over a refused
-/// protocol have no search.
+/// Returns the trials of a launch that still need a rate search. A trial over a protocol whose
+/// contract checks failed needs none.
 #[must_use]
-pub fn due_searches(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
+pub fn remaining_searches(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
     let searched: BTreeSet<usize> = run.searches.iter().map(|search| search.trial).collect();
     let refused = refused_protocols(run, launch);
-    let is_due = |trial: &usize| {
+    let is_remaining = |trial: &usize| {
         let planned = &plan.trials[*trial];
         let is_accepted = !refused.contains(&plan.workloads[planned.workload].protocol);
         planned.launch == launch
@@ -20,7 +21,11 @@ pub fn due_searches(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
             && has_search(plan, *trial)
             && !searched.contains(trial)
     };
-    if plan.search.is_some() { (0..plan.trials.len()).filter(is_due).collect() } else { Vec::new() }
+    if plan.search.is_some() {
+        (0..plan.trials.len()).filter(is_remaining).collect()
+    } else {
+        Vec::new()
+    }
 }
 
 /// Returns the protocols whose contract checks failed in the starts of a launch.
@@ -30,16 +35,16 @@ pub fn refused_protocols(run: &Run, launch: usize) -> BTreeSet<Protocol> {
     starts.flat_map(|start| start.refused_protocols().into_keys()).collect()
 }
 
-/// Returns whether a plan with searches has one after this trial. A control that refuses all
-/// connections has no rate.
+/// Returns whether a plan with searches has a search after this trial. A control that refuses all
+/// connections has no rate to search for.
 #[must_use]
 pub fn has_search(plan: &Plan, trial: usize) -> bool {
     let planned = &plan.trials[trial];
     plan.load.steps[planned.step].arrivals.is_closed() && !plan.subject_of(planned.arm).refuses
 }
 
-/// Returns the number of measured trials that still lack their search, such as those of an
-/// interrupted run. A failed subject needs no search.
+/// Returns the number of measured trials that still need a search, such as trials of an interrupted
+/// run. A failed subject needs no search.
 #[must_use]
 pub fn missing_searches(run: &Run) -> usize {
     let plan = &run.header.plan;
@@ -52,6 +57,8 @@ pub fn missing_searches(run: &Run) -> usize {
     let is_measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
     (0..plan.launches.len())
         .filter(|launch| !has_failed(*launch))
-        .map(|launch| due_searches(plan, run, launch).iter().filter(|t| is_measured(t)).count())
+        .map(|launch| {
+            remaining_searches(plan, run, launch).iter().filter(|t| is_measured(t)).count()
+        })
         .sum()
 }

@@ -1,0 +1,61 @@
+//! TLS sessions over a simulated server: their handshakes and the protocol that they choose.
+
+mod world;
+
+use std::sync::Arc;
+
+use dyno_archive::plan::Arrivals;
+use dyno_engine::sim::{Queue, ServerModel, ServiceTime, SimDriver, World};
+use dyno_engine::traffic::StreamTemplate;
+use dyno_engine::{CompiledRequest, Protocol, Stop, Traffic, WorkerConfig};
+use dyno_wire::h2::SharedFields;
+use world::observed::run_observed;
+use world::tls::{Goodbye, pair};
+use world::{MS, config};
+
+fn driver() -> SimDriver {
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
+    SimDriver::new(World::new(1, model))
+}
+
+/// The server ends its session in the same read as the handshake.
+#[test]
+fn handshake_that_ends_with_close_is_counted() {
+    let (tls, driver) = pair(driver(), "http/1.1", true, Goodbye::WithHandshake);
+    let config = WorkerConfig {
+        protocol: Protocol::H1Tls,
+        tls: Some(tls),
+        ..config(2, &Arrivals::Closed, 1)
+    };
+    let report = run_observed(driver, config, |_, _| Stop::No).report;
+    let tls = report.tls.unwrap();
+    assert!(report.connections.opened >= 2 && tls.errors.is_empty(), "{tls:?}");
+    assert_eq!(tls.handshakes_full + tls.handshakes_resumed, report.connections.opened, "{tls:?}");
+    assert_eq!(tls.alpn.as_deref(), Some("http/1.1"));
+    assert_eq!(report.books.completed, 0);
+}
+
+/// Returns the requests with streams of HTTP/2, too, because the server chooses the version.
+fn traffic_for_both_versions(traffic: &Traffic) -> Arc<Traffic> {
+    let list = [(":method", "GET"), (":scheme", "https"), (":authority", "sim"), (":path", "/")]
+        .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+        .to_vec();
+    let shared = SharedFields::from_requests(std::slice::from_ref(&list));
+    let stream = StreamTemplate::Fixed { block: shared.encode(&list), body: Arc::from([]) };
+    let request = CompiledRequest { stream: Some(stream), ..traffic.requests()[0].clone() };
+    Arc::new(Traffic::single(request).with_shared_bytes(shared.table_bytes()))
+}
+
+#[test]
+fn http1_connections_of_auto_are_counted() {
+    for (alpn, protocol, expected) in
+        [("http/1.1", Protocol::Auto, 3), ("http/1.1", Protocol::H1Tls, 0)]
+    {
+        let (tls, driver) = pair(driver(), alpn, true, Goodbye::Notice);
+        let mut config =
+            WorkerConfig { protocol, tls: Some(tls), ..config(3, &Arrivals::Closed, 1) };
+        config.traffic = traffic_for_both_versions(&config.traffic);
+        let report = run_observed(driver, config, |_, _| Stop::No).report;
+        assert_eq!((report.http1_chosen, report.http2), (expected, None), "{protocol:?}");
+    }
+}

@@ -1,0 +1,69 @@
+//! Tests of plans as JSON and of texts about plans.
+
+use dyno_archive::Plan;
+
+use crate::redact::{RedactedPlan, Withheld};
+
+fn golden_plan() -> Plan {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
+    let run = dyno_archive::RunDir::open(std::path::Path::new(folder)).unwrap().read().unwrap();
+    run.header.plan
+}
+
+#[test]
+fn plan_in_json_withholds_secrets() {
+    let mut open = golden_plan();
+    let redacted = RedactedPlan::new(&open).unwrap();
+    assert_eq!(redacted.withheld(), Withheld(0));
+    assert_eq!(redacted.into_json(), serde_json::to_value(&open).unwrap());
+    let set = |name: &str, value: &str| (name.to_string(), value.to_string());
+    open.workloads[0].requests[0].headers.push(set("Authorization", "Bearer abc123xyz"));
+    open.workloads[0].requests[0].path = "/a?access_token=abc124xyz".into();
+    let env = [set("DB_PASSWORD", "abc125xyz"), set("URL", "redis://:abc126xyz@h:1")];
+    open.arms[0].conditions.env.extend(env);
+    // Names that may be secret, and values that are words.
+    let words = [set("STRIPE_KEY", "correct-horse"), set("DATABASE_DSN", "app:hunter@tcp(db)/x")];
+    open.arms[0].conditions.env.extend(words);
+    // A value of requests that is a part of a secret header.
+    open.workloads[0].requests[0].headers.push(set("Cookie", "{request.who}"));
+    open.arms[0].conditions.request.extend([set("who", "somebody"), set("page", "kept")]);
+    open.suite.source.push_str(
+        "\nenv = { API_TOKEN = \"abc127xyz\", X = \"kept\" }\nrequest = { who = \"somebody\" }",
+    );
+    let redacted = RedactedPlan::new(&open).unwrap();
+    let withheld = redacted.withheld();
+    let json = redacted.into_json();
+    let text = json.to_string();
+    for secret in ["abc12", "correct-horse", "hunter", "somebody"] {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+    assert!(text.contains("kept") && json["arms"][0]["conditions"]["request"]["page"] == "kept");
+    assert_eq!(withheld, Withheld(9));
+}
+
+/// Texts about a plan repeat its names, paths and descriptions.
+#[test]
+fn text_about_plan_withholds_same_secrets_as_json() {
+    let mut open = golden_plan();
+    let set = |name: &str, value: &str| (name.to_string(), value.to_string());
+    open.arms[0].conditions.env.extend([set("DB_PASSWORD", "abc125xyz"), set("PAGE", "kept-7x")]);
+    open.suite.description = "with abc125xyz at kept-7x".into();
+    let request = &mut open.workloads[0].requests[0];
+    request.path = "/u/abc125xyz?pin=4711&n=2".into();
+    request.headers.push(set("X-Api-Key", "abc126xyz"));
+    open.workloads[0].name = "as abc126xyz".into();
+    let redacted = RedactedPlan::new(&open).unwrap();
+    let describe = |plan: &Plan| {
+        let workload = &plan.workloads[0];
+        format!("{} · {} · {}", plan.suite.description, workload.name, workload.requests[0].path)
+    };
+    let text = redacted.text(&describe(redacted.plan()));
+    let expected = "with (withheld) at kept-7x · as (withheld) · /u/(withheld)?pin=(withheld)&n=2";
+    assert_eq!(text, expected);
+    // Other texts quote the plan as it is.
+    assert_eq!(redacted.text("step of abc126xyz failed"), "step of (withheld) failed");
+    let json = redacted.into_json().to_string();
+    for secret in ["abc12", "4711"] {
+        assert!(describe(&open).contains(secret) && !json.contains(secret), "{secret}: {json}");
+    }
+}
