@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::definition::is_usually_written;
 use crate::key::{PartsHash, contents_hash};
 
-/// Age at which a file's status change proves that the file did not change since. File systems
+/// Minimum age of a file's last status change at which its stamp is stored. Right after a younger
+/// change, a second change could get the same rounded time, and thus the same stamp. File systems
 /// round times to the tick of the kernel, at most 10 ms, and some network file systems to seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
@@ -175,7 +176,8 @@ impl ArtefactFile {
             return true;
         }
         let present = ArtefactFile::read(path, metadata);
-        let is_unchanged = present.contents == self.contents;
+        // A file that cannot be read may have changed, so it counts as changed.
+        let is_unchanged = present.contents.is_some() && present.contents == self.contents;
         if is_unchanged {
             self.stamp = present.stamp;
         }
@@ -190,7 +192,8 @@ impl FileStamp {
         FileStamp { inode: metadata.ino(), status_changed_ns }
     }
 
-    /// Returns the stamp if a change after `now` gives another one.
+    /// Returns the stamp; `None`: the last status change is so recent that a change after `now`
+    /// could leave the same stamp.
     fn settled(self, now: SystemTime) -> Option<FileStamp> {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let age = now.as_nanos() as i128 - self.status_changed_ns;

@@ -35,8 +35,8 @@ pub struct Built {
     pub build: Option<Build>,
     /// Everything that the build made; `None`: the subject has no build.
     artefact: Option<Artefact>,
-    /// Shared lock of the build, which is not replaced while a process has the lock; `None`: the
-    /// subject has no build.
+    /// Shared lock of the build, which is not replaced while a process has the lock. `None`: the
+    /// subject has no build, or its folder cannot be locked.
     _in_use: Option<Arc<fs::File>>,
 }
 
@@ -105,8 +105,8 @@ pub fn build_folders(definition: &Definition, cache: &Path) -> [PathBuf; 3] {
         .map(|kind| build_folder(kind, definition, &cache.join(&definition.name)))
 }
 
-/// Returns a folder in the cache for a definition's folder. `cache`: the folder for subjects with
-/// the definition's name.
+/// Returns the folder of one kind (see [`build_folders`]) that the cache has for a definition's
+/// folder. `cache`: the folder for subjects with the definition's name.
 fn build_folder(kind: &str, definition: &Definition, cache: &Path) -> PathBuf {
     cache.join(format!("{kind}-{}", folder_key(definition)))
 }
@@ -151,7 +151,7 @@ impl Recipe<'_> {
                 false => cache.join(&inputs[..16]),
             });
             if let Some(receipt) = self.cached(&folder)? {
-                return receipt.into_built(&folder, inputs, true);
+                return Ok(receipt.into_built(&folder, inputs, true));
             }
             let cache_folder = build_folder("kept", self.definition, cache);
             let mut placeholders = placeholders(self.definition, &folder.out());
@@ -168,7 +168,7 @@ impl Recipe<'_> {
             let environment = self.spec.environment(&folder.temporary(), &placeholders);
             let receipt = self.run(&command, &environment, &folder)?;
             folder.write_receipt(&receipt)?;
-            return receipt.into_built(&folder, inputs, false);
+            return Ok(receipt.into_built(&folder, inputs, false));
         }
         Err(format!(
             "the build inputs changed while dyno copied them\nhint: stop the program that writes \
@@ -190,7 +190,9 @@ impl Recipe<'_> {
             return Ok(None);
         }
         if before != receipt.artefact {
-            folder.write_receipt(&receipt)?;
+            // An error is ignored: without the new stamps, the next check only takes longer. For
+            // example, another user's receipt cannot be written.
+            let _ = folder.write_receipt(&receipt);
         }
         Ok(Some(receipt))
     }
@@ -291,20 +293,37 @@ impl BuildFolder {
     /// Opens the file that processes lock while they use the artefacts.
     fn lock_file(&self) -> io::Result<fs::File> {
         let mut options = fs::OpenOptions::new();
-        options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);
-        options.open(self.0.join("in_use"))
+        // NFS locks only files that are open for reading and writing.
+        options.read(true).write(true).create(true).truncate(false);
+        let path = self.0.join("in_use");
+        match options.custom_flags(libc::O_NOFOLLOW).open(&path) {
+            // Another user made the build. A lock needs no right to write.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)
+            }
+            result => result,
+        }
+    }
+
+    /// Returns a lock that prevents other processes from replacing the artefacts. An error is no
+    /// reason to refuse the build: file systems without locks exist.
+    fn lock_for_use(&self) -> io::Result<fs::File> {
+        let file = self.lock_file()?;
+        file.lock_shared()?;
+        Ok(file)
     }
 
     /// Refuses the removal of a folder whose artefacts are in use.
     fn check_unused(&self) -> Result<(), String> {
-        match self.lock_file().map_err(|e| self.error(&e))?.try_lock() {
-            Ok(()) => Ok(()),
-            Err(TryLockError::Error(error)) => Err(self.error(&error)),
-            Err(TryLockError::WouldBlock) => Err(format!(
-                "{}: the artefacts must be built again, but another dyno process uses them\nhint: \
-                 wait until that process ends, or use another folder for builds (`--cache`)",
+        match self.lock_file().map(|file| file.try_lock()) {
+            Ok(Err(TryLockError::WouldBlock)) => Err(format!(
+                "{}: the artefacts must be built again, but this or another dyno process uses \
+                 them\nhint: wait until that process ends, or use another folder for builds \
+                 (`--cache`)",
                 self.0.display()
             )),
+            // A folder that cannot be locked is treated as unused.
+            Ok(Ok(()) | Err(TryLockError::Error(_))) | Err(_) => Ok(()),
         }
     }
 
@@ -337,14 +356,7 @@ impl BuildFolder {
 
 impl Receipt {
     /// Returns the build, with its record for the archive, and marks its folder as used.
-    fn into_built(
-        self,
-        folder: &BuildFolder,
-        inputs: String,
-        cached: bool,
-    ) -> Result<Built, String> {
-        let in_use = folder.lock_file().map_err(|e| folder.error(&e))?;
-        in_use.lock_shared().map_err(|e| folder.error(&e))?;
+    fn into_built(self, folder: &BuildFolder, inputs: String, cached: bool) -> Built {
         let build = Build {
             wall_ns: self.wall_ns,
             cpu_ns: Some(self.cpu_ns),
@@ -354,12 +366,12 @@ impl Receipt {
             inputs,
             environment: self.environment,
         };
-        Ok(Built {
+        Built {
             out: folder.out(),
             build: Some(build),
             artefact: Some(self.artefact),
-            _in_use: Some(Arc::new(in_use)),
-        })
+            _in_use: folder.lock_for_use().ok().map(Arc::new),
+        }
     }
 }
 
@@ -386,7 +398,7 @@ pub(crate) fn requirement_test(
     placeholders(definition, Path::new("")).fill_command(&require.test)
 }
 
-/// Returns the version of the server: the first line that its command prints.
+/// Returns the version of the server: the first line that the version command prints.
 #[must_use]
 pub fn version(
     definition: &Definition,
@@ -471,8 +483,8 @@ fn key_without_inputs(
     Ok(key)
 }
 
-/// Returns the first line of a command, with `…` if more follow. The output shows which line
-/// failed.
+/// Returns the first line of a build's command, with `…` if more follow. An error message needs no
+/// further lines, because it also has the build's output.
 fn one_line_command(command: &str) -> String {
     let mut lines = command.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or_default();

@@ -122,7 +122,7 @@ fn changed_or_lost_artefact_is_built_again() {
         assert_eq!(first.check_artefacts(), Err(first.out.join(name)), "{command}");
         // As in another process: the artefacts are in use, so their folder is not removed.
         let error = build(&definition, &cache).unwrap_err();
-        assert!(error.contains("another dyno process uses them"), "{command}: {error}");
+        assert!(error.contains("another dyno process uses"), "{command}: {error}");
         let before = first.build.clone().unwrap();
         drop(first);
         first = build(&definition, &cache).unwrap();
