@@ -3,7 +3,7 @@
 
 mod oom;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dyno_archive::facts::CgroupVersion;
@@ -195,16 +195,21 @@ fn list_tree(mut folders: Vec<PathBuf>) -> Vec<PathBuf> {
 
 /// Returns the processes in these groups.
 fn pids_in(folders: &[PathBuf]) -> Vec<u32> {
-    let mut pids: Vec<u32> = folders
+    ids_in(folders, "cgroup.procs")
+}
+
+/// Returns the IDs in one file of each of these folders.
+fn ids_in(folders: &[PathBuf], file: &str) -> Vec<u32> {
+    let mut ids: Vec<u32> = folders
         .iter()
         // The file is opened each time, because an open file returns its first list again
         // (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
-        .filter_map(|folder| read(folder.join("cgroup.procs")))
+        .filter_map(|folder| read(folder.join(file)))
         .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
         .collect();
-    pids.sort_unstable();
-    pids.dedup();
-    pids
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 impl Group {
@@ -283,6 +288,20 @@ impl Group {
             self.folders().map(|folder| pids_in(&list_tree(vec![folder.into()]))).collect();
         let is_everywhere = |pid: &u32| members.iter().all(|members| members.contains(pid));
         pids.iter().copied().filter(|pid| !is_everywhere(pid)).collect()
+    }
+
+    /// Returns the threads that are missing from the group of at least one controller of version 1.
+    /// There a single thread can leave the group of its process. In version 2 it can only move to a
+    /// group below that group.
+    #[must_use]
+    pub fn stray_threads(&self, tids: impl Iterator<Item = u32>) -> Vec<u32> {
+        let folders = self.v1.values().collect::<BTreeSet<_>>();
+        let members: Vec<Vec<u32>> = folders
+            .into_iter()
+            .map(|folder| ids_in(&list_tree(vec![folder.clone()]), "tasks"))
+            .collect();
+        let is_everywhere = |tid: &u32| members.iter().all(|ids| ids.binary_search(tid).is_ok());
+        tids.filter(|tid| !is_everywhere(tid)).collect()
     }
 
     /// Resets the peak of memory use. Returns whether the kernel allows it.
@@ -624,8 +643,13 @@ mod tests {
         let group = Group { v1, v2: None };
         assert_eq!(group.strays(&[4, 5]), [0; 0]);
         assert_eq!(group.strays(&[4, 5, 9, 17]), [9, 17]);
+        // `cgroup.procs` still lists the process of a thread that left.
+        std::fs::write(cpu.path().join("tasks"), "4\n6\n").unwrap();
+        std::fs::write(memory.path().join("tasks"), "4\n5\n6\n").unwrap();
+        assert_eq!(group.stray_threads([4, 5, 6].into_iter()), [5]);
         let v2 = Group { v2: Some(memory.path().into()), ..Group::default() };
         assert_eq!(v2.strays(&[4, 5, 9, 17]), [17]);
+        assert_eq!(v2.stray_threads([4, 5, 6].into_iter()), [0; 0]);
     }
 
     #[test]

@@ -208,6 +208,12 @@ pub fn threads(pid: u32) -> Vec<ThreadUse> {
     cached_threads(pid, &Files::default())
 }
 
+/// Returns the IDs of a process's threads.
+pub(crate) fn thread_ids(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// Reads the counters of every thread of a process through a cache of open files.
 pub(crate) fn cached_threads(pid: u32, files: &Files) -> Vec<ThreadUse> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
@@ -430,8 +436,8 @@ pub fn cpu_time_between<'a>(
 }
 
 /// Subtracts from `children_ns` the CPU time that ended processes had used before the first list.
-/// The whole CPU time of an ended process is in the totals of the process that waited for it. This
-/// is usually its nearest living ancestor, or one farther up if the parent ended before the child.
+/// The whole CPU time of an ended process is in the totals of the process that waited for it:
+/// usually the nearest living ancestor, or one farther up if the parent ended before the child.
 fn subtract_earlier_use(
     before: &[ProcessSnapshot],
     after: &[ProcessSnapshot],
@@ -443,7 +449,7 @@ fn subtract_earlier_use(
     for ended in before.iter().filter(|other| !alive.contains(&other.key())) {
         let mut earlier_ns = ended.run_ns + ended.reaped_ns;
         let mut parent = ended.parent;
-        // The processes of a list are not read at one instant, so their parents may form a cycle.
+        // The loop is bounded, because parents may form a cycle: a list is not read at one instant.
         for generation in 0..before.len() {
             let Some(ancestor) = by_pid.get(&parent) else { break };
             parent = ancestor.parent;
@@ -462,9 +468,10 @@ fn subtract_earlier_use(
     }
 }
 
-/// Bounds the CPU time of ended children by the remaining CPU time. A total above all CPU time
-/// includes an unknown amount of earlier use, so it becomes zero. An excess of the other totals is
-/// subtracted from the largest, which most likely includes it.
+/// Bounds the sum of the totals in `children_ns` by the CPU time that remains after `own_ns`. A
+/// total above `max_ns` includes an unknown amount of earlier use, so the total becomes zero. An
+/// excess of the other totals is subtracted from the largest, which most likely includes the
+/// excess.
 fn bound_children_time(children_ns: &mut BTreeMap<u32, u64>, max_ns: u64, own_ns: u64) {
     // A tenth of tolerance: reading the lists takes time, and the kernel counts time in ticks.
     const TOLERANCE_DIVISOR: u64 = 10;

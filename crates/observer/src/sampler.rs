@@ -1,6 +1,8 @@
 //! Takes samples: reads the counters of all monitored parties and of the machine at one instant.
 //! Analysis computes costs and rates from the differences of two samples.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use dyno_archive::sample::{Party, PartyUse, ProcessUse, Sample};
 
 use crate::cgroup::Group;
@@ -64,8 +66,8 @@ impl Sampler {
         if self.group.is_empty() { self.processes.pids() } else { self.group.pids() }
     }
 
-    /// Returns the number of the party's living processes that have left its control group; 0
-    /// without a group.
+    /// Returns the number of the party's living processes that have left its control group, or have
+    /// a thread that left it (version 1); 0 without a group.
     #[must_use]
     pub fn strays(&self) -> u32 {
         if self.group.is_empty() {
@@ -73,9 +75,15 @@ impl Sampler {
         }
         // Processes are listed before the group is read. A process that starts in between is then
         // not a stray.
-        let strays = self.group.strays(&self.processes.pids());
-        let is_alive = |pid: &u32| proc::Stat::read(*pid).is_some_and(|stat| !stat.is_dead());
-        strays.iter().filter(|pid| is_alive(pid)).count() as u32
+        let pids = self.processes.pids();
+        let with_pid = |pid: u32| proc::thread_ids(pid).into_iter().map(move |tid| (tid, pid));
+        let threads: BTreeMap<u32, u32> = pids.iter().copied().flat_map(with_pid).collect();
+        let is_alive = |id: &u32| proc::Stat::read(*id).is_some_and(|stat| !stat.is_dead());
+        let mut strays: BTreeSet<u32> =
+            self.group.strays(&pids).into_iter().filter(is_alive).collect();
+        let stray_threads = self.group.stray_threads(threads.keys().copied());
+        strays.extend(stray_threads.into_iter().filter(is_alive).map(|tid| threads[&tid]));
+        strays.len() as u32
     }
 
     /// Returns the CPU time of the party so far, nanoseconds. The source is the control group;
@@ -111,8 +119,9 @@ impl Sampler {
     }
 
     /// Reads the party's counters. The control group is read first: costs are computed from its
-    /// sums, so the sums must be closest to the sample's instant. Totals of processes come before
-    /// their threads, so that they never include work that a thread did after it was read.
+    /// sums, so the sums must be closest to the sample's instant. The totals of a process are read
+    /// before its threads, so that the totals never include work that a thread did after the
+    /// reading of the thread.
     fn read(
         &self,
         party: Party,
