@@ -185,8 +185,8 @@ struct Silences {
 
 impl Silences {
     fn new(window: Window) -> Silences {
-        // The shortest recorded silence is a share of the window. Before the load, the window of a
-        // given number of requests is unknown. Ten intervals are assumed.
+        // The shortest recorded silence is a share of the window. A window that ends with a given
+        // number of requests has no known length, so ten intervals are assumed.
         let window_ns = window.duration_ns.unwrap_or(10 * window.interval_ns);
         let least_ns = silence::least_ns(window_ns);
         Silences {
@@ -265,8 +265,8 @@ impl Recorder {
     }
 
     /// Counts exchanges of a closed loop that are in flight when the window opens, given by their
-    /// intended starts. They belong to the window with their full age. Otherwise a stall that began
-    /// in the warm-up would hide the requests that it delayed.
+    /// intended starts. These exchanges belong to the window with their full age. Otherwise the
+    /// window would lack the requests that a stall delayed from the warm-up into the window.
     pub(crate) fn carry_in(&mut self, intended_starts: impl Iterator<Item = Instant>) {
         if self.window_start >= self.window_end {
             // The load was ended before its window began.
@@ -282,9 +282,9 @@ impl Recorder {
         }
     }
 
-    /// Ends the measured window at `at`, if `at` is earlier than planned. If the worker learns of
-    /// the end only after `at`, the window ends later: it always contains every request that was
-    /// already scheduled, and every interval that is over.
+    /// Ends the measured window at `at`, if `at` is earlier than the planned end. The window always
+    /// contains all requests that were already scheduled, and all intervals that are over. If some
+    /// of these are after `at`, the window ends after them.
     pub(crate) fn close_window(&mut self, at: Instant) {
         let at = at.max(self.latest_intended.plus(1)).max(self.began.plus(self.current.start_ns));
         if at < self.window_end {
@@ -334,6 +334,9 @@ impl Recorder {
 
     /// Seals the last intervals at the end of the drain.
     pub(crate) fn finish(&mut self, now: Instant) {
+        if self.in_flight == 0 && self.last_arrival.is_some() {
+            self.end_failures_before(now);
+        }
         if self.expects_response() {
             // The silence in progress ends with the load.
             self.end_silence(now);
@@ -409,6 +412,9 @@ impl Recorder {
     /// over in another order.
     pub(crate) fn record_arrival(&mut self, intended: Instant) {
         self.record_scheduled(intended);
+        if self.in_flight == 0 {
+            self.end_failures_before(intended);
+        }
         if let Some(last) = self.last_arrival.replace(intended)
             && self.is_in_window(intended)
         {
@@ -534,6 +540,20 @@ impl Recorder {
             failures_ns: self.silences.failures.map(|(first, last)| (since(first), since(last))),
         };
         self.silences.add(silence);
+    }
+
+    /// Ends the silence after a failed request if no request was intended for longer than a
+    /// connection waits before its next attempt. The load was then idle until `intended`.
+    fn end_failures_before(&mut self, intended: Instant) {
+        let Some((_, last)) = self.silences.failures else { return };
+        if intended.ns_since(last) <= limits::BACKOFF_MAX_NS {
+            return;
+        }
+        if last.ns_since(self.silences.last_response) >= self.silences.least_ns {
+            self.end_silence(last);
+        }
+        self.silences.failures = None;
+        self.silences.last_response = last;
     }
 
     /// Returns the recorded silences, in order of time.

@@ -182,6 +182,10 @@ fn slow_or_idle_load_has_no_silence() {
     // Ten arrivals per second, each with an immediate response.
     let idle = world::config(2, &Arrivals::Constant { rate: 10.0 }, 1);
     assert_eq!(silences(&sim::simulate(World::new(1, faulty(&[])), idle)), []);
+    // Two arrivals per second, which all fail at once. The load is idle between them.
+    let failing = world::config(2, &Arrivals::Constant { rate: 2.0 }, 1);
+    let world = World::new(1, faulty(&[(Fault::Reset, 1.0)]));
+    assert_eq!(silences(&sim::simulate(world, failing)), []);
 }
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: sim\r\n\r\n";
