@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 26921c18d5856c491a8127b4f422922f6180422d81a7eeb397aa81d6b62a0fc7
+// Made by types.mjs from docs/schema/report.schema.json 3fb09a1182b1743bae82a66349e0ca19e3125e9b64f6bfac36f226dc8abcc52d
 
 /**
  * What a caveat is about, by the name in every report.
@@ -494,13 +494,14 @@ export interface Searched {
    */
   failed_starts: number;
   /**
-   * Starts whose searches found incorrect or missing responses at any rate. If these are at most
-   * half of the starts, they count in the medians as starts that met the objective at no rate.
+   * Starts whose searches found incorrect or missing responses at low rates, too, so that no
+   * rate is known. If these are at most half of the starts, they count in the medians as starts
+   * that met the objective at no rate.
    */
   failing_starts: number;
   /**
-   * Length of each search's longest load that met the objective at its rate, seconds: the
-   * minimum over the searches. `None`: no search found a rate.
+   * Seconds for which every search met the objective at the rate that it found: the minimum over
+   * the searches of their longest such load. `None`: no search found a rate.
    */
   holds_s: number | null;
   /**
@@ -1534,9 +1535,9 @@ export interface ProtocolComparison {
    */
   subject: string;
   /**
-   * Whether `throughput_ratio` is a bound, because repeats of one protocol are not valid for
-   * reasons outside of the server. Repeats that only the generator limited are not valid, but
-   * this ratio uses their throughput as a lower bound.
+   * Whether the true ratio may be higher or lower than `throughput_ratio`, because something
+   * other than the server limited repeats of one protocol. Repeats that only the generator
+   * limited are not valid, but this ratio uses their throughput as a lower bound.
    */
   throughput_bound: RatioBound;
   /**
@@ -2194,8 +2195,8 @@ export interface CapacityResult {
    */
   failures_at_any_rate: FailureShares | null;
   /**
-   * Length of the longest load that met the objective at `kept_rps`, seconds. `None`: no
-   * such load.
+   * Length of the longest load that met the objective at `kept_rps`, or at `unconfirmed_rps` if
+   * that is known instead; seconds. `None`: no such load.
    */
   holds_s: number | null;
   /**
@@ -2250,6 +2251,11 @@ export interface CapacityResult {
    * Every load, in order of time.
    */
   trials: CapacityTrial[];
+  /**
+   * The highest rate that shorter loads met, if a longer load missed the objective there and
+   * `kept_rps` is `None`; requests per second. Absent: not this case.
+   */
+  unconfirmed_rps?: number | null;
 }
 /**
  * Requests without a correct response, among all, at lower and at higher rates.

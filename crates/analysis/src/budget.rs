@@ -124,9 +124,9 @@ impl Noise {
 /// Returns the part of the variance of a launch's ratio that its rounds cause. `rounds`: the values
 /// of both arms in each round. `None`: fewer than four rounds.
 ///
-/// The sum of the even rounds is compared with the sum of the odd rounds. In a sum, the weight of a
-/// stall is its duration, as in the ratio of the launch. If two values differ by d, the variance of
-/// their mean is d²/4.
+/// The ratio of the two arms in the even rounds is compared with their ratio in the odd rounds.
+/// Each ratio is the ratio of two sums: in a sum, a stall counts by its duration, as in the ratio
+/// of the whole launch. The variance of the mean of two values that differ by d is d²/4.
 fn round_variance(rounds: &[(f64, f64)]) -> Option<f64> {
     let half_ratio = |first: usize| {
         let half_rounds = || rounds.iter().skip(first).step_by(2);
@@ -351,8 +351,8 @@ fn block_times(run: &Run) -> Result<(f64, f64), String> {
     };
     let mut periods: Vec<f64> = began.windows(2).filter_map(period_s).collect();
     periods.sort_by(f64::total_cmp);
-    // The median. Of an even number of periods, it is the lower of the middle two, because an event
-    // may have delayed the other one.
+    // The median. If the number of periods is even, it is the shorter of the middle two periods,
+    // because an event may have delayed the longer one.
     let middle = periods.len().saturating_sub(1) / 2;
     let period_s = *periods.get(middle).ok_or_else(|| {
         format!(
@@ -366,7 +366,7 @@ fn block_times(run: &Run) -> Result<(f64, f64), String> {
         .searches
         .iter()
         .flat_map(|search| search.loads.iter().map(|load| (search.trial, &load.load)));
-    // Loads in turns share one window.
+    // Subjects that take turns have the same window, which the set contains once.
     let windows: BTreeSet<(u32, u64, u64)> = trials
         .chain(searches)
         .map(|(trial, load)| {

@@ -66,8 +66,8 @@ impl MeasuredLoad {
         verdict::load(&self.record, config, &Context::default())
     }
 
-    /// Whether the kernel gave no timestamps although they were requested. Without them,
-    /// dyno's timestamps cannot be checked.
+    /// Whether the kernel gave no timestamps although they were requested. Without timestamps of
+    /// the kernel, dyno's timestamps cannot be checked.
     #[must_use]
     pub fn lacks_stamps(&self) -> bool {
         self.measurement.shows == MeasurementPurpose::Stamps

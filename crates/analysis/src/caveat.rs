@@ -396,7 +396,21 @@ impl Caveat {
     pub(crate) fn new(code: Code, severity: Severity, message: String, evidence: Value) -> Caveat {
         Caveat { code, severity, message, evidence }
     }
+
+    /// Adds the largest number of missing responses that the caveat explains. `None`: any number.
+    pub(crate) fn with_explained_losses(mut self, requests: Option<u64>) -> Caveat {
+        self.evidence[EXPLAINED_REQUESTS] = requests.into();
+        self
+    }
+
+    /// Whether the caveat explains this number of missing responses.
+    pub(crate) fn explains_losses(&self, requests: u64) -> bool {
+        self.evidence[EXPLAINED_REQUESTS].as_u64().is_none_or(|explained| requests <= explained)
+    }
 }
+
+/// Key in the evidence of caveats that explain a limited number of missing responses.
+const EXPLAINED_REQUESTS: &str = "explained_requests";
 
 /// Returns a caveat of severity `info` without evidence.
 pub(crate) fn info(code: Code, message: impl Into<String>) -> Caveat {

@@ -55,7 +55,8 @@ pub fn find_for_load<'a>(
     if !is_comparable {
         return None;
     }
-    // An upgraded connection is an ordinary connection of HTTP/2.
+    // After an upgrade from HTTP/1.1, a connection is an ordinary HTTP/2 connection, so the ceiling
+    // of `h2c` applies.
     let protocol = if config.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
     let in_flight_each = config.pipeline * config.streams;
     let is_same_kind = |kind: &&KindCeiling| {

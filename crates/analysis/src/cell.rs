@@ -75,7 +75,8 @@ impl RateChange {
         match arrivals {
             Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. } => None,
             Arrivals::Shaped { segments, .. } => {
-                // The warm-up has the first rate, and is not one of the periods.
+                // A first segment with a constant rate, at which the next segment begins, is the
+                // warm-up. The warm-up is not one of the periods.
                 let is_warmup = |pair: &[Segment; 2]| {
                     let [first, next] = pair;
                     first.from_rate == first.to_rate && first.to_rate == next.from_rate

@@ -134,7 +134,8 @@ pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord
             completed: completed.saturating_sub(ended_outcomes.completed_count()),
             ..record.books
         },
-        // The ages of requests at another instant are not recorded.
+        // The ages of requests are recorded only for the instant at which the original window
+        // opened.
         edges: None,
         ..record.clone()
     }

@@ -70,6 +70,17 @@ impl MachineDrops {
         }
     }
 
+    /// Returns the number of packets and connections that the machine dropped. `None`: unknown,
+    /// because this user cannot read the counters of the tracking table.
+    #[must_use]
+    pub fn count(&self) -> Option<u64> {
+        if self.is_tracking_suspected() {
+            return None;
+        }
+        let counts = [self.tracking, self.backlog, self.neighbours, self.tcp_memory];
+        Some(counts.into_iter().flatten().sum())
+    }
+
     /// Returns whether the tracking table was full, and this user could not read how many packets
     /// were dropped.
     #[must_use]
@@ -86,9 +97,9 @@ impl MachineDrops {
     }
 
     /// Returns the causes with their numbers, and the remedies. `connect_timeouts`: number of
-    /// attempts to connect that timed out during the load. They show the drops of a full tracking
-    /// table whose counters this user cannot read. `None`: the machine dropped nothing that is
-    /// visible.
+    /// attempts to connect that timed out during the load. Such time-outs show that a full table of
+    /// connection tracking dropped packets, even if this user cannot read its counters. `None`: the
+    /// machine dropped nothing that is visible.
     #[must_use]
     pub fn explanation_with(&self, connect_timeouts: u64) -> Option<DropExplanation> {
         let positive = |n: Option<u64>| n.filter(|n| *n > 0);
@@ -158,9 +169,16 @@ impl MachineDrops {
     }
 }
 
-/// Returns the number of a load's attempts to connect that timed out, including its warm-up.
+/// Returns the number of a load's attempts to connect that timed out, including its warm-up. 0: a
+/// full queue of a listener may explain them, because Linux then drops packets that open a
+/// connection.
 #[must_use]
 pub fn connect_timeouts(record: &LoadRecord) -> u64 {
+    let server_path = growth_in_samples(record, Party::SUBJECT).and_then(|path| path.network);
+    let queue_drops = server_path.and_then(|network| network.listen_drops);
+    if queue_drops.is_some_and(|n| n > 0) {
+        return 0;
+    }
     record.connection_failures.get(Outcome::ConnectTimeout.name()).copied().unwrap_or(0)
 }
 
@@ -183,7 +201,8 @@ const MORE_MEMORY: &str =
     "Raise `net.ipv4.tcp_mem` and `net.ipv4.tcp_max_orphans`, or use fewer connections (`-c`).";
 
 /// Returns the drops for lack of memory. Drops at a full receive buffer are included only if the
-/// memory of all sockets was under pressure. Otherwise the program reads its buffer too slowly.
+/// memory of all sockets was under pressure. Without pressure, a receive buffer is full because the
+/// program reads it too slowly.
 fn memory_drops(network: &NetworkUse, path: &PathUse) -> Option<u64> {
     let is_under_pressure = network.memory_pressures.is_some_and(|n| n > 0)
         || path.tcp_memory.is_some_and(|counters| counters.pages >= counters.pressure_pages);

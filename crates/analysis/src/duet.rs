@@ -314,8 +314,8 @@ pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<
         let message = format!(
             "The servers that were loaded at the same time used {used_text} of their CPUs. This \
              server made {switches_text} context switches per request. Waking a thread costs more \
-             on an idle CPU, and the other servers' loads decide which server pays this cost. CPU \
-             time per request is therefore not comparable. Use more connections, or `order = \
+             on an idle CPU. Whether the CPU is idle depends on the loads of the other servers, so \
+             CPU time per request is not comparable. Use more connections, or `order = \
              \"interleaved\"`."
         );
         Caveat::new(
@@ -332,8 +332,8 @@ fn other_servers_text(loads: u32) -> String {
     plural(loads.saturating_sub(1).into(), "other server")
 }
 
-/// Returns the limiter of a trial. `alone`: the limiter without regard to other loads. It is
-/// replaced for loads at the same time, which limit each other, except if the trial failed.
+/// Returns the limiter of a trial. `alone`: the limiter without regard to other loads. Loads that
+/// ran at the same time limit each other, so their limiter is unknown, except if the trial failed.
 pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
     let failures = [Resource::Failure, Resource::Refusal, Resource::DroppedPackets];
     let has_failed = failures.contains(&alone.resource);

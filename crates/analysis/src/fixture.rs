@@ -237,7 +237,7 @@ pub fn record_with_threads(threads: &[(u64, u64)]) -> LoadRecord {
     record
 }
 
-/// Returns a later part of a run, beginning with a start.
+/// Returns a later part of a run. `from_start`: index of its first start.
 pub fn resumption(
     run: &Run,
     from_start: usize,
@@ -279,8 +279,8 @@ pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecor
     StartRecord { parts: vec![part], ..StartRecord::default() }
 }
 
-/// Returns the number of responses of a trial, which is different in every trial. It is also the
-/// number of bytes of memory.
+/// Returns the number of responses of a trial, which is different in every trial. The trials of
+/// [`five_blocks`] also use this number as bytes of memory.
 pub fn response_count(base: u64, block: usize, workload: usize, step: usize) -> u64 {
     base + 100 * workload as u64 + 10 * step as u64 + block as u64
 }

@@ -142,12 +142,14 @@ fn loads_of_start<'a>(run: &'a Run, start: &StartRecord) -> Vec<Load<'a>> {
 /// loads are for a profile or a search (after a trial), or for the price of probes (before all
 /// trials).
 fn first_uncounted_load(run: &Run, start: &StartRecord, part: &PartStart) -> Option<u64> {
-    // The time of this load is not recorded, but the load precedes all trials.
+    // The time of the load for the price of probes is not recorded. 0 is used instead, because the
+    // load precedes all trials.
     let price = part.probe_price.as_ref().map(|_| 0);
     let trial = |index: usize| {
         run.trials.iter().find(|trial| trial.trial == index && trial.start == start.start)
     };
-    // The time of a profile is not recorded, but a profile follows its trial.
+    // The time of the load for a profile is not recorded. The beginning of the profile's trial is
+    // used instead, because the load follows this trial and precedes later trials.
     let profiles =
         run.profiles.iter().filter_map(|profile| Some(trial(profile.trial)?.load.began_ns));
     let is_of_launch =

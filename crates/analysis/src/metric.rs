@@ -67,10 +67,11 @@ pub enum Better {
 pub enum TrialSelection {
     /// Valid trials.
     Valid,
-    /// Valid trials, and trials that are invalid only because of the generator's capacity. It
-    /// limits a server's request rate, not the cost of a request.
+    /// Valid trials, and trials that are invalid only because of the generator's capacity. The
+    /// generator's capacity limits a server's request rate, not the cost of a request.
     ValidOrLimited,
-    /// All trials. Errors are often the reason why a trial is not valid.
+    /// All trials, for the share of errors. Errors are often the reason why a trial is not valid,
+    /// so valid trials alone would hide them.
     All,
     /// Valid trials, for a percentile: its quantile (0 to 1), and its distribution. Trials in which
     /// the percentile lies among the unanswered requests rank above all others.
@@ -109,7 +110,7 @@ impl Metric {
         Metric { selection, ..self }
     }
 
-    /// Returns the metric with the mark that it depends on the wait for CPUs.
+    /// Returns the metric with [`Metric::includes_waits`] set.
     const fn with_waits(self) -> Metric {
         Metric { includes_waits: true, ..self }
     }
@@ -498,7 +499,7 @@ pub const METRICS: &[Metric] = &[
             Some(per_s / server(t).cpus?).filter(|n| n.is_finite())
         },
     ),
-    // Over the whole load, warm-up included, as connections are counted.
+    // Includes the responses of the warm-up, because connections are counted over the whole load.
     metric(
         "requests_per_connection",
         "Responses per connection (including warm-up)",

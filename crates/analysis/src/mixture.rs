@@ -36,7 +36,8 @@ impl Mixture {
         }
         repeats.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
         let changed: Vec<(f64, f64)> = repeats.iter().filter_map(|trial| levels(trial)).collect();
-        // The median is the mean of these two repeats, or they are the same repeat.
+        // The median is the mean of these two repeats. With an odd number of repeats, both indices
+        // are the same.
         let middle = [repeats.len().checked_sub(1)? / 2, repeats.len() / 2];
         let has_middle_changed = middle.iter().any(|index| levels(repeats[*index]).is_some());
         if !has_middle_changed && 2 * changed.len() < repeats.len() {
@@ -52,7 +53,8 @@ impl Mixture {
     }
 }
 
-/// Minimum length of a stall that is a level of 0, as a share of the window.
+/// Minimum length, as a share of the window, of a stall that counts as a level of 0 responses per
+/// second.
 const MIN_STALL_SHARE: f64 = 0.1;
 
 /// Returns the lowest and the highest level of a repeat; `None`: its caveats report no levels.

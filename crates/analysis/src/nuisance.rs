@@ -164,12 +164,13 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
     logs.into_iter().filter_map(start).collect()
 }
 
-/// Returns the factors that differ between the starts of a block.
+/// Returns the factors that are tested with one value per start: the block itself, and the factors
+/// that differ between the starts of a block.
 fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
     let levels = |pick: &dyn Fn(&Start) -> u64| Factor::Levels(starts.iter().map(pick).collect());
     let mut factors = vec![("block", levels(&|start| u64::from(start.block)))];
-    // In turns and duets, several starts of a block run at the same time. In a fixed order, an arm
-    // has the same place in each block.
+    // The place is omitted in two cases. In turns and duets, several starts of a block run at the
+    // same time. In a fixed order, an arm has the same place in each block.
     if plan.slice_ns.is_none() && plan.duet.is_empty() && plan.order == Order::Random {
         factors.push(("place in the block", levels(&|start| start.place as u64)));
     }

@@ -1,7 +1,7 @@
 //! Formats numbers for sentences.
 
 /// Returns a share as a percentage with at most one decimal, or with two significant digits below a
-/// tenth.
+/// tenth of a percent.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if percent >= 9.95 || percent == 0.0 => format!("{percent:.0} %"),

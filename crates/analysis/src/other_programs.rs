@@ -72,9 +72,9 @@ impl TrialResult {
     }
 
     /// Returns the reason why the trial is not valid, as the code of one of its caveats. Faults of
-    /// the server come first. `Contaminated`: other programs used the CPUs, regardless of the
-    /// caveats that this caused. `None`: the trial is valid, or its connections were refused as
-    /// expected.
+    /// the server come first. `Contaminated`: other programs used the CPUs. This code is returned
+    /// even if only other caveats, such as a limit of the generator, make the trial invalid.
+    /// `None`: the trial is valid, or its connections were refused as expected.
     #[must_use]
     pub fn invalid_reason(&self) -> Option<Code> {
         if !self.is_unexpectedly_invalid() {

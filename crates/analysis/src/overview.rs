@@ -284,7 +284,8 @@ pub fn overview(
 /// Sets the tie groups and places of a workload's rows, and returns the ties. Rows whose peak is an
 /// offered rate are not ranked.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
-    // For a lower bound, this includes repeats that the generator limited.
+    // Number of repeats with a throughput. For a lower bound, repeats that the generator limited
+    // are included.
     let repeats = |row: &OverviewRow| peaks_by_block(row, grid).known_count();
     let is_ranked = |row: &OverviewRow| {
         !row.control && row.shows_capacity() && repeats(row) >= PAIRS_TO_TELL_APART
@@ -340,7 +341,8 @@ fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
     }
     let Some(cell) = cell_of(row.peak_cell) else { return Series::default() };
     let valid = cell.series(&THROUGHPUT);
-    // With too few valid repeats for a rank, repeats that the generator limited are lower bounds.
+    // With too few valid repeats for a rank, repeats that the generator limited are included, as
+    // lower bounds.
     if row.peak_is_lower_bound && valid.known_count() < PAIRS_TO_TELL_APART {
         return peak::lower_bounds(cell);
     }

@@ -1,9 +1,9 @@
 //! Decides whether the peak of a server with a workload is its maximum, or only a lower bound.
 //!
-//! A step that is invalid because of the generator does not show a lower throughput. Faster servers
-//! reach the generator's limit sooner, so such steps are not missing at random. The best of the
-//! other steps is therefore a lower bound of the peak (a right-censored value, as in survival
-//! analysis; Kaplan and Meier, 1958).
+//! If a step is invalid because of the generator, the server may have reached more at this step
+//! than at all others. Faster servers reach the generator's limit sooner, so such steps are not
+//! missing at random. The best of the other steps is therefore a lower bound of the peak (a
+//! right-censored value, as in survival analysis; Kaplan and Meier, 1958).
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
@@ -17,8 +17,8 @@ use crate::series::Series;
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated, median};
 use crate::trial::TrialResult;
 
-/// Minimum share of the peak that invalid repeats of a step with fewer requests in flight must have
-/// reached for the step to be a candidate.
+/// Share of the peak from which on a throughput is near the peak. A step with fewer requests in
+/// flight than the peak's step is an [`OpenStep`] only if its repeats came near the peak.
 pub(crate) const NEAR_PEAK: f64 = 0.5;
 
 /// Relation of a peak to the server's maximum.
@@ -156,7 +156,8 @@ impl Steps<'_> {
     }
 
     /// Returns the step if the server may have reached more than its peak there. `None`: the step
-    /// shows that it did not, or the server's own failures are the reason for missing repeats.
+    /// shows that the server did not reach more, or the server's own failures are the reason for
+    /// missing repeats.
     fn open_step(&self, step: usize, peak: Option<(CellKey, f64)>) -> Option<OpenStep> {
         let at = Shape::from_step(&self.plan.load.steps[step]);
         let in_flight = |step: usize| self.plan.load.steps[step].in_flight();
@@ -168,8 +169,8 @@ impl Steps<'_> {
             return is_open.then_some(OpenStep { step, at, refused: 0, repeats: 0, reason: None });
         };
         let excluded = open_repeats(cell);
-        // If repeats of the peak are missing as well, the run is incomplete, and all steps are
-        // equally uncertain.
+        // If the peak's own step has too few valid repeats as well, the run is incomplete, and all
+        // steps are equally uncertain. In this case, missing repeats are ignored.
         let is_peak_shown =
             peak.is_some_and(|(key, _)| self.grid.get(key).is_some_and(shows_throughput));
         let missing = match self.has_failed || !is_peak_shown {
@@ -180,7 +181,7 @@ impl Steps<'_> {
             return None;
         }
         let highest = highest_median(cell, excluded.len() + missing);
-        // A repeat that did not run is assumed to be like the others.
+        // If repeats are only missing, they are assumed to be like the repeats that ran.
         let observed = median(&rates(if excluded.is_empty() { cell.trials() } else { &excluded }));
         let may_be_higher = peak.is_none_or(|(_, peak)| {
             let is_near = observed.is_some_and(|rps| rps >= NEAR_PEAK * peak);
@@ -225,7 +226,7 @@ fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
 }
 
 /// Returns the number of planned repeats of a cell that did not run, if too few repeats are valid.
-/// A run with `[stop]` ends early on purpose, so it has none.
+/// 0 for a run with `[stop]`, which ends early on purpose.
 pub(crate) fn missing_repeats(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
     if plan.stop.is_some() || shows_throughput(cell) {
         return 0;
@@ -260,15 +261,15 @@ pub(crate) fn is_open(cell: &Cell<'_>) -> bool {
     !open_repeats(cell).is_empty()
 }
 
-/// Returns a lower bound of a server's throughput, block by block: valid, or limited by the
-/// generator alone.
+/// Returns a lower bound of a server's throughput, block by block, from the repeats that are valid
+/// or that only the generator limited.
 pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
     cell.select(|trial| trial.valid || trial.is_limited_by_generator()).series_of_all(&THROUGHPUT)
 }
 
-/// Returns the throughput of two cells, block by block. Repeats that only the generator limited are
-/// not valid. If the ratio is a bound, the cell whose server may reach more also has the throughput
-/// of these repeats, as a lower bound.
+/// Returns the throughput of the valid repeats of two cells, block by block. If only one of the two
+/// servers may have reached more, its series also includes repeats that only the generator limited.
+/// Their throughput is a lower bound.
 pub(crate) fn throughputs(cell: &Cell<'_>, base: &Cell<'_>) -> (Series, Series) {
     let valid = |cell: &Cell<'_>| cell.series(&THROUGHPUT);
     match RatioBound::from_cells(cell, base) {

@@ -44,9 +44,9 @@ pub struct ProtocolComparison {
     /// Ratio of throughput. It has no values if repeats of both protocols are not valid for reasons
     /// outside of the server.
     pub throughput_ratio: Repeated,
-    /// Whether `throughput_ratio` is a bound, because repeats of one protocol are not valid for
-    /// reasons outside of the server. Repeats that only the generator limited are not valid, but
-    /// this ratio uses their throughput as a lower bound.
+    /// Whether the true ratio may be higher or lower than `throughput_ratio`, because something
+    /// other than the server limited repeats of one protocol. Repeats that only the generator
+    /// limited are not valid, but this ratio uses their throughput as a lower bound.
     pub throughput_bound: RatioBound,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
@@ -130,8 +130,9 @@ fn steps<'a>(
     sorted_steps
 }
 
-/// Returns the HTTP/1.1 cells to compare with: the cells of the same arm. If it has none, they are
-/// the cells of the first other arm with the same server and conditions. `None`: no such arm.
+/// Returns the HTTP/1.1 cells to compare with: the cells of the same arm. If this arm has none, the
+/// cells of the first other arm with the same server and conditions are returned. `None`: no such
+/// arm.
 fn baseline_steps<'a>(
     plan: &Plan,
     grid: &Grid<'a>,

@@ -216,7 +216,8 @@ pub fn report(run: &Run) -> Report {
     };
     compare_arms(run, &mut report);
     report.run.answered_after = repeats_until_answer(run, &report);
-    // In a run that ended early, the remaining repeats are not missing, so arms are compared again.
+    // The comparison of arms reads `answered_after`: repeats that an early end left out are not
+    // missing. Arms are therefore compared again once the early end is known.
     if report.run.answered_after.is_some() {
         compare_arms(run, &mut report);
     }
@@ -238,11 +239,10 @@ fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
     let finished_repeats = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
     let takes_part =
         |launch: usize| plan.launches[launch].arms.iter().all(|arm| plan.takes_part(*arm));
-    // A run that answered its question ends between two blocks. If it ended within a block, it was
-    // interrupted.
-    let is_of_last_block = |trial: &usize| {
-        block(*trial) + 1 == finished_repeats && takes_part(plan.trials[*trial].launch)
-    };
+    // A run that answered its question ends between two blocks. If any trial until then is missing,
+    // the run was interrupted, or the record was lost.
+    let is_planned =
+        |trial: &usize| block(*trial) < finished_repeats && takes_part(plan.trials[*trial].launch);
     let has_record = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
     // After a failed start, its remaining trials are omitted, and the run continues.
     let has_failed = |trial: usize| {
@@ -255,7 +255,7 @@ fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
     let is_done = |trial: usize| has_record(trial) || has_failed(trial);
     (finished_repeats < plan.repeats
         && stopping::is_answered(run, report)
-        && (0..plan.trials.len()).filter(is_of_last_block).all(is_done))
+        && (0..plan.trials.len()).filter(is_planned).all(is_done))
     .then_some(finished_repeats)
 }
 
@@ -293,7 +293,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         trials_planned: plan.trials.len(),
         trials_done: trials.len(),
         searches_missing: missing_searches(run),
-        trials_unchecked: run.unchecked_trials().len(),
+        trials_unchecked: stopping::unchecked_trials(run).len(),
         trials_invalid: trials.iter().filter(|t| t.is_unexpectedly_invalid()).count(),
         other_programs: DisturbedSteps::new(
             trials,

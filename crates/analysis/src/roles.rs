@@ -129,7 +129,8 @@ const ROLES: &[Rule] = &[
     rule("erts_dcpus_*", "dirty_scheduler"),
     rule("erts_dios_*", "dirty_scheduler"),
     rule("*_dirty_cpu_sch*", "dirty_scheduler"),
-    // Two-digit numbers displace a letter at the end.
+    // The names are `1_dirty_io_sche` and `10_dirty_io_sch`: a two-digit number displaces the last
+    // letter.
     rule("*_dirty_io_sch*", "dirty_scheduler"),
     rule("erts_*", "vm"),
     process_rule("beam*", "*_aux", ThreadPosition::Any, "vm"),

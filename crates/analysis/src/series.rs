@@ -66,8 +66,8 @@ impl Series {
         self
     }
 
-    /// Removes the turns, so that the series can be compared with loads of the same starts at other
-    /// times.
+    /// Removes the turns. Two series without turns are paired by block alone, even if their loads
+    /// ran at different times.
     #[must_use]
     pub(crate) fn without_turns(self) -> Series {
         Series { by_block: self.by_block, ..Series::default() }

@@ -278,8 +278,8 @@ impl<'a> PartySample<'a> {
         Some(group_bytes).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
     }
 
-    /// Returns the anonymous and shared memory of the cgroup. If it is unknown, it is the sum over
-    /// the processes, or else their resident memory.
+    /// Returns the anonymous and shared memory of the cgroup. If this memory is unknown, the sum
+    /// over the processes is returned, or else their resident memory.
     fn held_bytes(&self) -> Option<u64> {
         let group_bytes = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
@@ -319,7 +319,7 @@ impl Memory {
             window.iter().filter_map(|sample| pick(sample.cgroup.as_ref()?)).max()
         };
         Memory {
-            // The kernel's peak is unknown if it cannot be reset.
+            // If the kernel's peak cannot be reset, it is unknown, and the highest sample is used.
             peak: last
                 .cgroup
                 .and_then(|c| c.memory_peak_bytes)

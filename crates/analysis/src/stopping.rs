@@ -1,7 +1,7 @@
-//! Decides whether a run may end early, and whether disturbed trials are re-run.
+//! Decides whether a run may end early, and whether trials are measured again.
 //!
 //! A run ends early when its question is answered (`[stop]`). Trials are re-run if other programs
-//! disturbed them.
+//! disturbed them. A resumed run repeats trials after which the contract was not checked.
 
 use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;
@@ -44,8 +44,8 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
     let is_known = |row: &ComparisonRow| {
         matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same)
     };
-    // A pair without a common step has no rows, and its question is never answered. A planned step
-    // without a trial has none either.
+    // A pair without a common step has no rows, and its question is never answered. As long as a
+    // planned step has no trial (`unmeasured`), the question of its pair is not answered either.
     let is_pair_known = |pair: &ArmComparison| {
         let mut rows = pair.rows.iter().filter(has_stop_metric).peekable();
         pair.unmeasured == 0 && rows.peek().is_some() && rows.all(is_known)
@@ -95,6 +95,32 @@ pub fn are_contaminated<'a>(
     let has_failed = |result: &TrialResult| result.has_failure() || has_failed_warmup(result);
     results.iter().any(|(launch, result)| is_contaminated(plan, *launch, result))
         && !results.iter().any(|(_, result)| has_failed(result))
+}
+
+/// Returns the trials that a resumed run measures again ([`Run::unchecked_trials`]). A trial that
+/// shows a fault of its server is kept, because a repetition would hide the fault.
+#[must_use]
+pub fn unchecked_trials(run: &Run) -> Vec<usize> {
+    let (plan, facts) = (&run.header.plan, &run.header.facts);
+    let shows_fault = |trial: &usize| {
+        let mut records = run.trials.iter().filter(|record| record.trial == *trial);
+        records.any(|record| has_servers_fault(plan, facts, run.start_of(record), record))
+    };
+    let mut unchecked = run.unchecked_trials();
+    unchecked.retain(|trial| !shows_fault(trial));
+    unchecked
+}
+
+/// Whether a trial shows a fault of its server: the server caused failures of requests in the
+/// window, ended, or violated its contract.
+#[must_use]
+pub fn has_servers_fault(
+    plan: &Plan,
+    facts: &Facts,
+    start: Option<&StartRecord>,
+    record: &TrialRecord,
+) -> bool {
+    trial(plan, facts, start, record, &CoRunners::default()).has_any_fault()
 }
 
 /// Whether requests of the warm-up failed. A re-run has a separate warm-up, which may hide the
@@ -220,6 +246,57 @@ mod tests {
             plan.trials.iter().map(|trial| Trial { step: 1, ..*trial }).collect();
         plan.trials.extend(second);
         assert!(!is_answered(&run, &crate::report::report(&run)));
+    }
+
+    /// The records of a complete step are removed, or its launch failed.
+    #[test]
+    fn missing_trial_of_any_block_leaves_run_unfinished() {
+        for block in [0, 3, 14] {
+            let mut run = run(20, 1.2, None);
+            let plan = &run.header.plan;
+            let block_of = |trial: usize| plan.launches[plan.trials[trial].launch].block;
+            run.trials.retain(|record| block_of(record.trial) < 15);
+            let lost = run.trials.iter().position(|record| block_of(record.trial) == block);
+            let launch = plan.trials[run.trials[lost.unwrap()].trial].launch;
+            assert_eq!(crate::report::report(&run).run.answered_after, Some(15));
+            run.trials.remove(lost.unwrap());
+            assert_eq!(crate::report::report(&run).run.answered_after, None, "block {block}");
+            let failure = Failure { kind: FailureKind::Crashed, message: "it ended".into() };
+            let failed = StartRecord { launch, failure: Some(failure), ..StartRecord::default() };
+            run.starts.push(failed);
+            assert_eq!(crate::report::report(&run).run.answered_after, Some(15), "block {block}");
+        }
+    }
+
+    #[test]
+    fn servers_fault_is_not_that_of_its_back_end() {
+        let mut run = run(1, 1.0, None);
+        run.starts = vec![StartRecord::default()];
+        let shows_fault = |run: &Run| {
+            let facts = &run.header.facts;
+            let mut records = run.trials.iter();
+            records.any(|r| has_servers_fault(&run.header.plan, facts, run.start_of(r), r))
+        };
+        assert!(!shows_fault(&run));
+        for outcome in [Outcome::UnexpectedBody, Outcome::Timeout, Outcome::Reset] {
+            let mut failed = run.clone();
+            let load = &mut failed.trials[0].load;
+            load.intervals[0].outcomes.count(outcome);
+            load.books.scheduled += 1;
+            load.books.started += 1;
+            load.books.failed += 1;
+            assert!(shows_fault(&failed), "{}", outcome.name());
+        }
+        let mut ended = run.clone();
+        ended.trials[0].load.server_failure = Some("crashed: it left".into());
+        assert!(shows_fault(&ended));
+        let mut unsolicited = run.clone();
+        unsolicited.trials[0].load.connections.unsolicited = 1;
+        assert!(shows_fault(&unsolicited));
+        run.trials[0].load.server_failure = Some("lost a back end: db ended".into());
+        run.trials[0].load.intervals[0].outcomes.count(Outcome::UnexpectedBody);
+        assert!(!shows_fault(&run), "the back end explains it");
+        assert_eq!(unchecked_trials(&run), [0]);
     }
 
     #[test]

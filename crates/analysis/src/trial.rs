@@ -168,7 +168,7 @@ pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
     let rank = |code: Code| match code {
         code if OTHER_PROGRAM_FAILED.contains(&code) => 0,
         code if SERVER_FAULTS.contains(&code) => 1,
-        code if excuses_losses(code) => 2,
+        code if may_excuse_losses(code) => 2,
         code if MISSING_RESPONSES.contains(&code) => 3,
         _ => 4,
     };
@@ -176,8 +176,14 @@ pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
 }
 
 /// Whether a caveat that makes a load invalid shows that missing responses and slow ones are not
-/// the server's fault. Incorrect responses remain its fault.
-pub(crate) fn excuses_losses(code: Code) -> bool {
+/// the server's fault. Incorrect responses remain the server's fault. So do missing responses
+/// beyond those that the caveat explains.
+pub(crate) fn excuses_losses(caveat: &Caveat, load: &LoadResult) -> bool {
+    may_excuse_losses(caveat.code) && caveat.explains_losses(load.failed_requests())
+}
+
+/// Whether caveats with this code may show that missing responses are not the server's fault.
+fn may_excuse_losses(code: Code) -> bool {
     OUTSIDE_CAUSES.contains(&code) || code.is_generator_limit() || code == Code::NoLocalPort
 }
 
@@ -208,16 +214,21 @@ impl TrialResult {
             && !self.is_invalid_because_of(&OTHER_PROGRAM_FAILED)
     }
 
-    /// Whether the trial is not valid because too many requests got no response, and nothing
-    /// outside of the server explains them. A stall of the machine can also lose responses.
+    /// Whether the trial is not valid because too many requests got no response, and no caveat
+    /// explains them by a cause outside of the server. Unlike the faults of
+    /// [`TrialResult::is_broken`], lost responses may be noise, such as a stall of the machine.
     pub(crate) fn has_lost_requests(&self) -> bool {
-        self.is_invalid_because_of(&MISSING_RESPONSES) && !self.invalid_codes().any(excuses_losses)
+        let is_excuse = |caveat: &Caveat| {
+            caveat.severity == Severity::Invalid && excuses_losses(caveat, &self.load)
+        };
+        self.is_invalid_because_of(&MISSING_RESPONSES) && !self.caveats.iter().any(is_excuse)
     }
 
     /// Whether the machine may have dropped the packets of requests that failed.
     pub(crate) fn has_doubtful_losses(&self) -> bool {
-        let may_drop = self.caveats.iter().any(|caveat| caveat.code == Code::DroppedPackets);
-        may_drop && !self.refused && self.load.failed_requests() > 0
+        let failed = self.load.failed_requests();
+        let may_drop = |c: &Caveat| c.code == Code::DroppedPackets && c.explains_losses(failed);
+        !self.refused && failed > 0 && self.caveats.iter().any(may_drop)
     }
 
     /// Returns the number of requests that failed because of the server: requests without a correct
@@ -235,9 +246,9 @@ impl TrialResult {
     }
 
     /// Whether the trial is not valid because the generator stopped, packets were dropped, or a
-    /// back end or the machine failed.
+    /// back end or the machine failed, and this explains all missing responses.
     pub(crate) fn has_outside_cause(&self) -> bool {
-        self.is_invalid_because_of(&OUTSIDE_CAUSES)
+        self.is_invalid_because_of(&OUTSIDE_CAUSES) && !self.has_lost_requests()
     }
 
     /// Whether any request got an incorrect response or none, or the server violated its contract,
@@ -249,6 +260,13 @@ impl TrialResult {
         !self.refused && (is_fault || has_loss)
     }
 
+    /// Whether any request failed because of the server, or the server ended or violated its
+    /// contract. The trial may be valid if few requests failed.
+    pub(crate) fn has_any_fault(&self) -> bool {
+        let has_losses = self.server_losses() > 0 && !self.has_outside_cause();
+        self.has_failure() && (self.is_servers_fault() || has_losses)
+    }
+
     /// Whether a caveat is about the server's behaviour.
     pub(crate) fn is_server_code(code: Code) -> bool {
         SERVER_FAULTS.contains(&code) || MISSING_RESPONSES.contains(&code)
@@ -258,12 +276,18 @@ impl TrialResult {
     /// evidence of a low capacity.
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {
-        // Requests also take long while the machine drops packets or a back end has failed.
+        // Requests that take longer than the window show a slow server, unless another cause, such
+        // as dropped packets or a failed back end, delayed them.
         let is_slow =
             self.is_invalid_because_of(&[Code::LongerThanWindow]) && !self.has_outside_cause();
         // The server chose another protocol than requested.
         let has_fallen_back = self.is_invalid_because_of(&[Code::FellBack]);
         self.is_unexpectedly_invalid() && !self.is_servers_fault() && !has_fallen_back && !is_slow
+    }
+
+    /// Whether the trial is not valid because its server was down or hung for a part of the window.
+    pub(crate) fn has_outage(&self) -> bool {
+        self.is_invalid_because_of(&[Code::Outage])
     }
 
     /// Whether one of these codes makes the trial invalid.
@@ -518,6 +542,25 @@ mod tests {
             // Incorrect responses are the server's in any case.
             trial.caveats.push(caveat(Code::IncorrectResponses, Severity::Invalid));
             assert!(trial.is_servers_fault() != OTHER_PROGRAM_FAILED.contains(&code), "{code}");
+        }
+    }
+
+    #[test]
+    fn short_pause_and_few_drops_excuse_few_losses() {
+        let mut trial = five_block_report().trials.remove(0);
+        trial.valid = false;
+        trial.load.exchanges.failed = 300;
+        let failed = trial.load.failed_requests();
+        let caveat = |code| Caveat::new(code, Severity::Invalid, String::new(), json!({}));
+        for code in [Code::GeneratorStopped, Code::DroppedPackets] {
+            let mut is_excused = |explained| {
+                let excuse = caveat(code).with_explained_losses(explained);
+                trial.caveats = vec![caveat(Code::Errors), excuse];
+                assert_eq!(trial.has_outside_cause(), !trial.has_lost_requests());
+                !trial.has_lost_requests()
+            };
+            assert!(is_excused(None) && is_excused(Some(failed)), "{code}");
+            assert!(!is_excused(Some(failed - 1)), "{code}");
         }
     }
 

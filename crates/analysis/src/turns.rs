@@ -235,8 +235,8 @@ impl<'a> Turns<'a> {
     }
 
     /// Returns the correct responses per second of the own turns within a period, without the first
-    /// quarter of each turn. Responses after a turn are excluded, too. On average, as many
-    /// responses are missing at the beginning of a turn.
+    /// quarter of each turn. Responses after a turn are excluded, too. About as many responses to
+    /// requests of the first quarter are included.
     fn inner_rate(&self, record: &LoadRecord, within: (u64, u64)) -> Option<f64> {
         let is_inner = |interval: &&Interval| {
             self.0.iter().any(|(start, end)| {

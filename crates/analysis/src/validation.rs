@@ -108,7 +108,7 @@ impl KnownStep {
     }
 }
 
-/// Number of CPUs in use by other programs from which they are a second cause.
+/// Minimum number of CPUs that other programs use if they count as a second cause.
 const OTHERS_LIMIT: f64 = 0.2;
 
 /// Adds `other_programs` to the correct verdicts of a CPU-bound server if other programs use many

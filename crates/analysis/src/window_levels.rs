@@ -72,7 +72,8 @@ pub enum Pattern {
     /// Ends on its highest level.
     WarmUp,
     /// No steady level: ends on its highest level, which lasts less than a fifth of the window.
-    None,
+    #[serde(rename = "none")]
+    LateRise,
     /// Ends below an earlier level.
     Slowdown,
     /// Changes between rising and falling at least twice.
@@ -137,7 +138,8 @@ pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<IntervalVa
     load.intervals.iter().filter(|i| i.phase == Phase::Measured).map(values).collect()
 }
 
-/// Returns the values of the rounds of turns, on the clock of the load's own turns.
+/// Returns the values of the rounds of turns. Times are those of `turns::to_own_time`, which omits
+/// the turns of other servers.
 pub(crate) fn rounds(
     turns: &TurnsResult,
     (opens_ns, closes_ns): (u64, u64),
@@ -254,7 +256,8 @@ fn fill_gaps(intervals: &[IntervalValues], values: &[f64]) -> Option<Vec<f64>> {
     is_known.then(|| intervals.iter().zip(values).map(fill).collect())
 }
 
-/// Largest deviation of one value in the spread, because stalls are outliers.
+/// A larger deviation of one value counts as this deviation in the spread, because stalls are
+/// outliers.
 const MAX_DEVIATION: f64 = std::f64::consts::LN_2;
 
 /// Returns the standard deviation of the values around the medians of their pieces.
@@ -334,7 +337,7 @@ fn pattern(levels: &[(f64, f64)]) -> Pattern {
     match rates.len() {
         1 => Pattern::Flat,
         _ if direction_changes >= 2 => Pattern::Cyclic,
-        _ if ends_highest && last_share < MIN_LAST_SHARE => Pattern::None,
+        _ if ends_highest && last_share < MIN_LAST_SHARE => Pattern::LateRise,
         _ if ends_highest => Pattern::WarmUp,
         _ => Pattern::Slowdown,
     }
@@ -388,7 +391,7 @@ mod tests {
             assert!(share(&cycle, noise, Pattern::Cyclic) >= 0.95, "{noise}");
         }
         // A series that rose at the very end may rise further.
-        assert!(share(&[(500.0, 12), (800.0, 14), (1000.0, 4)], 0.01, Pattern::None) >= 0.95);
+        assert!(share(&[(500.0, 12), (800.0, 14), (1000.0, 4)], 0.01, Pattern::LateRise) >= 0.95);
         // An irrelevant difference is not a separate level.
         assert!(share(&[(1000.0, 15), (1030.0, 15)], 0.005, Pattern::Flat) >= 0.95);
     }

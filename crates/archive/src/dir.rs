@@ -37,7 +37,7 @@ const PROFILES: &str = "profiles";
 /// Folder of searches.
 const SEARCHES: &str = "searches";
 
-/// Folder of the first measurements of trials that were re-run. Another process disturbed them.
+/// Folder of the disturbed first measurements of trials that were re-run.
 const CONTAMINATED: &str = "contaminated";
 
 /// Error of reading or writing a run.
@@ -200,7 +200,7 @@ impl RunDir {
         })
     }
 
-    /// Removes the search that followed a trial. Without such a search, it does nothing.
+    /// Removes the search that followed a trial, if there is one.
     pub fn remove_search(&self, trial: usize) -> Result<(), ArchiveError> {
         let path = self.path.join(SEARCHES).join(format!("{trial:04}.json"));
         match fs::remove_file(&path) {

@@ -23,9 +23,9 @@ pub struct TrackingUse {
     pub insert_failed: Option<u64>,
 }
 
-/// Returns whether a table of tracked connections is full: at least 99 % of its entries are used. A
-/// table at its limit is read slightly below it, because entries end all the time. A limit of 0
-/// means that there is no limit.
+/// Returns whether a table of tracked connections is full: at least 99 % of its entries are used.
+/// Entries of a full table end all the time, so a reading may be slightly below the limit. A limit
+/// of 0 means that there is no limit.
 #[must_use]
 pub const fn is_table_full(entries: u64, max_entries: u64) -> bool {
     max_entries > 0 && entries >= max_entries - max_entries / 100

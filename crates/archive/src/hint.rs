@@ -1,5 +1,5 @@
-//! Splits and formats messages: `thing: problem`, and in a second line `hint: action`. All messages
-//! then have the same form.
+//! Splits and formats messages, so that all messages have the same form: `thing: problem`, and in a
+//! second line `hint: action`.
 
 const HINT_PREFIX: &str = "\nhint: ";
 

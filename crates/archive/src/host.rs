@@ -10,8 +10,8 @@ pub struct HostUse {
     pub idle_ns: u64,
     /// Time that the hypervisor gave to other guests.
     pub steal_ns: u64,
-    /// Part of `busy_ns` that interrupts used, if no program's CPU time includes this part. `None`:
-    /// the CPU time of the interrupted program includes it, or that is unknown.
+    /// CPU time of interrupts, a part of `busy_ns`. `None`: the kernel adds this time to the CPU
+    /// time of the interrupted program, or it is unknown whether the kernel does so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupt_ns: Option<u64>,
     pub context_switches: u64,

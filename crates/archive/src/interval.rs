@@ -119,9 +119,9 @@ impl WorkerUse {
 ///
 /// An exchange belongs to the interval in which it *ended*, and to the phase in which it was
 /// *intended*. In a closed loop, exchanges that are in flight when the measured window opens are
-/// carried into the window and belong to it. If an exchange ends in a later phase, its times are
-/// recorded only if its own phase is the measured window. The exchange is always counted
-/// (`carried`).
+/// carried into the window and belong to it. If an exchange ends in a later phase than its own, its
+/// times are recorded only if its own phase is the measured window. Other exchanges of an earlier
+/// phase are only counted, in `carried`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub phase: Phase,

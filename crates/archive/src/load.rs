@@ -16,8 +16,8 @@ use crate::times::Times;
 
 /// The counts of the measured window, which must add up: `carried_in + scheduled = started +
 /// dropped` and `started = completed + failed + in_flight_at_end`. An exchange belongs to the
-/// window if it was intended in it, or, in a closed loop, if it was under way when the window
-/// opened.
+/// window if it was intended in the window, or, in a closed loop, if it was under way when the
+/// window opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Books {
     /// In flight when the window opened. 0 in an open loop, because only its schedule decides which
@@ -373,7 +373,7 @@ pub struct LoadRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continues {
     pub asked: u64,
-    /// The server sent 100, and the body after it.
+    /// The server sent 100, and dyno sent the body afterwards.
     pub continued: u64,
     /// No 100 arrived within the limit, and the body was sent without it.
     pub waited_in_vain: u64,

@@ -141,8 +141,8 @@ impl Outcomes {
         self.statuses.iter_mut().zip(other.statuses).for_each(|(a, b)| *a += b);
     }
 
-    /// Returns all counts by their names in JSON, including zeros, because dyno checks for every
-    /// outcome.
+    /// Returns all counts by their names in JSON. Zeros are included, because a zero shows that
+    /// dyno checked for the outcome.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         let outcomes = self.iter().map(|(o, n)| (o.name().to_string(), n));

@@ -567,7 +567,8 @@ impl Trial {
         plan ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 
-    /// Returns a sort key, by which trials of all starts have the same order.
+    /// Returns a sort key for display. It puts the trials of every start in the order of the plan's
+    /// workloads and steps. The run has a random order.
     #[must_use]
     pub fn display_order(&self) -> (usize, usize, usize, usize) {
         (self.launch, self.arm, self.workload, self.step)
@@ -604,7 +605,7 @@ pub struct SearchOptions {
 }
 
 impl SearchOptions {
-    /// Returns the schedule of one of its loads.
+    /// Returns the schedule of a load of the search.
     #[must_use]
     pub const fn arrivals(&self, rate: f64) -> Arrivals {
         match self.arrival {

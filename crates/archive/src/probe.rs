@@ -91,8 +91,8 @@ pub struct RefusedProbe {
     pub hint: String,
 }
 
-/// A load whose slices have probes off or on, in the order off, on, on, off, off, …. Two neighbours
-/// are a pair.
+/// A load whose slices have probes off or on, in the order off, on, on, off, off, …. The first two
+/// slices are a pair, and so are the next two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePrice {
     pub probes: BTreeSet<Probe>,

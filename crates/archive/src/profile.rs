@@ -95,7 +95,7 @@ pub enum FrameKind {
     Kernel,
     /// A file: the program, or a library.
     Native,
-    /// Memory that the program itself wrote, such as a just-in-time compiler.
+    /// Memory that the program wrote, such as the output of a just-in-time compiler.
     Jit,
     /// A function that was inlined into the frame before it.
     Inlined,

@@ -136,7 +136,8 @@ pub mod keys {
         ProtocolKeys { protocol: protocol.base_name(), tls: protocol.is_tls() }.serialize(to)
     }
 
-    /// # Errors The two keys are missing, or do not name a protocol.
+    /// # Errors
+    /// The two keys are missing, or do not name a protocol.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Protocol, D::Error> {
         let Read { protocol, tls } = Read::deserialize(from)?;
         Protocol::from_base_name(&protocol, tls).ok_or_else(|| {

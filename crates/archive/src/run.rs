@@ -36,7 +36,8 @@ impl Run {
         self.starts.iter().find(|start| start.start == trial.start)
     }
 
-    /// Returns the trials of a launch that must be measured again, for one of two reasons:
+    /// Returns the trials of a launch that a resumed run measures again unless they show a fault of
+    /// the server, for one of two reasons:
     ///
     /// - A back end or the machine failed during the load.
     /// - The start lacks the final check of its contract, so it is unknown whether the server was

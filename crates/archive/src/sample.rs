@@ -314,8 +314,9 @@ impl NetworkUse {
 /// began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallsUse {
-    /// Time in which calls were counted, nanoseconds. If responses are not counted, the calls are
-    /// estimates for all the time that the slices represent, and this field is that time.
+    /// Time in which calls were counted, nanoseconds. If responses are not counted, the counts of
+    /// each slice are scaled up to the slice and the gap before it. In this case, the field is the
+    /// time of slices and gaps together.
     pub counted_ns: u64,
     /// Number of slices in which calls were counted.
     pub slices: u64,
@@ -342,8 +343,8 @@ pub struct SliceRates {
     squares: u128,
     /// Sum of the squares of the lengths of gaps, ns².
     gap_squares: u128,
-    /// Each gap has two estimates of its calls, from the slice after it and from the slice before
-    /// it. This is the sum of the squares of their differences.
+    /// The calls of each gap have two estimates: from the slice after the gap, and from the slice
+    /// before it. The field is the sum of the squares of the differences between the two estimates.
     step_squares: u128,
     /// Rate of the last slice, with or without a gap, calls per second. `None`: no slice yet.
     last_rate: Option<u128>,

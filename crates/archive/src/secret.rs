@@ -1,5 +1,5 @@
 //! Detects secrets by the names of headers, settings and environment variables, and by the form of
-//! values. Archives and reports withhold them.
+//! values. Archives and reports withhold secrets.
 
 /// Parts of names that mark a secret, in lower case, without separators.
 const PARTS: [&str; 19] = [
@@ -47,7 +47,7 @@ const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
 #[must_use]
 pub fn is_possible_secret(name: &str) -> bool {
     let capitals = name.to_ascii_uppercase();
-    // A personal access token. Only as a word, because PATH is not a secret.
+    // PAT is a personal access token. It counts only as a whole word, because PATH is no secret.
     let has_pat = || capitals.split('_').any(|word| word == "PAT");
     // Bundler stores the credentials of gems.example.com in BUNDLE_GEMS__EXAMPLE__COM. Settings of
     // Bundler have names of the same form.
@@ -91,7 +91,7 @@ pub fn is_distinctive(value: &str) -> bool {
         && has(|c| c.is_alphabetic())
 }
 
-/// Words about a value in settings and logs.
+/// Words that describe the state of a setting, as in `AUTH=disabled`. These words are not secrets.
 pub const STATES: &str = " yes no on off ok set unset empty missing required invalid expired valid \
                           present absent bearer basic digest string optional disabled enabled \
                           failed denied rejected refused revoked unknown incorrect mismatch \
@@ -102,8 +102,8 @@ pub const STATES: &str = " yes no on off ok set unset empty missing required inv
 /// 9449.
 const HEADER_WORDS: [&str; 3] = ["DPOP", "HMAC", "AUTHENTICATION"];
 
-/// Whether the value of a header of this name may be a secret, because of one of its words, or of
-/// its end: `X-LicenseKey`.
+/// Whether the value of a header of this name may be a secret. One word of the name is a mark of a
+/// secret, or the name or one of its words ends with a mark: `X-LicenseKey`.
 #[must_use]
 pub fn may_be_secret_header(name: &str) -> bool {
     let is_marked = |word: &str| {
@@ -120,12 +120,13 @@ pub fn may_be_secret_header(name: &str) -> bool {
 /// Words of header names that end like a mark of a secret by chance.
 const HARMLESS_WORDS: [&str; 4] = ["bypass", "compass", "hotkey", "monkey"];
 
-/// Complete names of parameters whose values may be secrets: `code` and `assertion` are names of
-/// OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` of CAS.
+/// Complete names of parameters whose values may be secrets. `code` is a name of OAuth 2.0 (RFC
+/// 6749 §4.1.2), and `ticket` is a name of CAS.
 const PARAMETERS: [&str; 4] = ["key", "auth", "code", "ticket"];
 
 /// Words that mark a secret in settings and headers, too, not only in queries and forms as
-/// [`PARAMETERS`] do. `key` and `code` are excluded, because programs have other keys and codes.
+/// [`PARAMETERS`] do. `assertion` is a name of OAuth 2.0 (RFC 7521 §4.1). `key` and `code` are
+/// excluded, because programs have other keys and codes.
 const FIELDS: [&str; 19] = [
     "pass",
     "pwd",
@@ -400,8 +401,8 @@ pub fn without_userinfo(value: &str) -> String {
     shown + remainder
 }
 
-/// Returns the end of a URL's authority. In a list of URLs, a comma or `|` ends the authority. One
-/// before the `@` does not, because a password may contain it.
+/// Returns the end of a URL's authority. In a list of URLs, a comma or `|` ends the authority. A
+/// comma or `|` before the `@` does not end it, because a password may contain these characters.
 #[must_use]
 pub fn end_of_authority(text: &str) -> usize {
     let is_end = |c: char| c.is_whitespace() || "/?#\"'<>`".contains(c);

@@ -41,8 +41,8 @@ impl Silence {
         })
     }
 
-    /// Returns the failures of a longer silence that lie in this one. Only the first and the last
-    /// failure are known. If neither lies in this silence, it may contain no failure.
+    /// Returns the first and the last failure of a longer silence, if these lie in this silence.
+    /// Other failures of the longer silence are unknown. `None`: neither lies in this silence.
     fn failures_within(&self, longer: &Silence) -> Option<(u64, u64)> {
         let (first, last) = longer.failures_ns?;
         let contains = |instant: u64| (self.start_ns..=self.end_ns).contains(&instant);

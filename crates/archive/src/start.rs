@@ -83,9 +83,9 @@ impl StartRecord {
         self.part(Party::SUBJECT)
     }
 
-    /// Whether the contract was checked before the load, but not successfully after it, and the
-    /// subject is not the reason. The reason is an interrupt, the end of dyno by a signal, or a
-    /// failure of a back end or of the machine.
+    /// Whether a check of the contract passed before the load, but failed or was not made after it
+    /// for a reason other than the subject. The reason is an interrupt, the end of dyno by a
+    /// signal, or a failure of a back end or of the machine.
     #[must_use]
     pub fn lacks_final_check(&self) -> bool {
         let ended_otherwise =
@@ -94,7 +94,7 @@ impl StartRecord {
             && self.subject().is_some_and(PartStart::lacks_final_check)
     }
 
-    /// Whether dyno was killed during the start. Archives without `began_ns` do not show it.
+    /// Whether dyno was killed during the start. Always false in archives without `began_ns`.
     #[must_use]
     pub const fn was_killed(&self) -> bool {
         self.failure.is_none() && self.began_ns.is_some() && self.ended_ns.is_none()
@@ -102,7 +102,7 @@ impl StartRecord {
 
     /// Returns the protocols over which the server failed a check of its contract before the load,
     /// each with the first such check. The server was not loaded over these protocols. Empty if a
-    /// back end or the machine failed, because that may have broken the checks.
+    /// back end or the machine failed, because such a failure may have broken the checks.
     #[must_use]
     pub fn refused_protocols(&self) -> BTreeMap<Protocol, &CheckResult> {
         let mut refused = BTreeMap::new();
@@ -278,7 +278,7 @@ pub struct Startup {
     pub cpu_ns: Option<u64>,
 }
 
-/// The load before the first trial of a start. Reports only mention that it took place.
+/// The load before the first trial of a start. The numbers of the trials exclude it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// Time from the start of the first load to the end of the last one, gaps included.
@@ -329,8 +329,8 @@ pub enum WarmUpEnd {
     CutShort,
 }
 
-/// A short part of the load of one workload. Workloads take turns of several slices; a round is a
-/// slice of each of them.
+/// A short part of the load of one workload. Workloads take turns of several slices. A round is one
+/// slice of each workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUpSlice {
     /// Counted from 0.
@@ -408,7 +408,8 @@ impl LimitKind {
 /// How the subject stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopRecord {
-    /// Time from the signal to all its processes to the end of the last one.
+    /// Time from the instant at which all its processes got the signal to the end of the last
+    /// process.
     pub took_ns: u64,
     /// Whether the subject was killed, because it did not stop by its deadline.
     pub killed: bool,

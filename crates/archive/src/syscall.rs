@@ -35,7 +35,7 @@ pub fn returned_amount(call: &str) -> Option<Amount> {
 
 /// Whether a call may transfer bytes that its result does not show. Such a call returns a number of
 /// messages or submissions, or moves bytes into or out of a pipe. A `splice` into a pipe and a
-/// `splice` out of it return the same bytes.
+/// `splice` out of it both return the number of bytes, so a sum would count the same bytes twice.
 #[must_use]
 pub fn hides_bytes(call: &str, kind: Amount) -> bool {
     match call {

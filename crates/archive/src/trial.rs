@@ -13,10 +13,10 @@ pub struct CheckResult {
     /// Protocol of the check.
     pub protocol: Protocol,
     pub ok: bool,
-    /// Whether a failure is the server's fault, and not only a late response. True if the response
-    /// arrived in time and was incorrect, or if the idle server did not respond to two tries. The
-    /// field is also false if the required end of a response, such as the end of the connection,
-    /// was late.
+    /// Whether the check has a definite result. True if the check passed, if a response was
+    /// incorrect, or if an idle server did not respond to two tries. False if a response or its
+    /// required end (such as the end of the connection) was late. Also false if a loaded server
+    /// closed the connection, or if dyno could not send a request.
     #[serde(rename = "answered")]
     pub has_response: bool,
     /// Whether the subject is known to fail the check, and is measured nevertheless.
@@ -33,7 +33,8 @@ pub struct CheckResult {
 }
 
 impl CheckResult {
-    /// Whether the server responded and failed a check that is not waived.
+    /// Whether the server definitely failed the check (see `has_response`), and the check is not
+    /// waived.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         !self.ok && self.has_response && !self.waived

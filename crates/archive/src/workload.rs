@@ -109,9 +109,8 @@ impl Request {
         })
     }
 
-    /// Whether some expectations are checked only in a sample of the responses. These are all
-    /// expectations except the status and an exact body, and an exact body that may arrive with a
-    /// content coding.
+    /// Whether some expectations are checked only in a sample of the responses. Every response is
+    /// checked only for the status, and for an exact body that cannot arrive with a content coding.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.expect.has_sampled_part() || self.expect.body.is_some() && self.accepts_codings()
@@ -130,7 +129,8 @@ impl Expect {
     }
 
     /// Whether anything is expected in addition to the status and an exact body: a header, or a
-    /// part or digest of the body. These expectations are checked against the complete response.
+    /// part or digest of the body. These expectations are checked only in a sample of the
+    /// responses.
     #[must_use]
     pub fn has_sampled_part(&self) -> bool {
         let only_status_and_body =

@@ -20,7 +20,7 @@ const VERSION: &[u8] = b"HTTP/1.";
 pub enum ByteCheck {
     /// The response to a HEAD request has no body: the next response follows it directly.
     NoBody,
-    /// The requests are sent all at once, twice. The responses come in order.
+    /// The list of requests is sent twice, all requests at once. The responses come in order.
     Pipelined,
     /// The request is sent in four pieces.
     InPieces,

@@ -283,7 +283,7 @@ fn read_requests(
         let _ = (keys.list::<RawRequest>("requests"), keys.take_rest::<RawRequest>());
         return None;
     };
-    // Output at the start of a server needs no request.
+    // A promise about a server's start (output, requests to back ends) needs no request.
     let is_start_only = life.kind == PromiseKind::Serves && !is_list && !keys.has("path");
     if life.kind == PromiseKind::Stops && is_list {
         keys.add(mistake(

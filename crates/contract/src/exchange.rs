@@ -22,9 +22,9 @@ pub enum Problem {
     Closed(String),
     /// A request got no whole response in time.
     Late(String),
-    /// An idle server did not act within the time of its promise: two tries got no response, or
-    /// expected output or a request is missing. The promise is broken, unless the machine dropped
-    /// packets during the check.
+    /// An idle server did not act within the time of its promise. The server did not respond to two
+    /// tries or did not exit, or expected output or an expected request to a back end is missing.
+    /// The promise is broken, unless the machine dropped packets during the check.
     Silent(String),
     /// All requests so far got a response, but together they took too long.
     Slow(String),
@@ -99,7 +99,8 @@ pub enum TimeLimit {
 }
 
 impl TimeLimit {
-    /// Returns a problem if the check that began at this instant is too slow as a whole.
+    /// Returns a problem if a check with a limit per response takes too long as a whole. `began`:
+    /// start of the check.
     pub fn check_elapsed(self, began: Instant) -> Result<(), Problem> {
         match self == TimeLimit::Response && began.elapsed() > SECOND_TRY {
             true => Err(Problem::Slow("all responses together took longer than a minute".into())),

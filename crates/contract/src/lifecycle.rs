@@ -33,9 +33,9 @@ pub struct LifecyclePromise {
 pub enum PromiseKind {
     /// The server responds correctly to the requests of the check.
     Serves,
-    /// Started without the address of its back ends, it exits with an error.
+    /// The server exits with an error if it is started without the addresses of its back ends.
     RefusesMissing,
-    /// Started with back-end addresses that have no listener, it exits with an error.
+    /// The server exits with an error if the addresses of its back ends have no listener.
     RefusesUnreachable,
     /// The server responds to the requests in flight at the signal, and exits by itself.
     Stops,

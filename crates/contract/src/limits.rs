@@ -17,8 +17,9 @@ pub const ATTEMPT: Duration = Duration::from_secs(2);
 /// Time-out of one contract check. A check that reaches it has failed without a response.
 pub const CHECK: Duration = Duration::from_secs(5);
 
-/// Time-out of the second try of a check, in which each response has the time of a whole check. A
-/// second try that reaches it has failed with late responses.
+/// Time-out of all responses together in the second try of a check. In the second try, each
+/// response alone may take as long as all responses of a first try ([`CHECK`]). A second try that
+/// reaches the time-out has failed with late responses.
 pub const SECOND_TRY: Duration = Duration::from_secs(60);
 
 /// Maximum number of bytes of a response's body that are stored. A longer body is an error if the

@@ -138,7 +138,8 @@ fn not_pem_error(path: &Path, bytes: &[u8], convert: &str) -> String {
     )
 }
 
-/// Returns whether bytes begin with an ASN.1 SEQUENCE.
+/// Returns whether bytes begin with an ASN.1 SEQUENCE whose length has the long form (128 bytes or
+/// more).
 fn is_der(bytes: &[u8]) -> bool {
     matches!(bytes, [0x30, length, ..] if *length >= 0x80)
 }

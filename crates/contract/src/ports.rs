@@ -31,8 +31,8 @@ fn refuse_self_connection(stream: TcpStream) -> io::Result<TcpStream> {
 }
 
 /// Returns the ranges of ports for servers, given the kernel's ephemeral range. The ranges are
-/// outside of the ephemeral range, because a connection of the generator, or a test for a listener,
-/// could take a port within it. They overlap it only if no port is outside of the ephemeral range.
+/// outside of the ephemeral range, because the kernel can give an ephemeral port to a connection of
+/// the generator, or to a test for a listener. If every port is ephemeral, the ranges overlap.
 fn server_ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
     /// Lowest port for servers. Lower ones belong to well-known services or need privileges.
     const LOWEST: u16 = 10_000;

@@ -25,7 +25,8 @@ pub enum ReadySign<'a> {
     Response { client: &'a ProbeClient, path: &'a str, status: Status },
     /// All its ports accept connections.
     Listening,
-    /// A command succeeds, and then all ports accept connections, unless the part refuses them.
+    /// A command succeeds, and then all ports accept connections. `refuses`: the part refuses every
+    /// connection, so its ports are not checked.
     Command { run: &'a mut dyn FnMut() -> Result<(), CommandError>, refuses: bool },
 }
 
@@ -108,7 +109,8 @@ fn wait_until_ready(
         }
     };
     let request_port = times.request_addr.map(|addr| addr.port());
-    // After its command, `wait_for_command` has connected to the ports. It sets no `listening_ns`.
+    // Only `wait_for_command` leaves `listening_ns` unset. This function has connected to the ports
+    // itself, unless the part refuses connections.
     let has_checked_ports = times.listening_ns.is_none();
     for &port in ports {
         if !has_checked_ports && Some(port) != request_port {

@@ -25,7 +25,8 @@ pub struct Epoll {
     events: Vec<libc::epoll_event>,
     /// Connections that can have bytes to read, in the order in which the kernel reported them.
     readable: VecDeque<Readable>,
-    /// Connections whose last read filled the buffer. They are read again only in the next turn.
+    /// Connections that may have more to read after the last read, because the read filled the
+    /// buffer, or the connection has ended. These connections are read again only in the next turn.
     /// Otherwise a turn might never end.
     partly_read: Vec<Readable>,
     /// Completions that come from the driver itself, and not from the kernel: the connection, its
@@ -288,7 +289,8 @@ impl Epoll {
         while now < wait.until && self.sleep(now, now) == 0 {
             now = sys::now();
         }
-        // A last poll that found an event was work, and `now` was read before it.
+        // `now` was read before the last poll. If this poll found an event, the poll was work, and
+        // its time does not count as idle.
         poll.idle_ns(now)
     }
 

@@ -30,7 +30,7 @@ pub const OUT_BYTES: usize = 256;
 pub const EVENTS: usize = 1024;
 
 /// Waits longer than this share one standing timer, because a timer for each wait would cost more
-/// than the wait. Each shorter wait has its own exact timer.
+/// CPU time than the rest of the wait's system call. Each shorter wait has its own exact timer.
 pub const STANDING_TIMER_NS: u64 = 2_000_000;
 
 /// Delay before the driver retries a connect to a Unix socket whose queue of new connections was

@@ -32,8 +32,8 @@ pub struct Uring {
     /// Number of completions that were in the ring at `reaped_at`.
     ready: usize,
     reaped_at: Instant,
-    /// Expiry of the standing timer, which ends every wait at this instant. A timer for each wait
-    /// would cost more than the wait itself.
+    /// Expiry of the standing timer, which ends every wait at this instant. See
+    /// [`limits::STANDING_TIMER_NS`].
     timer: Option<Instant>,
     timer_spec: Box<types::Timespec>,
     /// Completions that come from the driver itself, and not from the kernel: the connection, its
@@ -153,7 +153,8 @@ impl Uring {
         loop {
             match self.ring.0.submit() {
                 Ok(_) => return,
-                // The completion queue is full. The remaining entries stay in the submission queue.
+                // For example, the completion queue is full. Entries that were not submitted stay
+                // in the submission queue.
                 Err(error) if is_transient(&error) => std::thread::yield_now(),
                 Err(error) => panic!("io_uring_enter: {error}"),
             }
@@ -225,8 +226,8 @@ impl Uring {
             return self.push_send(conn);
         }
         if connection.out.capacity() == 0 {
-            // Nearly always no new bytes were queued during the send. `out` takes over the
-            // allocation of `sending`, so the connection needs only one.
+            // `out` has no allocation, so no bytes were queued during the send (the usual case).
+            // `out` takes over the allocation of `sending`, so the connection needs only one.
             connection.sending.clear();
             std::mem::swap(&mut connection.sending, &mut connection.out);
         } else if !connection.out.is_empty() {
@@ -415,7 +416,8 @@ impl Uring {
             }
             now = sys::now();
         }
-        // A last poll that found a completion was work, and `now` was read before it.
+        // `now` was read before the last poll. If this poll found a completion, the poll was work,
+        // and its time does not count as idle.
         poll.idle_ns(now)
     }
 }
@@ -559,7 +561,8 @@ impl Driver for Uring {
         self.return_received_buffer();
         while let Some((conn, generation, kind)) = self.own_completions.pop_front() {
             if self.conns[conn as usize].generation == generation {
-                // The driver caused the completion before it counted the completions of the turn.
+                // All completions of a turn have one instant, so that instants do not go back. A
+                // connect that failed while completions were handled is slightly later.
                 return Some(Completion { conn, kind, at: self.reaped_at });
             }
         }
@@ -646,8 +649,8 @@ impl Drop for Uring {
         let deadline = sys::now().plus(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
             let now = sys::now();
-            // The inner loop takes an expired timer off the ring without noting it, so each sleep
-            // must arm a new timer.
+            // The inner loop takes an expired timer off the ring, but does not reset `self.timer`.
+            // Without this reset, `sleep` would rely on the expired timer and arm no new one.
             self.timer = None;
             self.sleep(now, now.plus(10_000_000));
             self.reap();

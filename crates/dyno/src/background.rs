@@ -11,7 +11,8 @@ use std::time::Duration;
 /// Maximum number of steps that wait to be applied. Further steps are dropped and counted.
 pub const QUEUE_STEPS: usize = 4096;
 
-/// Time that is waited for the steps so far, where no load is running. After it dyno continues.
+/// Maximum time for which dyno waits until the queued steps are applied. dyno waits only while no
+/// load is running.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 type Step<T> = Box<dyn FnOnce(&mut T) + Send>;
@@ -55,7 +56,8 @@ impl<T: Send + 'static> Background<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
         thread::Builder::new().name(name.into()).spawn(move || {
             steps.into_iter().for_each(|step| step(&mut value));
-            // Without a receiver, the output was blocked for too long and is no longer waited for.
+            // Without a receiver, the caller no longer waits, because the output was blocked for
+            // too long.
             let _ = sender.send(value);
         })?;
         let running = Some(RunningThread { queue, value: receiver });
@@ -83,8 +85,8 @@ impl<T: Send + 'static> Background<T> {
         }
     }
 
-    /// Ends the thread after the steps so far, and waits for it at most for `patience`. Later steps
-    /// are dropped. Returns `None` if it was already ended.
+    /// Ends the thread after the queued steps, and waits for its end at most for `patience`. Later
+    /// steps are dropped. `None`: an earlier call has ended the thread.
     pub fn end(&mut self, patience: Duration) -> Option<BackgroundEnd<T>> {
         let RunningThread { queue, value } = self.running.take()?;
         // The thread ends after the last step of the queue.

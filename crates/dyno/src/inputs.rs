@@ -100,7 +100,8 @@ impl Inputs {
     /// device.
     pub fn check(&self, output: &Path) -> anyhow::Result<Option<FileIdentity>> {
         let identity = result_file::check(output)?;
-        // A path below /proc is written directly, and may lead to an input.
+        // For a path below /proc, such as /proc/self/fd/3, `identity` is `None`. The path can lead
+        // to an input, so the file at the end of the path is compared, too.
         let opened = fs::metadata(output).ok().filter(fs::Metadata::is_file);
         let opened = opened.map(|file| FileIdentity::Present(file.dev(), file.ino()));
         let is_written = |input_id: &FileIdentity| {

@@ -40,7 +40,7 @@ impl LineOutput {
     }
 }
 
-/// The state of a writer when it is no longer waited for.
+/// The state of a writer when [`LineWriter::end`] returns.
 #[derive(Debug)]
 pub enum WriterState {
     /// Every line of the queue was written.

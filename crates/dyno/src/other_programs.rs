@@ -10,14 +10,15 @@ use dyno_report::format::whole_percent;
 
 use crate::exit::usage_error;
 
-/// Share of this machine's CPUs below which the machine is quiet.
+/// The machine is quiet while other programs use less than this share of its CPUs.
 const QUIET_SHARE: f64 = 0.05;
 
 /// Time for which the machine has to be quiet.
 const QUIET_FOR: Duration = Duration::from_secs(3);
 
-/// Share of this machine's CPUs from which on a run begins with a warning. It is higher than
-/// [`QUIET_SHARE`], because a single short reading includes bursts that end before the first load.
+/// A run begins with a warning if other programs use at least this share of the machine's CPUs. The
+/// share is higher than [`QUIET_SHARE`], because a single short check includes bursts that end
+/// before the first load.
 const WARNING_SHARE: f64 = 0.1;
 
 /// Time between two readings during a wait. The kernel counts CPU time in ticks of 10 ms.
@@ -48,7 +49,6 @@ struct Reading {
 impl Reading {
     fn take() -> Reading {
         Reading {
-            // Shares are over the time between two readings.
             at: Duration::from_nanos(monotonic_ns()),
             cpus: host::each_cpu(),
             dyno_ns: proc::own_cpu_ns(),
@@ -78,8 +78,8 @@ impl ForeignUse {
                 .sum::<u64>()
         };
         let busy_ns = sum(|cpu| cpu.busy_ns);
-        // Interrupts keep a CPU busy, but no program uses this time. The total time therefore needs
-        // `busy_ns`, and the use needs `billed_ns`.
+        // `busy_ns` includes the time of interrupts, which is a part of the total time. `billed_ns`
+        // excludes the time of interrupts, because no program uses that time.
         let billed_ns = sum(CpuUse::billed_ns);
         let all_ns = (busy_ns + sum(|cpu| cpu.idle_ns) + sum(|cpu| cpu.steal_ns)).max(1);
         let dyno_ns = last.dyno_ns.saturating_sub(first.dyno_ns);

@@ -169,7 +169,8 @@ impl Progress {
             }
             Ok(None) => {}
         }
-        // No load is running, so that other messages can wait for this line.
+        // Waits until the line is printed, so that other messages come after it. The wait disturbs
+        // no measurement, because no load runs during a build.
         self.bar.settle(PATIENCE);
     }
 
@@ -245,7 +246,8 @@ impl Progress {
         }
     }
 
-    /// Removes the live line. Prints how much was not printed, because the terminal was stopped.
+    /// Removes the live line. If the terminal was stopped for so long that updates were dropped,
+    /// prints their number.
     pub fn end(&mut self) {
         self.bar.apply(|bar| bar.finish_and_clear());
         let Some(end) = self.bar.end(PATIENCE) else { return };

@@ -42,8 +42,8 @@ pub fn check(path: &Path) -> anyhow::Result<Option<FileIdentity>> {
 
 fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
     let Target::File(target) = target(path)? else {
-        // The file is not opened: closing a pipe again would end its reader, and opening a device
-        // can affect the device.
+        // The check does not open a pipe or a device. If the check opened and closed a pipe, the
+        // reader of the pipe would see the end of the file. Opening a device can affect the device.
         if fs::metadata(path)?.file_type().is_socket() {
             return Err(io::Error::other("the path is a socket\nhint: name a file or a pipe"));
         }
@@ -82,14 +82,15 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether the error means that a file cannot be created next to another, or cannot replace it.
+/// Whether the error means that the target's folder accepts no new file, or that a rename cannot
+/// replace the target.
 fn must_write_in_place(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::ResourceBusy)
 }
 
-/// Writes a file in place. Additional bytes are appended first, so that a full disk leaves the old
-/// content.
+/// Writes a file in place. If the new content is longer than the old content, the bytes beyond the
+/// old length are written first. On a full disk this write fails before the old content changes.
 fn overwrite(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = fs::File::options().write(true).open(target)?;
     let (old, new) = (file.metadata()?.len(), bytes.len() as u64);

@@ -8,8 +8,8 @@ pub const WAITING_ARRIVALS: usize = 1 << 18;
 /// then, its age is reported as a lower bound.
 pub const DRAIN_NS: u64 = 5_000_000_000;
 
-/// Shortest wait of a slot before it reconnects after a failure. The first retry has no wait, and
-/// the wait doubles with each consecutive failure.
+/// Wait of a slot after its second consecutive connection failure, before it reconnects. After the
+/// first failure there is no wait. Each further failure doubles the wait.
 pub const BACKOFF_MIN_NS: u64 = 1_000_000;
 
 /// Longest wait of a slot before it reconnects after a failure. A recovered server receives no
@@ -99,8 +99,8 @@ pub const TLS_UNREAD_BYTES: usize = 256 * 1024;
 /// Longest body that is checked in full. A longer body has the outcome `unexpected_body`.
 pub const CHECKED_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Maximum number of bytes of all bodies that are being checked in full at one time. A body that
-/// exceeds the rest has the outcome `unexpected_body`, with the reason.
+/// Maximum number of bytes of all bodies that are stored for full checks at one time. A body for
+/// which no bytes are left has the outcome `unexpected_body`, with the reason.
 pub const CHECKED_BODIES_BYTES: usize = 4 * CHECKED_BODY_BYTES;
 
 /// Maximum number of requests of a mix that are recorded separately. Larger mixes are recorded only

@@ -1,6 +1,6 @@
 //! Encodes headers of the PROXY protocol
-//! (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>). They name the client address to
-//! servers behind a proxy, as the first bytes of a connection.
+//! (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>). A header is at the start of a
+//! connection from a proxy to a server, and has the address of the proxy's client.
 
 use std::net::SocketAddr;
 

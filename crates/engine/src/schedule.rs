@@ -155,7 +155,7 @@ struct Profile {
 struct ProfileSegment {
     start_ns: f64,
     expected_before: f64,
-    /// Arrivals per nanosecond at its start.
+    /// Arrivals per nanosecond at the start of the segment.
     from_rate: f64,
     /// Growth of the rate per nanosecond.
     slope: f64,
@@ -207,8 +207,8 @@ impl Profile {
         // for `remaining` arrivals has a form without division by the slope, which can be 0.
         let root = (segment.from_rate.powi(2) + 2.0 * segment.slope * remaining).max(0.0).sqrt();
         let t = if remaining > 0.0 { 2.0 * remaining / (segment.from_rate + root) } else { 0.0 };
-        // The result is rounded, because truncation could place an arrival at a whole instant a
-        // nanosecond early.
+        // The result is rounded. Truncation would place an arrival a nanosecond early if the
+        // computed instant is a tiny fraction below a whole nanosecond.
         Some((segment.start_ns + t.min(segment.duration_ns)).round() as u64)
     }
 }

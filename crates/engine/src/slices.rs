@@ -28,8 +28,8 @@ impl Slices {
         2 * self.loads as u64 * self.length_ns
     }
 
-    /// Returns the start and end of the current slice of this load at `now_ns`, or of its next one.
-    /// All values are nanoseconds since the load began.
+    /// Returns the start and end of this load's slice that contains `now_ns`. Outside of this
+    /// load's slices, returns its next slice. All values are nanoseconds since the load began.
     #[must_use]
     pub fn current_or_next(&self, now_ns: u64) -> (u64, u64) {
         let round = now_ns / self.round_ns();
@@ -49,8 +49,8 @@ impl Slices {
 
     /// Returns the two slices of this load in a round, in order of time.
     fn slices_in_round(&self, round: u64) -> [(u64, u64); 2] {
-        // The seeds of consecutive rounds differ by one. Drawing the seed from a first generator
-        // keeps their random numbers independent.
+        // The numbers of consecutive rounds differ by one. The seed of a round is drawn from
+        // another generator, so that the orders of consecutive rounds are independent.
         let mut rng = Rng::new(Rng::new(self.seed.wrapping_add(round)).next_u64());
         let mut order: Vec<u32> = (0..self.loads).collect();
         rng.shuffle(&mut order);

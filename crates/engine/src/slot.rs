@@ -190,9 +190,9 @@ pub(crate) struct Slot {
     pub(crate) has_large_request: bool,
     /// Whether responses are still missing on the connection at the end of the load.
     pub(crate) owes_responses: bool,
-    /// Whether the next connection of the slot may use HTTP/2. While the slot has no connection, it
-    /// then takes as many exchanges as HTTP/2 has streams, otherwise the pipeline depth. `true`
-    /// until a connection of the slot uses HTTP/1.1.
+    /// Whether the next connection of the slot may use HTTP/2; `true` until a connection of the
+    /// slot uses HTTP/1.1. The value decides how many exchanges a slot without a connection takes:
+    /// the number of streams of an HTTP/2 connection, or the pipeline depth.
     pub(crate) may_speak_h2: bool,
     /// Whether the slot is in the worker's list of idle slots.
     pub(crate) is_listed_idle: bool,
@@ -375,9 +375,9 @@ impl Slot {
         }
     }
 
-    /// Whether, after the load, bytes on this connection belong to no request: the connection uses
-    /// HTTP/1.1, and all responses have arrived. (Over HTTP/2, responses name their stream.) During
-    /// the load, requests can be in flight as well.
+    /// Whether bytes that arrive on this connection after the load belong to no request: the
+    /// connection uses HTTP/1.1, and all responses have arrived. (Over HTTP/2, responses name their
+    /// stream.) During the load, callers must also check that no request is in flight.
     pub(crate) fn is_quiet(&self) -> bool {
         self.state == ConnectionState::Up
             && self.served > 0
@@ -428,7 +428,8 @@ impl Slot {
         }
     }
 
-    /// Whether no bytes of a response, or of the first HTTP/2 frame, have been read.
+    /// Whether the next bytes begin a message. HTTP/1.1: no part of the next response has been
+    /// read. HTTP/2: the server's first SETTINGS frame has not been read.
     pub(crate) fn is_between_messages(&self) -> bool {
         match &self.protocol {
             ProtocolState::H1(h1) => h1.reader.is_between_messages(),

@@ -17,8 +17,8 @@ pub(crate) mod reason;
 #[derive(Clone, Debug)]
 pub struct Tls {
     pub config: Arc<ClientConfig>,
-    /// Name that the certificate of the server must match. A name is sent as SNI, an address is
-    /// not.
+    /// Host name or IP address that the certificate of the server must match. A host name is sent
+    /// as SNI, an IP address is not.
     pub name: ServerName<'static>,
 }
 

@@ -30,9 +30,9 @@ pub fn run<D: Driver>(
     worker.close(driver);
 }
 
-/// Runs a worker from its first connection to the end of its drain. Its connections stay open,
-/// because some servers end threads or processes with a connection, and their counters would be
-/// lost.
+/// Runs a worker from its first connection to the end of its drain. The connections stay open: some
+/// servers end a thread or process when its connection closes, and the counters of that thread or
+/// process would be lost.
 ///
 /// Once all connections have been tried, each turn calls `begin` until it returns the instant at
 /// which the load begins, the same for all workers. `stop` receives the number of complete
@@ -102,8 +102,8 @@ pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
         }
     }
     // Requests whose intended start came while completions were handled start now, not after the
-    // next wait. A closed loop has no schedule, so the clock is not read again. The last completion
-    // is the latest instant that the recorder knows, and its time must not go back.
+    // next wait. A closed loop has no schedule, so the clock is not read again. `now` is then the
+    // instant of the last completion, because the recorder's time must not go back.
     let now = if worker.has_schedule() { driver.now() } else { latest.max(turn.woke) };
     worker.run_due(now, driver);
 }

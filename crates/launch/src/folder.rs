@@ -95,16 +95,17 @@ pub fn unmount_below(folder: &Path) -> io::Result<()> {
     loop {
         let points = mounts_below(&real)?;
         let Some(last) = points.last() else { return Ok(()) };
-        // A mount may share the mounts below it with its peers, such as the /dev of which it is a
-        // recursive copy. If they stayed shared, unmounting them here would unmount them for the
-        // peers as well.
+        // A recursive bind mount, for example of /dev, shares the mounts below it with the original
+        // /dev, its peer. Unmounting a shared mount here would also unmount it below the peer, so
+        // the mounts are detached from their peers first.
         for point in &points {
             crate::sys::detach_from_peers(point)
                 .or_else(ignore_gone)
                 .map_err(|e| unmount_error(point, &e))?;
         }
-        // The last mount is unmounted first, because other mounts may be below or under it. Only
-        // one is unmounted per pass, because the mount under it may be shared as well.
+        // The last mount is tried first, because it may cover an earlier mount or be below one.
+        // Only one is unmounted per pass: the mount that it covered may still be shared, and is
+        // detached in the next pass.
         if !points.iter().rev().any(|point| crate::sys::unmount(point).is_ok()) {
             return Err(unmount_error(last, &io::ErrorKind::ResourceBusy.into()));
         }

@@ -204,7 +204,8 @@ pub(crate) fn spawn(
     drop(write_end);
     let mut status_pipe = File::from(read_end);
     let mut message_bytes = [0; MESSAGE_BYTES];
-    // This read does not block: all processes of a failed start have ended, so the pipe has an end.
+    // This read does not block. After a successful start, the message is in the pipe. After a
+    // failed start, all processes that could write to the pipe have ended.
     let message = status_pipe.read_exact(&mut message_bytes);
     let minder = spawned.map_err(|error| match message {
         Ok(()) => StartError::Exec(error),
@@ -332,7 +333,7 @@ unsafe fn end_children() {
 }
 
 /// Kills the children that the kernel lists. On a kernel without such a list
-/// (`CONFIG_PROC_CHILDREN`), the children are found later, by their session and their cookie.
+/// (`CONFIG_PROC_CHILDREN`), dyno finds the children later, by their session and their cookie.
 unsafe fn kill_children() {
     // SAFETY: only this function uses the descriptor, and reads are bounded by the buffer.
     unsafe {

@@ -28,9 +28,9 @@ use crate::network;
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
-/// Environment variable with the marker of a start (one launch of a server). With the marker, the
-/// guard finds the processes of the start, even if they left their session and there is no control
-/// group. The value of the variable, the *cookie*, is the name of the start's workspace.
+/// Environment variable that marks the processes of a start (one launch of a server), or of a tool.
+/// The guard finds the processes by the value of the variable, the *cookie*, even if they left
+/// their session and there is no control group. The cookie of a start is its workspace's name.
 pub const COOKIE: &str = "DYNO_START";
 
 /// Name of the file in the working folder with the output of a subject.
@@ -230,8 +230,8 @@ impl Process {
     }
 
     /// Finds a listener of another program at a port of 127.0.0.1 in the subject's network
-    /// namespace. The port was free before the subject's start. The other program may have accepted
-    /// connections of the load.
+    /// namespace. The port was free before the subject's start. A program that has listened since
+    /// then may have accepted connections of the load.
     #[must_use]
     pub fn other_listener_at(&self, port: u16) -> ListenerOwner {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);

@@ -371,9 +371,9 @@ fn marks_secret(name: &str) -> bool {
     is_secret(name) || has_secret_word(name)
 }
 
-/// Whether the whole value of a variable is erased from texts, in addition to its parts. The name
-/// or the value of the variable suggests a secret. `PIP_KEYRING_PROVIDER=import` is not erased,
-/// although its name contains KEY.
+/// Whether the whole value of a variable is erased from texts, in addition to its parts. Called
+/// only for variables whose name or value suggests a secret. The suggestion alone is not enough:
+/// `PIP_KEYRING_PROVIDER=import` is not erased, although its name contains KEY.
 fn is_erased_as_whole(name: &str, value: &str) -> bool {
     let is_marked = marks_secret(name) || is_secret_field(name);
     let is_harmless = is_state(value) || is_default_password(value);

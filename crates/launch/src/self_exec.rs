@@ -11,7 +11,8 @@ use crate::sys::{allowed_cpus, set_affinity};
 #[must_use]
 pub fn own_program() -> PathBuf {
     // If the file was replaced while dyno runs, its path ends with "(deleted)", but the kernel's
-    // link still leads to it. `/proc/self` would lead to the shell that runs a command.
+    // link still leads to it. The link contains dyno's PID, because in a shell command `/proc/self`
+    // would be the shell.
     let kernel_link = || format!("/proc/{}/exe", std::process::id()).into();
     std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(kernel_link)
 }

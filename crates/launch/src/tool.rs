@@ -185,7 +185,8 @@ impl ToolCommand<'_> {
 
     /// Sends SIGTERM to the programs that the shell runs, and waits until the shell has ended.
     fn ask_to_end(minded: &mut MindedCommand, supervision: &Supervision<'_>, grace: Duration) {
-        // The minder kills everything at once when the shell ends.
+        // The shell gets no SIGTERM, because the minder kills all programs at once when the shell
+        // ends.
         let mut programs = proc::session_pids(minded.first);
         programs.retain(|pid| *pid != minded.first);
         programs.into_iter().for_each(|pid| sys::kill(pid, libc::SIGTERM));
@@ -233,7 +234,7 @@ impl ToolCommand<'_> {
     }
 }
 
-/// Creates a marker that is unique on this machine.
+/// Creates a cookie (a value of the variable `COOKIE`) that is unique on this machine.
 fn new_cookie() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

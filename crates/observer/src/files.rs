@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use dyno_archive::sample::ThreadUse;
 
 /// Maximum number of files that stay open: three per thread for 340 threads. Files of further
-/// threads are opened for each reading. With 192 files, a sample of Jetty's 145 threads took 11 ms.
+/// threads are opened for each reading, which is slow. With a limit of 192 files, a sample of
+/// Jetty's 145 threads took 11 ms.
 const MAX_OPEN: usize = 1024;
 
 /// Default limit of files that stay open. Most systems allow a process 1,024 open files, and other
@@ -21,7 +22,8 @@ const DEFAULT_OPEN: usize = 192;
 ///
 /// Rereading an open file takes about a tenth of the time of opening and reading it (1 µs instead
 /// of 8 for a control group's counter). The kernel generates the text at each reading (seq_file,
-/// kernfs). Lists of processes are an exception, and are not read through this cache.
+/// kernfs). The list of a control group's processes is an exception: an open file may return its
+/// first list again. Such lists are not read through this cache.
 #[derive(Debug)]
 pub struct Files {
     open: RefCell<HashMap<PathBuf, File>>,
@@ -60,14 +62,15 @@ impl Files {
         }
     }
 
-    /// Returns the last counters of a thread if it has not run since. Its `schedstat` (run time,
-    /// run delay, number of time slices) is then unchanged, and its ticks, switches and faults
-    /// cannot have changed.
+    /// Returns the last counters of a thread that has not run since they were read. A thread with
+    /// an unchanged `schedstat` (run time, run delay, number of time slices) has not run, so its
+    /// ticks, switches and faults are unchanged, too.
     ///
-    /// `None` also after a single read. When a thread goes to sleep, the kernel updates its run
-    /// time before the number of its switches (`__schedule` in kernel/sched/core.c). Counters that
-    /// are read between the two updates lack this switch. Two reads with the same `schedstat` and
-    /// the same counters are therefore required.
+    /// `None`: the thread has run, or its counters were read only once with this `schedstat`. One
+    /// read is not enough: when a thread goes to sleep, the kernel updates its run time before the
+    /// number of its switches (`__schedule` in kernel/sched/core.c). Counters that are read between
+    /// the two updates lack the last switch. Two reads with the same `schedstat` and the same
+    /// counters are therefore required.
     pub(crate) fn cached_thread(&self, pid: u32, tid: u32, schedstat: &str) -> Option<ThreadUse> {
         let threads = self.threads.borrow();
         let last = threads.get(&(pid, tid))?;

@@ -16,7 +16,8 @@ pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
     let host = HostUse {
         pressure: pressure(|resource| files.read(format!("/proc/pressure/{resource}"))),
         frequency_khz: frequency_khz(files),
-        // If the CPU times of programs include interrupts, analysis would count this time twice.
+        // Omitted if the CPU times of programs include interrupts, because analysis would count the
+        // time of interrupts twice.
         interrupt_ns: if accounting::excludes_interrupts() { times.interrupt_ns } else { None },
         ..times
     };

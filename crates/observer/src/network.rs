@@ -22,7 +22,8 @@ pub(crate) fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
 /// Returns the counters of this thread's network namespace. `None`: the counters cannot be read.
 pub(crate) fn counters_here(files: &Files) -> Option<NetworkUse> {
     let observed = counters_in("/proc/thread-self/net", files)?;
-    // The query is made only if there is a table, because it would load the kernel's module.
+    // The query is made only if there is a table. Without a table, the query would load the
+    // kernel's module of connection tracking.
     let by_netlink = || tracking::entries().map(ctnetlink::counters);
     Some(NetworkUse { tracking: observed.tracking.or_else(by_netlink), ..observed })
 }

@@ -63,7 +63,8 @@ impl Probes {
             requested.iter().filter_map(|probe| self.probe_refusal(*probe)).collect();
         let is_refused = |probe: &&Probe| refused.iter().any(|refused| refused.probe == **probe);
         let available = requested.iter().filter(|probe| !is_refused(probe)).copied().collect();
-        // The record calls all available probes attached, also those without a part in the kernel.
+        // The field `attached` lists all available probes, even probes that are not attached to
+        // processes.
         RequestedProbes { attached: available, refused }
     }
 

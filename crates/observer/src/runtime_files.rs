@@ -90,7 +90,8 @@ impl RuntimeFiles {
     #[must_use]
     pub fn from_pids(pids: &[u32], with_perf_maps: bool) -> RuntimeFiles {
         let identity = |path: &str| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-        // Files in the `/tmp` of a container disappear with it.
+        // Files in the `/tmp` of a container are excluded, because they disappear with the
+        // container.
         let shares_our_tmp = |pid: &u32| {
             identity("/tmp")
                 .is_some_and(|tmp| identity(&format!("/proc/{pid}/root/tmp")) == Some(tmp))

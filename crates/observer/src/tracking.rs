@@ -11,8 +11,8 @@ use rustix::net::sockopt::{ip_original_dst, ipv6_original_dst};
 
 use crate::read_number;
 
-/// Version of the Internet Protocol. Rules may track the connections of one version alone, and all
-/// share one table.
+/// Version of the Internet Protocol. Firewall rules may cause the tracking of only one version. The
+/// connections of both versions share one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IpVersion {
     #[default]
@@ -66,12 +66,13 @@ impl TrackingTable {
     }
 }
 
-/// Number of connections in the table of this thread's network namespace. `None`: it has no table.
+/// Number of connections in the table of this thread's network namespace. `None`: there is no
+/// table.
 pub(crate) fn entries() -> Option<u64> {
     setting("nf_conntrack_count")
 }
 
-/// Maximum number of connections that the kernel tracks in a network namespace. `None`: it has no
+/// Maximum number of connections that the kernel tracks in a network namespace. `None`: there is no
 /// table.
 pub(crate) fn max_connections() -> Option<u64> {
     setting("nf_conntrack_max")
@@ -87,7 +88,8 @@ fn setting(name: &str) -> Option<u64> {
 pub fn is_loopback_tracked(version: IpVersion) -> Option<bool> {
     match connect(version)? {
         Ok(stream) => is_tracked(&stream),
-        // Only a table that includes loopback drops the connection when it is full.
+        // A full table drops the connection only if loopback is tracked, so a time-out with a full
+        // table shows that loopback is tracked.
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             is_table_full(entries()?, max_connections()?).then_some(true)
         }
@@ -112,8 +114,9 @@ fn connect(version: IpVersion) -> Option<io::Result<TcpStream>> {
     Some(TcpStream::connect_timeout(&listener.local_addr().ok()?, TIMEOUT))
 }
 
-/// Whether a connection is tracked. The kernel looks it up in its table to return its original
-/// destination (`getorigdst` in net/netfilter/nf_conntrack_proto.c). `None`: unknown.
+/// Whether a connection is tracked. The check asks for the connection's original destination, which
+/// the kernel takes from its table of connections (`getorigdst` in
+/// net/netfilter/nf_conntrack_proto.c). `None`: unknown.
 fn is_tracked(stream: &TcpStream) -> Option<bool> {
     let is_v4 = stream.local_addr().ok()?.is_ipv4();
     let fd = stream.as_fd();

@@ -144,7 +144,8 @@ fn winner(report: &Report) -> Option<String> {
         return single_subject_sentence(report, best);
     };
     let comparison_of = |row: &OverviewRow| report.comparison(row.reference_cell);
-    // The baseline has no comparison. If it is the best, the runner-up is compared with it.
+    // The baseline has no comparison of its own. If the baseline is the best, the runner-up is
+    // compared with the baseline.
     let comparison = comparison_of(best).or_else(|| comparison_of(second))?;
     if !report.run.load.steps[comparison.step].arrivals.is_closed() {
         return rate_share_sentence(report, comparison);
@@ -192,8 +193,8 @@ fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
              of both servers are excluded. The servers did not cause these exclusions."
         ),
         _ => format!(
-            "At {step}, {subject} and {baseline} are not compared{workload}: no block (pass over \
-             all servers) has valid repeats of both."
+            "At {step}, {subject} and {baseline} are not compared{workload}: in no block (one pass \
+             over all servers) do both have a valid repeat."
         ),
     }
 }
@@ -307,9 +308,9 @@ fn mixture_sentences(report: &Report, c: &Comparison) -> String {
     sentences.into_iter().flatten().collect()
 }
 
-/// Compares throughput over HTTP/2 with HTTP/1.1 at equal numbers of requests in flight, because
-/// different numbers would compare concurrency. Controls are excluded, because they are not servers
-/// of interest.
+/// Compares throughput over HTTP/2 with HTTP/1.1 at equal numbers of requests in flight. At
+/// different numbers, the ratio would also show the effect of concurrency. Controls are excluded,
+/// because they are not servers of interest.
 fn protocols(report: &Report) -> Option<String> {
     let is_control =
         |c: &&ProtocolComparison| report.subjects.iter().any(|s| s.id == c.subject && s.control);
@@ -452,7 +453,7 @@ fn ties(report: &Report) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-/// Names the tied subjects whose peaks are lower bounds. `None`: no name is given.
+/// Names the tied subjects whose peaks are lower bounds. `None`: `names` is empty.
 fn lower_bounds_sentence(names: &[String]) -> Option<String> {
     match names {
         [] => None,
@@ -489,8 +490,8 @@ fn tie_sentence(
     Some(sentence + ".")
 }
 
-/// Returns the names in a tie group, and ` from BEST`, which is empty if all members are tied with
-/// each other. Two members that are tied with the best may differ from each other.
+/// Returns the names in a tie group, and ` from BEST`. If all members are tied with each other, the
+/// second text is empty. Otherwise each member is tied with the best, but two members may differ.
 fn tie_text(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     let best = tie.mutual.then_some(&tie.best);
     let names: Vec<String> = best.into_iter().chain(&tie.with).map(|id| title(id)).collect();
@@ -565,7 +566,7 @@ fn validity(report: &Report) -> Option<String> {
     let run = &report.run;
     let refused = report.trials.iter().filter(|t| t.refused).count();
     let steps_run = run.trials_done.checked_sub(refused)?;
-    // The sentence on other programs has counted all invalid steps already.
+    // Whether the sentence on other programs already counts all invalid steps.
     let is_explained = other_programs(report).is_some()
         && run
             .other_programs
@@ -617,7 +618,7 @@ fn validity(report: &Report) -> Option<String> {
 }
 
 /// States how many of the steps that were run are valid. `None`: no step was run. `is_only_step`:
-/// one step at most was planned.
+/// no other step was planned, so a single step may be called the only one.
 fn valid_steps(report: &Report, steps_run: usize, is_only_step: bool) -> Option<String> {
     Some(match (steps_run, report.run.trials_invalid) {
         (0, _) => return None,

@@ -33,7 +33,8 @@ pub fn confirming(rate_rps: f64, seconds: f64) -> String {
 
 /// States how long a load met the objective at the rate. `None`: no rate was found.
 fn duration_note(result: &CapacityResult) -> Option<String> {
-    let (kept, seconds) = (number(result.kept_rps?), length(result.holds_s?));
+    let kept = number(result.kept_rps.or(result.unconfirmed_rps)?);
+    let seconds = length(result.holds_s?);
     if result.confirmed {
         return Some(format!("  A load of {seconds} s at {kept} requests/s confirmed this rate."));
     }
@@ -45,27 +46,43 @@ fn duration_note(result: &CapacityResult) -> Option<String> {
         ));
     };
     let rates: Vec<String> = longer.iter().map(|trial| number(trial.rate_rps)).collect();
+    let problem = match result.kept_rps {
+        Some(_) => format!("confirmed only for {seconds} s:"),
+        None => "not confirmed, because".into(),
+    };
     Some(format!(
-        "  ! The rate is confirmed only for {seconds} s: loads of {} s missed the objective at {} \
-         requests/s. Make the loads longer (-d).",
+        "  ! The rate is {problem} loads of {} s missed the objective at {} requests/s. Make the \
+         loads longer (-d).",
         length(longest),
         rates.join(", ")
     ))
 }
 
-/// Formats the result.
-#[must_use]
-pub fn text(result: &CapacityResult) -> String {
+/// States how many loads at the two rates agree with the verdicts on the rates, and how many loads
+/// the search ran.
+fn basis_line(result: &CapacityResult) -> String {
     let votes_text = |rate: Option<f64>, votes: Votes, verb: &str| {
         let loads = plural(votes.loads as u64, "load");
         Some(format!("{} of {loads} at {}/s {verb} the objective", votes.agree, number(rate?)))
     };
-    let kept = votes_text(result.kept_rps, result.kept_by, "met");
+    let is_at_unconfirmed = |trial: &&CapacityTrial| Some(trial.rate_rps) == result.unconfirmed_rps;
+    let unconfirmed_trials = || result.trials.iter().filter(is_at_unconfirmed);
+    let unconfirmed_by = Votes {
+        agree: unconfirmed_trials().filter(|trial| trial.kept).count(),
+        loads: unconfirmed_trials().count(),
+    };
+    let kept = votes_text(result.kept_rps, result.kept_by, "met")
+        .or_else(|| votes_text(result.unconfirmed_rps, unconfirmed_by, "met"));
     let missed = votes_text(result.missed_rps, result.missed_by, "missed");
     let votes = [kept, missed].into_iter().flatten().collect::<Vec<String>>().join(", ");
     let loads = format!("{} in all", plural(result.trials.len() as u64, "load"));
-    let basis = if votes.is_empty() { loads } else { format!("{votes}; {loads}") };
-    let mut lines = vec![outcome_line(result), format!("  {basis}")];
+    if votes.is_empty() { format!("  {loads}") } else { format!("  {votes}; {loads}") }
+}
+
+/// Formats the result.
+#[must_use]
+pub fn text(result: &CapacityResult) -> String {
+    let mut lines = vec![outcome_line(result), basis_line(result)];
     lines.extend(result.address.iter().map(|address| format!("  All loads went to {address}.")));
     lines.extend(duration_note(result));
     lines.extend(result.failures_at_any_rate.as_ref().map(failures_note));
@@ -117,6 +134,14 @@ pub fn text(result: &CapacityResult) -> String {
 
 /// Formats the first line: the highest rate that met the objective.
 fn outcome_line(result: &CapacityResult) -> String {
+    if let Some((rps, seconds)) = result.unconfirmed_rps.zip(result.holds_s) {
+        return format!(
+            "  {} met only for {} s, up to {} requests/s",
+            result.objective,
+            length(seconds),
+            number(rps)
+        );
+    }
     match (result.kept_rps, result.missed_rps) {
         (Some(kept), Some(missed)) => {
             format!(
@@ -226,6 +251,7 @@ mod tests {
             settled: true,
             confirmed: true,
             holds_s: Some(20.0),
+            unconfirmed_rps: None,
             kept_together: None,
             missed_together: None,
             limited_by_generator: false,
@@ -291,6 +317,45 @@ mod tests {
         let trials = vec![trial(1000.0, None)];
         let output = text(&CapacityResult { trials, ..result });
         assert!(output.starts_with("  p99<5ms met at every rate, up to 1,000 requests/s"));
+    }
+
+    /// Two loads of 2 s met the objective at 1,020 requests/s, and all loads of 20 s missed it.
+    #[test]
+    fn text_of_unconfirmed_rate_names_shorter_and_longer_loads() {
+        let longer = |rate_rps: f64| CapacityTrial {
+            confirms: true,
+            duration_s: 20.0,
+            ..trial(rate_rps, Some("p99 99 ms"))
+        };
+        let result = CapacityResult {
+            kept_rps: None,
+            missed_rps: Some(1000.0),
+            kept_by: Votes::default(),
+            missed_by: Votes { agree: 1, loads: 2 },
+            settled: false,
+            confirmed: false,
+            holds_s: Some(2.0),
+            unconfirmed_rps: Some(1020.0),
+            trials: vec![
+                trial(1000.0, None),
+                trial(1020.0, None),
+                trial(1020.0, None),
+                longer(1020.0),
+                longer(1000.0),
+            ],
+            ..settled()
+        };
+        let output = text(&result);
+        assert!(
+            output.starts_with(
+                "  p99<5ms met only for 2 s, up to 1,020 requests/s\n  2 of 3 loads at 1,020/s \
+                 met the objective, 1 of 2 loads at 1,000/s missed the objective; 5 loads in \
+                 all\n  ! The rate is not confirmed, because loads of 20 s missed the objective at \
+                 1,020, 1,000 requests/s. Make the loads longer (-d).\n"
+            ),
+            "{output}"
+        );
+        assert!(!output.contains("missed at every rate"), "{output}");
     }
 
     #[test]

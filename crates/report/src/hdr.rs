@@ -99,8 +99,8 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
         "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
          \"Interval_Compressed_Histogram\"\n",
     );
-    // An interval without a correct response has a line, too, because plotters join neighbouring
-    // lines.
+    // An interval without a correct response has a line, too, because plotters would otherwise join
+    // the lines before and after it. Only empty intervals of the drain are omitted.
     for interval in
         intervals.iter().filter(|i| i.phase != Phase::Drain || !i.times.response.is_empty())
     {

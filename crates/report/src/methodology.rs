@@ -1,5 +1,5 @@
 //! Finds the sections of docs/methodology that explain caveats, and renders them in a report,
-//! because its reader may not have the docs.
+//! because readers of the report may not have the docs.
 
 use dyno_analysis::Code;
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};

@@ -38,7 +38,8 @@ impl LoadTotals {
     #[must_use]
     pub fn new(config: &LoadConfig) -> LoadTotals {
         LoadTotals {
-            // Monitoring systems store labels and show them to many people.
+            // Secrets are removed, because monitoring systems store labels and show them to many
+            // people.
             url: redact::text(&config.url).replace(['\\', '"', '\n'], "_"),
             outcomes: Outcomes::default(),
             dropped: 0,

@@ -1,14 +1,16 @@
 //! Removes secrets from reports, because reports are shared, and a suite may send a person's token.
 //!
 //! A value is secret if its name says so: the name of a header, query parameter, field or setting.
-//! Settings with ambiguous names are withheld, too, as in the environment of an archive. Passwords
-//! in URLs are secret. Logs, checks, comments and bodies are searched for such names.
+//! Settings with ambiguous names are withheld, too. The archive treats environment variables in the
+//! same way. Passwords in URLs are secret. Logs, checks, comments and bodies are searched for such
+//! names.
 //!
 //! Each secret is then erased everywhere else, whole and in parts. In foreign text, such as logs, a
 //! secret is erased even if it is an ordinary word. In requests and dyno's own sentences a secret
 //! is erased only if it cannot be an ordinary word. The archive keeps all secrets, because the run
 //! could not be repeated without them.
 
+mod arm_names;
 mod bodies;
 mod commands;
 mod erase;
@@ -30,6 +32,8 @@ use dyno_archive::secret::{
     holds_secret, is_credential, is_distinctive, is_secret, may_be_secret, without_escapes,
 };
 
+use arm_names::{arm_names, compared_arm_names};
+use erase::replace_names;
 use report_texts::{
     addresses, comparison_names, comparison_sentences, evidence_texts, foreign_texts, own_texts,
     quoting_texts, text_counts, user_texts, workload_names,
@@ -71,7 +75,7 @@ pub struct RedactedPlan {
 }
 
 impl fmt::Debug for RedactedPlan {
-    /// Without the plan and its secrets.
+    /// Formats the number of secrets, without the plan and the secrets themselves.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedactedPlan").field("withheld", &self.withheld()).finish_non_exhaustive()
     }
@@ -142,13 +146,13 @@ pub fn comparison(compared: &ComparisonResult, reports: [&Report; 2]) -> Compari
     let mut secrets = Secrets::default();
     reports.into_iter().for_each(|report| secrets.collect(&mut report.clone()));
     let mut redacted = compared.clone();
-    let renamed =
+    let workloads =
         secrets.rename_all(comparison_names(&mut redacted).map(|name| name.clone()).collect());
-    for name in comparison_names(&mut redacted) {
-        if let Some((_, new_name)) = renamed.iter().find(|(old_name, _)| old_name == name) {
-            name.clone_from(new_name);
-        }
-    }
+    replace_names(comparison_names(&mut redacted), &workloads);
+    let arms =
+        secrets.rename_all(compared_arm_names(&mut redacted).map(|name| name.clone()).collect());
+    replace_names(compared_arm_names(&mut redacted), &arms);
+    let renamed: Vec<(String, String)> = workloads.into_iter().chain(arms).collect();
     for text in comparison_sentences(&mut redacted) {
         let text_with_new_names = renamed
             .iter()
@@ -170,7 +174,9 @@ impl Secrets {
     /// Collects and withholds every secret that is recognised by its name or its form.
     fn collect(&mut self, report: &mut Report) {
         let run = &mut report.run;
-        // Headers in the command are withheld under any name. The requests have the same headers.
+        // The command is searched first. There, all headers except standard ones
+        // (`is_plain_header`) are withheld. The same values are then recognised in the headers of
+        // requests.
         run.command = self.command(&run.command);
         let requests = run.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
         requests.for_each(|request| self.request(request));
@@ -190,6 +196,7 @@ impl Secrets {
         *source = self.source(source);
         foreign_texts(report).for_each(|text| *text = self.log(text));
         workload_names(report).for_each(|name| drop(self.log(name)));
+        arm_names(report).for_each(|name| drop(self.log(name)));
         for counts in text_counts(report) {
             counts.keys().for_each(|text| drop(self.log(text)));
         }

@@ -477,7 +477,8 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
         percentile_text(p, 0.99)
     );
     let limit = overview::limiter_text(trial.limiter.resource, trial.limiter.confidence);
-    // The contract is checked after the last step, so no earlier step has this check yet.
+    // The caveat `Unchecked` is omitted: the contract is checked only after the last step, so all
+    // earlier steps have this caveat when their lines are printed.
     let is_reported = |c: &&Caveat| c.severity > Severity::Info && c.code != Code::Unchecked;
     let first_caveat = trial.caveats.iter().find(is_reported);
     let mark = first_caveat.map_or(String::new(), |c| {

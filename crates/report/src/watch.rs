@@ -48,8 +48,9 @@ fn total_sign(syscalls: &Syscalls) -> &'static str {
     }
 }
 
-/// Returns the sign before the rates of single calls and of bytes. If calls between slices are
-/// estimated, a rare call in a slice makes its rate too high, even if the total is a lower bound.
+/// Returns the sign before the rates of single calls and of bytes. If calls are counted only in
+/// some time slices, the rate of a rare call is too high when a slice happens to contain the call.
+/// Rates are therefore lower bounds only if all calls were counted (standard error 0).
 fn single_sign(syscalls: &Syscalls) -> &'static str {
     match (syscalls.per_s_standard_error == Some(0.0), syscalls.is_lower_bound) {
         (true, true) => "≥ ",

@@ -62,7 +62,7 @@ fn first_sentence_compares_best_with_baseline() {
     }
     let none = first_sentence(&[]);
     assert!(
-        none.starts_with("At 16 connections, Fast <1> and Slow are not compared: no block"),
+        none.starts_with("At 16 connections, Fast <1> and Slow are not compared: in no block"),
         "{none}"
     );
     let cheaper = sentences_after(|r| {

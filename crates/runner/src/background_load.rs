@@ -56,7 +56,7 @@ pub(crate) fn run_while_loaded<T: Send>(
 }
 
 /// Counts system calls while loads run, until the sender of `stop` is dropped. `response_counts`:
-/// one per load, in the order of their processes in `counter`.
+/// one per load, in the order of the loads' processes in `counter`.
 ///
 /// # Errors
 /// The kernel stopped counting.

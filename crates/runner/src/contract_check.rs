@@ -21,7 +21,8 @@ use crate::load_at;
 /// Runs one check at a listener.
 #[must_use]
 pub fn run(check: &Check, client: &ProbeClient, server_load: ServerLoad) -> CheckResult {
-    // Under load, a check without a response breaks no promise, so its cause is not needed.
+    // A server under load breaks no promise if a response is missing, so the cause of a missing
+    // response is searched for only at an idle server.
     let drops = (server_load == ServerLoad::Idle).then(DropWatch::begin);
     let attempt = |limit| attempt(check, client, limit);
     exchange::run_with(check, client, server_load, attempt, || drops?.cause_text())
@@ -44,7 +45,7 @@ fn attempt(check: &Check, client: &ProbeClient, limit: TimeLimit) -> Result<Stri
 }
 
 /// Sends the requests of a check. All responses must arrive before `deadline`. Callers allow twice
-/// [`CHECK`], because connecting and the response may each take that long.
+/// [`CHECK`], because connecting may take up to [`CHECK`], and the response may, too.
 fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Result<String, Problem> {
     let workload = Workload {
         name: check.name.clone(),

@@ -11,8 +11,8 @@ use dyno_observer::{Files, path, tracking};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DropWatch {
     began: PathUse,
-    /// Drops that another reading showed before the operation, such as during the load that the
-    /// operation follows.
+    /// Packets dropped during the load before the operation, from the record of that load. No drops
+    /// if the operation does not follow a load.
     earlier: MachineDrops,
     /// Attempts to connect that timed out before the operation.
     earlier_timeouts: u64,
@@ -23,7 +23,7 @@ impl DropWatch {
         DropWatch { began: read(), earlier: MachineDrops::default(), earlier_timeouts: 0 }
     }
 
-    /// Returns a watch that also counts the drops during the load before it.
+    /// Begins a watch after a load. The watch also has the drops in the record of the load.
     pub(crate) fn after_load(record: &LoadRecord) -> DropWatch {
         DropWatch {
             earlier: MachineDrops::from_load(record).unwrap_or_default(),

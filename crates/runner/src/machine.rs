@@ -92,8 +92,8 @@ impl MachineWatch {
         }
     }
 
-    /// Returns the use between the two readings. For a load without a set end, this call takes the
-    /// second reading. `None`: the window never opened.
+    /// Returns the use between the two readings. If the load ended early, or has no set end, this
+    /// call takes the second reading. `None`: the window never opened.
     pub(crate) fn finish(self) -> Option<MachineUse> {
         let last = self.closing.clone().unwrap_or_else(|| self.read());
         let first = self.opening?;

@@ -53,8 +53,8 @@ impl BalancedOrders {
         let mut order = self.rows.pop().unwrap_or_default();
         let mut mirror = order.clone();
         mirror.reverse();
-        // Servers and generator may exchange CPUs from block to block. With a random choice, no row
-        // is always measured on the same CPUs.
+        // Servers and generator may exchange CPUs from block to block. Without this random swap,
+        // every row would be measured on one set of CPUs, and every mirror image on the other.
         if self.rng.chance(0.5) {
             std::mem::swap(&mut order, &mut mirror);
         }
@@ -62,14 +62,15 @@ impl BalancedOrders {
         order
     }
 
-    /// Draws a set of rows, which together with their mirror images are balanced. With an even
-    /// number of arms half of the square is enough: the mirror images are its other half.
+    /// Draws a set of rows, which together with their mirror images are balanced. A square of `n`
+    /// rows is drawn for an odd number `n` of arms. For an even number, the first half of the
+    /// square is enough, because its mirror images are the second half.
     fn draw_rows(&mut self) -> Vec<Vec<usize>> {
         let n = self.arms;
         let mut names: Vec<usize> = (0..n).collect();
         self.rng.shuffle(&mut names);
-        // 0, 1, n − 1, 2, n − 2, …: neighbours differ by every number once, in one direction or the
-        // other.
+        // 0, 1, n − 1, 2, n − 2, …: neighbours differ by 1, −2, 3, −4, … modulo n. Over all rows
+        // and mirror images, each arm therefore follows each other arm equally often.
         let zigzag = |position: usize| {
             if position % 2 == 1 { position / 2 + 1 } else { (n - position / 2) % n }
         };

@@ -456,8 +456,11 @@ fn read_definition(
     folders: &Folders,
     at: &dyn Fn(&'static str, String) -> FileError,
 ) -> Result<Definition, FileError> {
-    let folders = entry.revised.as_ref().map_or(folders, |revised| &revised.folders);
-    let definition = folders.subject(&entry.name).map_err(|error| match error {
+    let found = match &entry.revised {
+        Some(revised) => revised.subject(&entry.name),
+        None => folders.subject(&entry.name),
+    };
+    let definition = found.map_err(|error| match error {
         DefinitionError::NotFound(message) => at("use", message),
         DefinitionError::Invalid(error) => *error,
     })?;
@@ -564,8 +567,8 @@ fn check_size(
             .sum()
     };
     let trials: usize = served.iter().map(count_steps).sum();
-    // A subject that serves no workload has no trials. The starts of each subject are counted
-    // instead if they are more than the trials.
+    // The limit also applies to starts: one per arm and block. There may be more starts than
+    // trials, because an arm that serves no workload has no trials.
     let per_block = trials.max(served.len()) as u64;
     let total = per_block.saturating_mul(u64::from(repeats));
     if total <= MAX_TRIALS {
@@ -615,8 +618,8 @@ fn list_trials(
     order: Order,
     seed: u64,
 ) -> Vec<Trial> {
-    // The order of subjects has another seed, so that it does not change when a suite gets another
-    // step.
+    // The order of arms is drawn from `seed`. Another seed makes the order of trials independent of
+    // the order of arms.
     let mut rng = Rng::new(!seed);
     let mut trials = Vec::new();
     for (launch, planned) in launches.iter().enumerate() {

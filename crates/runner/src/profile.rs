@@ -50,8 +50,8 @@ impl ProfiledServer<'_> {
                 Ok((samples, edges))
             })?;
         let unnamed = (self.list_compiled)().err();
-        // This is checked after the command, because an interrupt also ends the command. Functions
-        // would then lack names.
+        // Ctrl-C also ends the command of `list_compiled`, and functions would lack names.
+        // Interrupts are therefore checked after that command.
         if self.interrupts.count() > 0 {
             return Err("the user ended the profile".into());
         }

@@ -10,8 +10,8 @@ use dyno_launch::folder;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_launch::tool::{ToolCommand, ToolOutput};
-use dyno_subject::definition::Role;
-use dyno_subject::definition::find::Folders;
+use dyno_subject::definition::find::{DefinitionError, Folders};
+use dyno_subject::definition::{Definition, Role};
 
 use crate::limits::CHECKOUT_TIMEOUT;
 
@@ -20,6 +20,8 @@ use crate::limits::CHECKOUT_TIMEOUT;
 pub struct RevisionFolders {
     pub revision: Revision,
     pub folders: Folders,
+    /// Folders of the work tree. All revisions are held to the contracts next to these folders.
+    pub contracts: Folders,
 }
 
 impl RevisionFolders {
@@ -29,7 +31,17 @@ impl RevisionFolders {
         RevisionFolders {
             revision: Revision { name: WORK_TREE.into(), commit: None },
             folders: folders.clone(),
+            contracts: folders.clone(),
         }
+    }
+
+    /// Returns the subject with a name, held to the contracts of the work tree. A contract that the
+    /// work tree does not have comes from the revision.
+    ///
+    /// # Errors
+    /// There is no such subject, or it has mistakes.
+    pub fn subject(&self, name: &str) -> Result<Definition, DefinitionError> {
+        self.folders.subject_with_contracts(name, &self.contracts)
     }
 }
 
@@ -57,8 +69,8 @@ impl RevisionError {
         }
     }
 
-    /// Returns the error as a failure of git, with this message. For git commands whose request was
-    /// valid, so that an error is not the user's.
+    /// Returns the error as a failure of git, with this message. For git commands on revisions that
+    /// were found to exist: an error of such a command is not a mistake of the user.
     fn into_git_failure(self, message: impl Fn(&str) -> String) -> RevisionError {
         let (RevisionError::InvalidRequest(reason) | RevisionError::Failed(reason)) = self;
         RevisionError::Failed(message(&reason))
@@ -240,9 +252,10 @@ impl<'a> WorkTrees<'a> {
                 definition.display()
             )));
         }
+        let contracts = folders.clone();
         let folders = Folders(self.folders_in_tree(&tree, folders));
         self.check_is_in_tree(&tree, &folders)?;
-        Ok(RevisionFolders { folders, revision })
+        Ok(RevisionFolders { revision, folders, contracts })
     }
 
     /// Returns the folders of subjects within a work tree. Folders outside of the repository are
@@ -383,6 +396,36 @@ mod tests {
         assert!(differs(&["equal"]) && !differs(&["old", "equal"]), "in the work tree");
         run(COMMIT);
         assert!(differs(&["equal", "HEAD"]) && !differs(&["HEAD"]));
+    }
+
+    #[test]
+    fn revision_is_held_to_contracts_of_work_tree() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let check = |name: &str| format!("[[checks]]\nname = {name:?}\npath = \"/\"\n");
+        for tree in ["old", "new"] {
+            write(
+                &format!("{tree}/subjects/x/subject.toml"),
+                "language = \"C\"\nprotocols = [\"h1\"]\nchecks = [\"c\", \"gone\"]\n\
+                 waive = [\"old\"]\n[start]\ncommand = [\"x\"]\n",
+            );
+        }
+        write("old/contracts/c.toml", &check("old"));
+        write("old/contracts/gone.toml", &check("gone"));
+        write("new/contracts/c.toml", &(check("new") + &check("added")));
+        let [folders, contracts] =
+            ["old", "new"].map(|tree| Folders(vec![root.path().join(tree).join("subjects")]));
+        let revision = Revision { name: "old".into(), commit: Some("abc".into()) };
+        let revised = RevisionFolders { revision, folders, contracts };
+        let definition = revised.subject("x").unwrap();
+        assert!(definition.folder.starts_with(root.path().join("old")));
+        let checks = definition.contracts.iter().flat_map(|contract| &contract.checks);
+        let names: Vec<&str> = checks.map(|check| check.name.as_str()).collect();
+        assert_eq!(names, ["new", "added", "gone"]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod observed_promise;
 mod ports;
 mod price;
 mod profile;
+mod remaining_work;
 mod running_parts;
 mod search;
 mod start;

@@ -187,7 +187,8 @@ fn read_process(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
 /// full.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // This also limits the time to connect (unix_stream_connect in net/unix/af_unix.c).
+    // The write time-out also limits the time to connect (unix_stream_connect in
+    // net/unix/af_unix.c).
     socket.set_write_timeout(Some(RUNTIME_TIMEOUT))?;
     socket.connect(&SockAddr::unix(path)?)?;
     Ok(UnixStream::from(OwnedFd::from(socket)))

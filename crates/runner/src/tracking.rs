@@ -5,8 +5,8 @@
 use dyno_archive::plan::{Arrivals, Isolation, Load, Plan, Step};
 use dyno_observer::tracking::{IpVersion, TrackingTable};
 
-/// Time that a closed connection stays in the table where the kernel does not report it, seconds
-/// (net/netfilter/nf_conntrack_proto_tcp.c).
+/// Time that a closed connection stays in the table, seconds, if the kernel does not report this
+/// time. The value is the kernel's default (net/netfilter/nf_conntrack_proto_tcp.c).
 const TIME_WAIT_S: u64 = 120;
 
 /// Share of the free entries above which a plan is reported as filling the table. It is below 1,
@@ -177,9 +177,9 @@ fn search_note_text(
     requests_per_connection: Option<u64>,
 ) -> String {
     let closed_stay_s = tracked.closed_stay_s;
-    // Number of loads whose connections are in the table at the same time: the loads within the
-    // time for which a closed connection stays, and the load before them, which is still partly in
-    // this time.
+    // Number of loads whose connections are in the table at the same time: the loads that begin
+    // within the time for which a closed connection stays, and one load that began before this time
+    // and ended within it.
     let loads = (closed_stay_s as f64 / first.length_s.max(1.0)).ceil() + 1.0;
     let peak = first.connections * loads;
     let is_filled = peak >= tracked.free_entries() as f64 * NEARLY_FULL;
@@ -321,7 +321,7 @@ fn requests_within(arrivals: &Arrivals, seconds: f64) -> Option<f64> {
                 remaining_s -= length_s;
                 last = segment.to_rate;
             }
-            // After the last segment, its rate continues.
+            // After the last segment, the schedule continues at the segment's final rate.
             sum + last * remaining_s
         }
     })

@@ -2,7 +2,7 @@
 //!
 //! The crate opens no socket, reads no clock, and allocates no memory per message on the fast path.
 //! Tests can therefore replay every state, cut input into arbitrary pieces, and fuzz it. The crate
-//! is `no_std`, so that the compiler enforces this.
+//! is `no_std`, so the compiler refuses sockets and clocks.
 //!
 //! A peer that breaks the protocol is an expected event of a load test. Each violation is a named
 //! [`h1::Http1Error`], [`h2::Http2Error`] or [`h2::Malformed`]. No input causes a panic.

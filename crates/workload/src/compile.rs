@@ -36,8 +36,8 @@ pub fn framing_header_error(header: &str) -> String {
     )
 }
 
-/// The private-use character on both sides of a placeholder's number. Such a mark stands for the
-/// placeholder while a head is encoded and checked.
+/// The private-use character before and after a placeholder's number. A number between two of these
+/// marks stands for the placeholder while a head is encoded and checked.
 const MARK: char = '\u{F8FF}';
 
 /// Compiles a workload for a server with the name `host`. `http2`: the settings that an upgrade
@@ -230,8 +230,8 @@ impl FieldList {
         Ok(FieldList { fields, body })
     }
 
-    /// Returns the constant fields without a varying field of the same name. Their order can
-    /// change.
+    /// Returns the constant fields, except fields that have the same name as a varying field. The
+    /// encoder may change the order of the returned fields.
     fn constant_fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let is_varying =
             |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
@@ -343,7 +343,7 @@ fn concat(parts: &[RequestPart]) -> Vec<u8> {
         .collect()
 }
 
-/// Replaces placeholders by marks, so that the encoder can check the text around them.
+/// Replaces placeholders by numbers between marks, so that the encoder can check the other text.
 fn insert_marks(
     text: &str,
     part: HeadPart<'_>,
@@ -360,14 +360,14 @@ fn insert_marks(
         .parse(text, templates)?
         .into_iter()
         .map(|part| match part {
-            // Braces are ASCII, so they never split a character, and nothing is lost.
+            // Text between ASCII braces has whole characters only, so the conversion loses nothing.
             RequestPart::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             placeholder => add_mark(placeholder, placeholders),
         })
         .collect())
 }
 
-/// The part of a head with a placeholder.
+/// A part of a head that can have placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeadPart<'a> {
     Path,
@@ -376,8 +376,8 @@ enum HeadPart<'a> {
 }
 
 impl HeadPart<'_> {
-    /// Splits a text into its parts, and checks that all its values are allowed in this part of the
-    /// head.
+    /// Splits a text into fixed bytes and placeholders. Checks that all values of the placeholders
+    /// are allowed in this part of the head.
     fn parse(
         self,
         text: &str,
@@ -430,19 +430,19 @@ impl HeadPart<'_> {
     }
 }
 
-/// Adds a placeholder to the list, and returns its mark.
+/// Adds a placeholder to the list, and returns its number between two marks.
 fn add_mark(placeholder: RequestPart, placeholders: &mut Vec<RequestPart>) -> String {
     placeholders.push(placeholder);
     format!("{MARK}{}{MARK}", placeholders.len() - 1)
 }
 
-/// Replaces the marks by their placeholders.
+/// Replaces the numbers between marks by their placeholders.
 fn replace_marks(head: &[u8], placeholders: Vec<RequestPart>) -> Vec<RequestPart> {
     let mut mark = [0; 4];
     let mark = MARK.encode_utf8(&mut mark).as_bytes();
     let mut parts = Vec::new();
     let mut rest = head;
-    // Each placeholder has two marks, in the order of the list.
+    // Each placeholder has two marks, and the pairs of marks have the order of the list.
     for placeholder in placeholders {
         let start = mark_position(rest, mark);
         let after_mark = start + mark.len();

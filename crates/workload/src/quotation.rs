@@ -55,8 +55,8 @@ pub fn quote_value(name: &str, value: &str) -> String {
     if is_secret { format!("{MARK:?}") } else { quote(value) }
 }
 
-/// Quotes a value of a text, such as one of its placeholders. If the text has a secret, the value
-/// may be this secret, and is not shown.
+/// Quotes a value that is inserted into a text, such as the value of a placeholder. The value is
+/// not shown if the text has a secret, because the value may be a part of that secret.
 #[must_use]
 pub fn quote_in(text: &str, value: &str) -> String {
     if secret_ranges(text).is_empty() { quote(value) } else { format!("{MARK:?}") }
@@ -99,8 +99,8 @@ pub(crate) struct QuotedLine {
     pub range: Range<usize>,
 }
 
-/// Quotes a line of a source. `secrets`: the [`secret_ranges`] of the source. `line` and `range`:
-/// ranges of the source's bytes, of which the second is in the first.
+/// Quotes a line of a source. `secrets`: the [`secret_ranges`] of the source. `line`: the range of
+/// the line's bytes in the source. `range`: a part of `line`.
 pub(crate) fn quote_line(
     source: &str,
     secrets: &[Range<usize>],
@@ -313,7 +313,7 @@ fn passwords(text: &str) -> Vec<Range<usize>> {
         let is_host = authority.rsplit_once(':').is_none_or(|(_, port)| is_port(port));
         let end = match authority.rfind('@') {
             Some(end) if has_scheme || authority[..end].contains(':') => end,
-            // A password with a slash seems to end the authority.
+            // A slash in a password seems to end the authority, so the `@` may be after that end.
             None if !(has_scheme && is_host) => {
                 after.rfind('@').filter(|end| after[..*end].contains(':'))?
             }

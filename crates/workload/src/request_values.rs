@@ -21,7 +21,7 @@ pub fn fill_placeholders(workload: &Workload, values: &Values) -> Workload {
         sent_texts(request).into_iter().for_each(|text| {
             text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Keep, &value));
         });
-        // Expectations have no other placeholders.
+        // Expectations have no other placeholders, so no later step removes doubled braces.
         let expected = expected_texts(&mut request.expect);
         expected.into_iter().for_each(|text| {
             text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Unescape, &value));
@@ -34,7 +34,7 @@ pub fn fill_placeholders(workload: &Workload, values: &Values) -> Workload {
 #[must_use]
 pub fn required_names(workload: &Workload) -> BTreeSet<String> {
     let mut workload = workload.clone();
-    // No value is replaced: `add_name` only collects the names.
+    // No placeholder is replaced: `add_name` only collects the names.
     let names = std::cell::RefCell::new(BTreeSet::new());
     for request in &mut workload.requests {
         let add_name = |name: &str| {
@@ -54,8 +54,8 @@ pub fn required_names(workload: &Workload) -> BTreeSet<String> {
 }
 
 /// Finds a value that is used as a secret, such as in a header `Authorization`, although its name
-/// does not suggest a secret. Returns the name of the value, and the header or key. Reports mask
-/// secrets only by the names of values.
+/// does not suggest a secret. Returns the name of the value, and the header or key. A report would
+/// show this value, because reports mask a value only if its name suggests a secret.
 #[must_use]
 pub fn find_misnamed_secret(workload: &Workload) -> Option<(String, String)> {
     let find = |header: &str, text: &str| {

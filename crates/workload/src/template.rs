@@ -266,7 +266,8 @@ fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>,
     }
     let first = records.first().ok_or_else(|| format!("{file}: the file is empty"))?;
     let named = first.iter().position(|name| name == column.as_bytes());
-    // Only a file whose column is given by its name begins with a line of names.
+    // If the column is given by its name, the first line has the names. Otherwise the first line
+    // has values.
     let (index, skip) = match (named, column.parse::<usize>()) {
         (Some(index), _) => (index, 1),
         (None, Ok(number @ 1..)) => (number - 1, 0),

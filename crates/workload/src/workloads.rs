@@ -585,7 +585,7 @@ fn number_masked_names(requests: &mut [LocatedRequest], unnamed: &[bool]) {
     }
 }
 
-/// Replaces query values in names that may be confidential.
+/// Replaces the values of query parameters that may be confidential, in generated names.
 const MASK: &str = "=…";
 
 /// Returns the name of an unnamed request. Names appear in all reports, so the value of a parameter

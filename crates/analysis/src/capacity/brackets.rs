@@ -61,8 +61,9 @@ pub struct SearchCounts {
     /// Starts that failed before their search. In the medians, they count as starts that met the
     /// objective at no rate.
     pub failed_starts: usize,
-    /// Starts whose searches found incorrect or missing responses at any rate. If these are at most
-    /// half of the starts, they count in the medians as starts that met the objective at no rate.
+    /// Starts whose searches found incorrect or missing responses at low rates, too, so that no
+    /// rate is known. If these are at most half of the starts, they count in the medians as starts
+    /// that met the objective at no rate.
     pub failing_starts: usize,
     pub loads: usize,
     /// Searches that ended with bounds as close as requested.
@@ -71,8 +72,8 @@ pub struct SearchCounts {
     pub confirmed: usize,
     /// Searches whose missed rate the generator could not offer.
     pub limited_by_generator: usize,
-    /// Length of each search's longest load that met the objective at its rate, seconds: the
-    /// minimum over the searches. `None`: no search found a rate.
+    /// Seconds for which every search met the objective at the rate that it found: the minimum over
+    /// the searches of their longest such load. `None`: no search found a rate.
     pub holds_s: Option<f64>,
 }
 
@@ -85,7 +86,7 @@ pub struct RateVotes {
     pub missed: Option<String>,
 }
 
-/// Verdicts of the repeats at one rate: whether each met the objective, and its missed condition.
+/// Repeats at one rate: the verdict on each repeat, and the requests of all repeats together.
 #[derive(Default)]
 struct Repeats {
     by_block: Vec<(u32, ObjectiveVerdict)>,
@@ -111,8 +112,8 @@ impl Repeats {
         2 * self.kept_count() > self.decided_count()
     }
 
-    /// Whether fewer than half of the repeats met the objective. With exactly half, the rate is
-    /// neither kept nor missed.
+    /// Whether fewer than half of the decided repeats met the objective. With exactly half, the
+    /// rate is neither kept nor missed.
     fn is_missed(&self) -> bool {
         2 * self.kept_count() < self.decided_count()
     }
@@ -143,7 +144,8 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
     // By arm, workload, connections, streams and pipeline: each rate with its repeats.
     let mut rates_by_cell: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> =
         BTreeMap::new();
-    // If no start succeeded there are no trials, but failed starts have votes.
+    // Planned cells are used instead of cells with trials, because failed starts without any trial
+    // have votes, too.
     for key in CellKey::planned(plan) {
         let shape = Shape::from_step(&plan.load.steps[key.step]);
         if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
@@ -182,7 +184,8 @@ fn repeats(
     (key, subject): (CellKey, &SubjectResult),
     trials: &[&TrialResult],
 ) -> Repeats {
-    // A repeat that the machine disturbed has no vote, and its failures are not the server's.
+    // A repeat that is invalid for a cause outside of the server has no vote. The server did not
+    // cause the failed requests of such a repeat.
     let votes: Vec<(&TrialResult, ObjectiveVerdict)> = trials
         .iter()
         .filter(|trial| !trial.has_outside_cause())
@@ -195,8 +198,8 @@ fn repeats(
         !matches!(verdict, ObjectiveVerdict::GeneratorMissed(_))
     };
     let counts = FailureCounts::sum(votes.iter().filter(is_servers).map(counts));
-    // An invalid repeat, such as one of a server that was still warming, has no vote for
-    // "kept".
+    // A repeat that met the objective has a vote only if the repeat is valid. An invalid repeat may
+    // be of a server that was still warming up.
     let by_block = votes
         .into_iter()
         .filter(|(trial, verdict)| trial.valid || *verdict != ObjectiveVerdict::Kept)
@@ -211,15 +214,16 @@ fn repeats(
     Repeats { by_block, counts }
 }
 
-/// Returns the vote of a start that failed before a load: its rate missed the objective.
+/// Returns the vote of a start that failed before a load: the server missed the objective at the
+/// rate of this load.
 fn start_failure_vote((block, failure): (u32, &SubjectFailure)) -> (u32, ObjectiveVerdict) {
     (block, ObjectiveVerdict::NotStarted(failure.failure.in_words()))
 }
 
-/// Returns the starts of an arm that failed before a load of this cell, such as starts that ended
-/// at a lower rate, each with its block. `has_load`: whether the start of a block had a load of
-/// this cell. A start that failed in that load or later is not returned, because the load has a
-/// vote.
+/// Returns the starts of an arm that failed before a load of this cell, such as starts that failed
+/// during the load at a lower rate, each with its block. `has_load`: whether the start of a block
+/// had a load of this cell. A start that failed in that load or later is not returned, because the
+/// load has a vote.
 pub(super) fn failed_starts<'a>(
     plan: &Plan,
     subject: &'a SubjectResult,
@@ -285,9 +289,13 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     }
 }
 
-/// Whether most repeats that missed the objective at a rate did so because of incorrect or missing
-/// responses, and the share of these is not significantly lower at the lower rates, up to the kept
-/// rate, than at the higher rates.
+/// Whether the objective was missed because of incorrect or missing responses that occur at any
+/// rate. Both of these conditions must be true:
+///
+/// - At the rate `missed_index`, most repeats that missed the objective did so because of incorrect
+///   or missing responses.
+/// - The share of such responses is not significantly lower at the rates up to `kept_index` than at
+///   the rates from `missed_index` on.
 fn fails_at_any_rate(
     rates: &[(f64, Repeats)],
     kept_index: Option<usize>,

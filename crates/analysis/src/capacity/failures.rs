@@ -19,8 +19,8 @@ pub struct FailureShares {
     pub requests_above: u64,
 }
 
-/// The p-value below which failures depend on the rate. It is small because the search itself chose
-/// where it divides the rates.
+/// The p-value below which failures are taken to depend on the rate. The limit is small, because
+/// the search chose from the same loads where the lower rates end and the higher rates begin.
 const MAX_CHANCE: f64 = 0.001;
 
 /// Counts of requests, and of those without a correct response.
@@ -67,8 +67,10 @@ impl FailureShares {
     }
 }
 
-/// Returns the failures below and above the bounds of a search, if failures missed the objective
-/// and are not shown to depend on the rate.
+/// Returns the shares of failed requests at the rates below and above the bounds of a search.
+/// `trials`: every load; `combined_trials`: one trial per rate, with the requests of all of its
+/// loads. `None`: failures did not cause the missed objective, or they are shown to depend on the
+/// rate.
 pub(super) fn common_failures(
     bounds: CapacityBounds,
     trials: &[CapacityTrial],
@@ -80,7 +82,8 @@ pub(super) fn common_failures(
         return None;
     }
     let counts = |trial: &CapacityTrial| FailureCounts::new(trial.error_share, trial.requests);
-    // Failures are no evidence about the server if the generator was the limit, as in the pool.
+    // Loads in which the generator was the limit are excluded (as in `Pool`), because their
+    // failures are no evidence about the server.
     let trials = || trials.iter().filter(|trial| !trial.generator);
     // If no rate met the objective, the lowest rate is compared with all others.
     let is_below = |trial: &&CapacityTrial| match bounds.kept_rps {

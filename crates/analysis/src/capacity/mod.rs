@@ -53,9 +53,13 @@ pub struct CapacityResult {
     pub settled: bool,
     /// Whether a longer load met the objective at `kept_rps`, too.
     pub confirmed: bool,
-    /// Length of the longest load that met the objective at `kept_rps`, seconds. `None`: no
-    /// such load.
+    /// Length of the longest load that met the objective at `kept_rps`, or at `unconfirmed_rps` if
+    /// that is known instead; seconds. `None`: no such load.
     pub holds_s: Option<f64>,
+    /// The highest rate that shorter loads met, if a longer load missed the objective there and
+    /// `kept_rps` is `None`; requests per second. Absent: not this case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unconfirmed_rps: Option<f64>,
     /// Result of all requests at each of the two rates. `None`: no such rate.
     pub kept_together: Option<CapacityTrial>,
     pub missed_together: Option<CapacityTrial>,
@@ -95,7 +99,8 @@ pub struct Votes {
 }
 
 impl Votes {
-    /// Counts the loads at a rate, and those that agree with its verdict (`kept`).
+    /// Counts the loads at a rate, and the loads that agree with the verdict on the rate. `kept`:
+    /// whether the verdict is that the rate met the objective.
     fn from_trials(trials: &[CapacityTrial], rate: Option<f64>, kept: bool) -> Votes {
         let trials_at_rate = || trials.iter().filter(|trial| Some(trial.rate_rps) == rate);
         let agrees = |trial: &&CapacityTrial| trial.kept == kept && !trial.too_short;
@@ -114,17 +119,17 @@ impl CapacityResult {
         (trials, together): (Vec<CapacityTrial>, &[CapacityTrial]),
     ) -> CapacityResult {
         let at_any_rate = failures::common_failures(bounds, &trials, together);
-        let CapacityBounds { kept_rps, missed_rps, settled, is_confirmed } = match at_any_rate {
-            Some(_) => CapacityBounds::default(),
-            None => bounds,
-        };
+        let bounds = if at_any_rate.is_some() { CapacityBounds::default() } else { bounds };
+        let CapacityBounds { kept_rps, missed_rps, settled, is_confirmed, unconfirmed_rps } =
+            bounds;
         let trial_at =
             |rate: Option<f64>| together.iter().find(|trial| Some(trial.rate_rps) == rate).cloned();
         let missed_together = trial_at(missed_rps);
         let is_at_missed = |has_property: fn(&CapacityTrial) -> bool| {
             missed_together.as_ref().is_some_and(has_property)
         };
-        let kept = trials.iter().filter(|trial| Some(trial.rate_rps) == kept_rps && trial.kept);
+        let met_rps = kept_rps.or(unconfirmed_rps);
+        let met = trials.iter().filter(|trial| Some(trial.rate_rps) == met_rps && trial.kept);
         CapacityResult {
             schema: SCHEMA,
             objective: objective.text.clone(),
@@ -134,7 +139,8 @@ impl CapacityResult {
             missed_by: Votes::from_trials(&trials, missed_rps, false),
             settled,
             confirmed: is_confirmed,
-            holds_s: kept.map(|trial| trial.duration_s).reduce(f64::max),
+            holds_s: met.map(|trial| trial.duration_s).reduce(f64::max),
+            unconfirmed_rps,
             limited_by_generator: is_at_missed(|trial| trial.generator),
             connections_taken: is_at_missed(|trial| trial.full),
             kept_together: trial_at(kept_rps),
@@ -247,6 +253,7 @@ mod tests {
             missed_rps: Some(200.0),
             settled: true,
             is_confirmed: true,
+            unconfirmed_rps: None,
         };
         let together = [trials[0].clone(), trials[1].clone()];
         let result = CapacityResult::new(&objective, bounds, None, (trials, &together));

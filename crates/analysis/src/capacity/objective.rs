@@ -32,8 +32,8 @@ pub enum ObjectiveVerdict {
     Kept,
     /// The missed condition, in words.
     Missed(String),
-    /// Incorrect or missing responses caused the miss. Only loads at other rates show whether it
-    /// depends on the rate.
+    /// Incorrect or missing responses caused the miss. Only loads at other rates show whether such
+    /// responses depend on the rate.
     Failed(String),
     /// The failure that prevented a start, in words.
     NotStarted(String),
@@ -97,8 +97,9 @@ enum Miss {
     TooShort(String),
 }
 
-/// Checks the conditions of every objective: the responses keep up with the offered rate, and
-/// errors are few if the objective has no limit of errors.
+/// Checks the conditions that every objective implies: the responses keep up with the offered rate,
+/// and errors are few. The second condition applies only if the objective itself has no limit of
+/// errors.
 fn find_implied_miss(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<Miss> {
     if load.keeps_up() == Some(false) {
         let offered = load.offered_rps().unwrap_or(0.0);
@@ -147,8 +148,9 @@ fn is_saturated(load: &LoadResult) -> bool {
     is_full || load.keeps_up() == Some(false)
 }
 
-/// Whether the times would meet the objective if each were shorter by the generator's wake lag: by
-/// the lag of the same percentile, at least by its p99.
+/// Whether the times would meet the objective if each were shorter by the generator's wake lag.
+/// From a percentile, the same percentile of the lag is subtracted, but at least the p99 of the
+/// lag.
 fn is_met_without_lag(objective: &Objective, load: &LoadResult) -> bool {
     let (times, lag) = (&load.response_time_us, &load.client.wake_lag_us);
     let is_met = |condition: &Condition| match condition {
@@ -164,8 +166,8 @@ fn is_met_without_lag(objective: &Objective, load: &LoadResult) -> bool {
     objective.conditions.iter().all(is_met)
 }
 
-/// Returns a percentile, microseconds. `None`: too few requests, or it is among requests without a
-/// correct response.
+/// Returns a percentile, microseconds. `None`: too few requests, or the percentile lies among
+/// requests without a correct response.
 fn known_us(times: &Percentiles, q: f64) -> Option<f64> {
     match times.value(q) {
         PercentileValue::Known(us) => Some(us),
@@ -177,14 +179,16 @@ fn known_us(times: &Percentiles, q: f64) -> Option<f64> {
 /// requests in flight a thread sleeps for at most 5 ms, and a late end of that sleep is recorded.
 const UNRECORDED_WAIT_US: f64 = 5000.0;
 
-/// Whether the generator's waits for a CPU can explain all missed times of an objective. The bounds
-/// are wide: if in doubt, the miss is not attributed to the server.
+/// Whether the generator's waits for a CPU can explain all missed times of an objective. The excess
+/// of each missed time over its limit is compared with two bounds. Both bounds use the share of the
+/// window for which a thread waited. Both are wide: if in doubt, the miss is not attributed to the
+/// server.
 ///
-/// - A request waits at most for the longest recorded lag, for a wait that no lag shows, and for
-///   the generator's share of waiting of its own time.
-/// - Waits take a share of the window. The slowest requests, 1 − q of all, each spent their excess
-///   over the limit in waits, so their share × excess ÷ time is at most the share of waits. The
-///   mean is longer by at most the share of waits of the longest time.
+/// - One request waits at most for the longest recorded lags, plus [`UNRECORDED_WAIT_US`], plus
+///   this share of its own time. The excess must not be longer.
+/// - All requests together wait at most for this share of their times. For a percentile, the
+///   slowest requests (1 − q of all) exceed the limit, so (1 − q) × excess ÷ time must be at most
+///   this share. For the mean, excess ÷ longest time must be at most this share.
 ///
 /// Unknown lags and unknown waits set no bound.
 fn can_starvation_explain(objective: &Objective, load: &LoadResult) -> bool {
@@ -224,7 +228,18 @@ fn is_met_with_ports(objective: &Objective, load: &LoadResult) -> bool {
     load.without_port() > 0 && (share == 0.0 || share < limit)
 }
 
-/// Decides whether a load met an objective. The first of these rules that applies decides:
+/// Whether the server ended during a load. The generator, the machine's packets and missing ports
+/// end no server, but a failed back end or a lack of memory may.
+pub(super) fn has_ended(load: &LoadResult) -> bool {
+    let has = |code: Code| {
+        let is_invalid = |c: &Caveat| (c.code, c.severity) == (code, Severity::Invalid);
+        load.caveats.iter().any(is_invalid)
+    };
+    has(Code::SubjectFailed) && !has(Code::BackendFailed) && !has(Code::MachineFailed)
+}
+
+/// Decides whether a load met an objective. The first of these rules that applies decides. Rules 3
+/// and 4 do not apply if the server ended.
 ///
 /// 1. Without requests, the load is too short.
 /// 2. With incorrect responses, the server failed.
@@ -259,7 +274,10 @@ pub fn evaluate(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
         };
         return ObjectiveVerdict::Failed(text);
     }
-    if matches!(missed, Some(Miss::Failures(_))) && is_met_with_ports(objective, load) {
+    if matches!(missed, Some(Miss::Failures(_)))
+        && !has_ended(load)
+        && is_met_with_ports(objective, load)
+    {
         let message = "no local port was free for a new connection".into();
         return ObjectiveVerdict::GeneratorMissed(message);
     }
@@ -267,15 +285,19 @@ pub fn evaluate(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     let is_missed = missed.is_some();
     let is_disqualifying = |caveat: &&Caveat| {
         let is_excusing = match caveat.severity {
-            Severity::Invalid => excuses_losses(caveat.code),
-            // The server was at its own limit as well.
+            Severity::Invalid => excuses_losses(caveat, load),
+            // With a warning, the server was fully used as well, or the generator was not the
+            // limit.
             Severity::Warning => false,
-            // A control measures the generator.
+            // On a control, a limit of the generator is only an info, because a control shows the
+            // generator's maximum.
             Severity::Info => is_missed && caveat.code.is_generator_limit(),
         };
         is_excusing || has_missed_time && are_times_excused && is_late(caveat)
     };
-    if let Some(caveat) = load.caveats.iter().find(is_disqualifying) {
+    if !has_ended(load)
+        && let Some(caveat) = load.caveats.iter().find(is_disqualifying)
+    {
         return ObjectiveVerdict::GeneratorMissed(caveat.message.clone());
     }
     match missed {

@@ -6,7 +6,7 @@
 use dyno_archive::plan::Objective;
 use dyno_archive::{LoadRecord, Times};
 
-use super::objective::{FAILURES, ObjectiveVerdict, evaluate};
+use super::objective::{FAILURES, ObjectiveVerdict, evaluate, has_ended};
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code};
 use crate::load::{GeneratorUse, Percentiles, UnansweredRequests, responses};
@@ -42,15 +42,17 @@ impl Pool {
         Some((result, verdict))
     }
 
-    /// Returns the loads that are used. Loads in which the generator was the limit are excluded. If
-    /// it was the limit for most of the time, only these loads are used.
+    /// Returns the loads that decide: those in which the generator was not the limit. If the loads
+    /// that the generator limited make up most of the time, these loads are returned instead. A
+    /// load in which the server ended always decides, although it was short.
     fn counted_loads(&self) -> Vec<&PooledLoad> {
         let seconds =
             |loads: &[&PooledLoad]| loads.iter().map(|load| load.result.duration_s).sum::<f64>();
         let loads: Vec<&PooledLoad> = self.0.iter().collect();
         let (limited, others): (Vec<&PooledLoad>, Vec<&PooledLoad>) =
             loads.iter().copied().partition(|load| load.is_limited_by_generator);
-        match seconds(&limited) > seconds(&others) {
+        let has_ended = others.iter().any(|load| has_ended(&load.result));
+        match !has_ended && seconds(&limited) > seconds(&others) {
             true => limited,
             false => others,
         }
@@ -132,6 +134,7 @@ fn caveats(loads: &[&PooledLoad], error_share: f64, seconds: f64) -> Vec<Caveat>
         let is_retained = match caveat.code {
             Code::Errors => error_share >= MAX_LOST,
             Code::FellBack => true,
+            Code::SubjectFailed => loads.iter().any(|load| has_ended(&load.result)),
             code => FAILURES.contains(&code) || 2.0 * duration_s > seconds,
         };
         if is_retained && !retained.iter().any(|known| known.code == caveat.code) {
@@ -144,8 +147,10 @@ fn caveats(loads: &[&PooledLoad], error_share: f64, seconds: f64) -> Vec<Caveat>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capacity::parse_objective;
     use crate::caveat::Severity;
-    use crate::fixture::five_block_report;
+    use crate::fixture::{self, five_block_report};
+    use serde_json::json;
 
     /// One of three loads has the caveat.
     #[test]
@@ -166,10 +171,33 @@ mod tests {
             caveats(&loads.each_ref(), 0.0, seconds).iter().any(|caveat| caveat.code == code)
         };
         for code in
-            [Code::Unsolicited, Code::AnsweredEarly, Code::FellBack, Code::IncorrectResponses]
+            [Code::Unsolicited, Code::SubjectFailed, Code::FellBack, Code::IncorrectResponses]
         {
             assert!(retained(code), "{code}");
         }
         assert!(!retained(Code::Contaminated), "it holds for a third of the time");
+    }
+
+    /// A crash makes its load short.
+    #[test]
+    fn load_in_which_server_ended_decides() {
+        let objective = parse_objective("errors<1%", &|_| Err(String::new())).unwrap();
+        let (record, result) = (fixture::record(1000), five_block_report().trials.remove(0).load);
+        let load = |codes: &[Code], seconds: f64| {
+            let caveat =
+                |code: &Code| Caveat::new(*code, Severity::Invalid, String::new(), json!({}));
+            let caveats = codes.iter().map(caveat).collect();
+            LoadResult { duration_s: seconds, ..with_caveats(result.clone(), |_| caveats) }
+        };
+        let verdict = |crash: &[Code]| {
+            let mut pool = Pool::default();
+            pool.add(&objective, &record, load(&[Code::GeneratorBusy], 2.0));
+            pool.add(&objective, &record, load(crash, 0.2));
+            pool.verdict(&objective).unwrap().1
+        };
+        let is_missed = |verdict| matches!(verdict, ObjectiveVerdict::Missed(_));
+        assert!(is_missed(verdict(&[Code::SubjectFailed])));
+        assert!(is_missed(verdict(&[Code::SubjectFailed, Code::GeneratorBusy])));
+        assert!(!is_missed(verdict(&[Code::SubjectFailed, Code::BackendFailed])));
     }
 }

@@ -72,6 +72,9 @@ pub struct CapacityBounds {
     pub settled: bool,
     /// Whether a longer load has confirmed `kept_rps`.
     pub is_confirmed: bool,
+    /// The highest rate that shorter loads met, if a longer load missed the objective there and no
+    /// rate is kept. `None`: a rate is kept, or no longer load missed the objective.
+    pub unconfirmed_rps: Option<f64>,
 }
 
 impl CapacityBounds {
@@ -125,8 +128,8 @@ const STAGES: [Stage; 3] = [
 /// requests together miss it.
 const CONTRADICTORY_LOADS: u32 = 10;
 
-/// Maximum number of loads of a search. If noise prevents its end, it stops with the current
-/// bounds.
+/// Maximum number of loads of a search. If noise keeps a search from ending, the search stops with
+/// the current bounds.
 const MAX_LOADS: usize = 80;
 
 /// Maximum number of longer loads of a search.
@@ -182,7 +185,8 @@ impl CapacitySearch {
                 observed.kept_loads += u32::from(verdict == TrialVerdict::Kept);
                 observed.is_kept = combined == TrialVerdict::Kept;
             }
-            // The load had fewer requests than expected by chance. A higher rate has enough.
+            // By chance, the load had fewer requests than expected. Loads at a higher rate have
+            // enough.
             TrialVerdict::TooShort => {
                 self.least_rps =
                     rounded((LEAST_RATE_GROWTH * rate_rps).clamp(self.least_rps, MAX_RPS));
@@ -236,7 +240,8 @@ impl CapacitySearch {
             .iter()
             .find(|(_, outcomes)| outcomes.is_decided(loads) && !outcomes.is_kept)
             .map(|(rate, _)| *rate);
-        // A rate that a longer load kept has precedence over rates of shorter loads.
+        // A rate that a longer load confirmed has precedence over rates that only shorter loads
+        // met.
         let below = || self.rates.range(..missed.unwrap_or(u64::MAX)).rev();
         let longer = below().find(|(_, outcomes)| outcomes.confirmed == Some(true));
         let highest_kept = longer.or_else(|| {
@@ -244,12 +249,18 @@ impl CapacitySearch {
         });
         let is_confirmed =
             highest_kept.is_some_and(|(_, outcomes)| outcomes.confirmed == Some(true));
-        let is_contradicted =
-            self.rates.values().any(|outcomes| outcomes.confirmed == Some(false)) && !is_confirmed;
+        // The first longer load is at the highest rate that shorter loads met, and all others are
+        // at lower rates.
+        let contradicted =
+            self.rates.iter().rev().find(|(_, outcomes)| outcomes.confirmed == Some(false));
+        let is_contradicted = contradicted.is_some() && !is_confirmed;
         let (kept_rps, missed_rps) = (highest_kept.map(|(kept, _)| rate(*kept)), missed.map(rate));
         let is_close =
             kept_rps.zip(missed_rps).is_some_and(|(kept, missed)| self.are_close(kept, missed));
-        CapacityBounds { kept_rps, missed_rps, settled: is_close && !is_contradicted, is_confirmed }
+        let settled = is_close && !is_contradicted;
+        let unconfirmed_rps =
+            contradicted.filter(|_| kept_rps.is_none()).map(|(highest, _)| rate(*highest));
+        CapacityBounds { kept_rps, missed_rps, settled, is_confirmed, unconfirmed_rps }
     }
 
     /// Whether two bounds are as close as requested.
@@ -271,7 +282,8 @@ impl CapacitySearch {
         let (confirmed, contradicted) =
             (longer(true).reduce(f64::max), longer(false).reduce(f64::min));
         match (confirmed, contradicted) {
-            // Without a longer load so far, the rate that shorter loads met is confirmed.
+            // No longer load ran so far: the first one is at the highest rate that shorter loads
+            // met.
             (None, None) => self.current_bounds().kept_rps,
             (Some(_), None) => None,
             // Longer loads divide the range until the bounds are close.
@@ -286,8 +298,8 @@ impl CapacitySearch {
         }
     }
 
-    /// Returns the next rate of a stage; `None`: the bounds are close enough for it, or the range
-    /// of rates is exhausted.
+    /// Returns the next rate of a stage; `None`: the bounds are close enough for the stage, or the
+    /// range of rates is exhausted.
     fn next_rate(&self, index: usize) -> Option<f64> {
         let stage = &STAGES[index];
         let CapacityBounds { kept_rps, missed_rps, .. } = self.bounds(stage.loads);
@@ -520,6 +532,7 @@ mod tests {
                 found.is_confirmed && kept <= lasting && kept >= 0.6 * lasting,
                 "{lasting}: {found:?}"
             );
+            assert_eq!(found.unconfirmed_rps, None, "{lasting}");
             assert!(
                 loads <= max_loads(1000.0, 400.0) && longer <= MAX_CONFIRMATIONS,
                 "{loads}, {longer}"
@@ -530,6 +543,9 @@ mod tests {
             |rate: f64, seconds: f64| if seconds > 2.0 || rate > 1000.0 { MISSED } else { KEPT };
         let (found, _, longer) = search(CapacitySearch::new(400.0, Width(0.02)), load);
         assert!(!found.is_confirmed && !found.settled && longer <= MAX_CONFIRMATIONS, "{found:?}");
+        let is_highest_short = |rps: f64| (980.0..=1000.0).contains(&rps);
+        assert_eq!((found.kept_rps, found.missed_rps), (None, Some(MIN_RPS)));
+        assert!(found.unconfirmed_rps.is_some_and(is_highest_short), "{found:?}");
     }
 
     #[test]

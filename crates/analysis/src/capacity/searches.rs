@@ -144,7 +144,8 @@ pub(crate) fn search_brackets(
                 .iter()
                 .any(|search| search.repeat == block && !search.result.trials.is_empty())
         };
-        // A server that failed in the closed loop before its search met the objective at no rate.
+        // If a server failed in the closed loop, before its search, the start counts as one that
+        // met the objective at no rate.
         let failed_in_loop =
             |trial: &&&TrialResult| trial.is_servers_fault() && !has_search(trial.block);
         let closed = grid.get(key).map_or(&[][..], Cell::trials);
@@ -175,7 +176,8 @@ fn bracket_of(
     let searched = SearchCounts { failed_starts: failed, ..count(&with_loads) };
     let starts = with_loads.len() + failed;
     let at_any_rate = 2 * searched.failing_starts > starts;
-    // Starts that failed, or that had failures at any rate, met the objective at no rate.
+    // Starts that failed, or whose failures occur at any rate, count as starts that met the
+    // objective at no rate.
     let without_rate = if at_any_rate { 0 } else { failed + searched.failing_starts };
     let with_rates: Vec<&CapacityResult> =
         with_loads.into_iter().filter(|result| !at_any_rate && has_rate(result)).collect();
@@ -230,12 +232,12 @@ fn count(results: &[&CapacityResult]) -> SearchCounts {
         settled: number(|result| result.settled),
         confirmed: number(|result| result.confirmed),
         limited_by_generator: number(|r| has_rate(r) && r.limited_by_generator),
-        holds_s: results.iter().filter_map(|result| result.holds_s).reduce(f64::min),
+        holds_s: results.iter().filter_map(|r| r.kept_rps.and(r.holds_s)).reduce(f64::min),
     }
 }
 
 /// Returns the median of the kept rates, with `None` as 0. With an even number of rates it is the
-/// lower of the middle two, because a mean of them was not tried. `None`: the median is 0.
+/// lower of the middle two, because no load ran at the mean of the two. `None`: the median is 0.
 fn lower_middle(kept_rates: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut sorted: Vec<f64> = kept_rates.map(|rps| rps.unwrap_or(0.0)).collect();
     sorted.sort_by(f64::total_cmp);
@@ -350,11 +352,7 @@ mod tests {
                     1.0 + (150.0 - since * 1e3).max(0.0)
                 })
             });
-            assert_eq!(
-                (result.kept_rps, result.confirmed, result.holds_s),
-                (None, false, None),
-                "{first}"
-            );
+            assert_eq!((result.kept_rps, result.confirmed), (None, false), "{first}");
             assert!(
                 result.trials.iter().any(|trial| trial.kept),
                 "{first}: some loads meet no pause"
@@ -381,6 +379,10 @@ mod tests {
         assert!(lower.confirmed && kept <= 8000.0 && kept > 7000.0, "{kept}");
         assert!(confirms(&lower) <= 8, "{}", confirms(&lower));
         assert_eq!(lower.kept_together.as_ref().unwrap().requests, (10.0 * kept).floor());
+        // Every longer load misses the objective.
+        let short = find_capacity("p99<20ms", slower_when_long(0.0));
+        assert_eq!((short.kept_rps, short.confirmed, short.holds_s), (None, false, Some(1.0)));
+        assert!(short.unconfirmed_rps.is_some_and(|rps| rps <= 9000.0 && rps > 8800.0));
     }
 
     /// Older versions made no confirming loads.

@@ -69,9 +69,9 @@ fn slowest_subject(
     capacities.min_by(|a, b| a.rps.total_cmp(&b.rps))
 }
 
-/// Returns the subjects with planned closed loops whose capacity is unknown, by workload. They have
-/// no valid closed loop, or their best one is a lower bound below the throughput of the slowest
-/// subject. A lower bound above that throughput does not matter.
+/// Returns the subjects whose capacity is unknown and which may be the slowest, by workload. Such a
+/// subject has planned closed loops, but no valid one, or its best one is only a lower bound. A
+/// lower bound above the throughput of the slowest subject with a known capacity does not matter.
 #[must_use]
 pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> {
     let grid = Grid::new(&report.trials);
@@ -190,7 +190,7 @@ struct ClosedLoop<'a> {
     excluded: Vec<&'a TrialResult>,
     /// Repeats that are not valid because of the server.
     failed: Vec<&'a TrialResult>,
-    /// Blocks whose repeat did not run, without the starts in which the server failed.
+    /// Blocks whose repeat did not run although the server did not fail.
     missing: Vec<u32>,
     /// Failures of the subject's build and starts that concern this loop's protocol.
     start_failures: Vec<&'a SubjectFailure>,
@@ -232,7 +232,7 @@ impl<'a> ClosedLoop<'a> {
     }
 
     /// Whether half of the repeats or more are excluded or missing, and the server may reach more
-    /// in this loop than at its best step (the peak). It may in two cases:
+    /// in this loop than at its best step (the peak). The server may reach more in two cases:
     ///
     /// - The excluded repeats came near the peak.
     /// - The loop has at least as many requests in flight as the peak, and the generator was not

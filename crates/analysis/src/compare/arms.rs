@@ -1,9 +1,33 @@
 //! Matches the arms and cells of one side with the arms and cells of the other.
 
+use dyno_archive::TrialRecord;
 use dyno_archive::plan::Step;
 
 use super::Side;
 use crate::cell::CellKey;
+
+impl Side<'_> {
+    /// Returns the number of trials that a comparison would use on both sides, because the runs are
+    /// copies of one run. One copy may be resumed.
+    #[must_use]
+    pub fn common_trials(self, other: Side<'_>) -> usize {
+        // Two machines may make runs with the same id, so the records are compared, too.
+        if self.run.header.id != other.run.header.id {
+            return 0;
+        }
+        let arms = compared_arms(self, other);
+        let arm =
+            |side: Side<'_>, trial: &TrialRecord| side.run.header.plan.trials[trial.trial].arm;
+        let is_compared = |trial: &TrialRecord, other_trial: &TrialRecord| {
+            arms.contains(&(arm(self, trial), arm(other, other_trial)))
+        };
+        let is_common = |trial: &&TrialRecord| {
+            let mut equal = other.run.trials.iter().filter(|record| record.load == trial.load);
+            equal.any(|record| is_compared(trial, record))
+        };
+        self.run.trials.iter().filter(is_common).count()
+    }
+}
 
 /// Returns the pairs of compared arms: the arms that the user named, or arms with the same name.
 pub(super) fn compared_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
@@ -24,8 +48,8 @@ fn same_name_pairs<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize,
     (0..arms_a.len()).filter_map(pair)
 }
 
-/// Returns the controls that both runs have, without those that are compared arms. They show how
-/// much the machine changed.
+/// Returns the controls that both runs have, except controls that are compared arms. A control
+/// shows how much the machine changed.
 pub(super) fn uncompared_controls<'a>(
     a: Side<'a>,
     b: Side<'a>,
@@ -62,4 +86,36 @@ pub(super) fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) ->
     let mut equal_steps = plan_b.load.steps.iter().enumerate().filter(|(_, step)| is_equal(step));
     let (step, _) = equal_steps.nth(earlier)?;
     Some(CellKey { arm, workload, step })
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::Subject;
+    use dyno_archive::run::Run;
+
+    use super::*;
+    use crate::fixture;
+    use crate::report::report;
+
+    #[test]
+    fn copies_of_run_have_common_trials() {
+        let subject = |name: &str| Subject { name: name.into(), ..Subject::default() };
+        let requests = |arm: usize, block: u32| 1_000 * (arm as u64 + 1) + u64::from(block);
+        let run = fixture::blocks_of(["x", "y"].map(subject).to_vec(), 5, requests);
+        let common = |other: &Run, a: Option<usize>, b: Option<usize>| {
+            let (report_a, report_b) = (report(&run), report(other));
+            let side_a = Side { run: &run, report: &report_a, arm: a };
+            side_a.common_trials(Side { run: other, report: &report_b, arm: b })
+        };
+        // The rest of the copy was measured again, so some trials differ.
+        let mut copy = run.clone();
+        for trial in &mut copy.trials[6..] {
+            trial.load.began_ns += 1;
+        }
+        assert_eq!(common(&copy, None, None), 6);
+        assert_eq!(common(&copy, Some(0), Some(0)), 3);
+        assert_eq!(common(&copy, Some(0), Some(1)), 0, "different servers");
+        copy.header.id = "other".into();
+        assert_eq!(common(&copy, None, None), 0);
+    }
 }

@@ -1,7 +1,8 @@
 //! Finds unintended differences between two runs: in machine, dyno, load, requests, conditions and
 //! back ends.
 //!
-//! Each of them may be the cause of a measured difference, so sentences and gates name them.
+//! An unintended difference may be the cause of a measured difference, so sentences and gates name
+//! it.
 
 use std::collections::BTreeSet;
 
@@ -128,8 +129,9 @@ fn facts(side: Side<'_>, other: Side<'_>) -> Value {
     // The numbers themselves show which measurements are missing.
     let fields = facts.as_object_mut().expect("facts should be a JSON object");
     fields.remove("missing");
-    // Older archives lack these fields. A `loopback_tracked` of `false` is equal to a missing
-    // field.
+    // Older archives lack the following fields. A field that only this side has is no difference.
+    // For `loopback_tracked`, the value must also be `false`, because connection tracking may be
+    // the cause of a measured difference.
     let is_tracked = |side: Side<'_>| side.run.header.facts.loopback_tracked;
     if (is_tracked(side), is_tracked(other)) == (Some(false), None) {
         fields.remove("loopback_tracked");

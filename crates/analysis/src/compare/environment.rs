@@ -128,7 +128,8 @@ fn environment_differences(
     if a.values.is_empty() || b.values.is_empty() {
         return Vec::new();
     }
-    // With different definitions, a variable that only one server has is no unintended difference.
+    // A variable that only one server has is an unintended difference only if both servers have the
+    // same definition, and both archives record the inherited variables alike.
     let are_comparable =
         a.definition.is_some() && (a.definition, a.is_recorded) == (b.definition, b.is_recorded);
     let is_compared = |name: &&str| {

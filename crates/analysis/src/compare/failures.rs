@@ -5,7 +5,7 @@
 //! server.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CellRepeats, ComparisonRow, ServerStarts};
 use crate::number_format;
@@ -47,6 +47,9 @@ pub(super) struct BlockRequests {
     /// Requests that failed because of the server, and all requests of the measured windows.
     pub failed: u64,
     pub requests: u64,
+    /// Whether the server was down or hung for a part of a window that makes the repeat invalid
+    /// (`outage`). In a closed loop hardly any request fails meanwhile.
+    pub has_outage: bool,
 }
 
 impl BlockRequests {
@@ -96,15 +99,19 @@ fn p_of_shares(a: &[FailedShare], b: &[FailedShare]) -> Option<f64> {
 /// By how much the failed shares of a control are higher in B than in A.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ControlExcess {
-    /// For each block of B, its share minus the median of A's shares, at least 0: 0 to 1.
+    /// For each block of B, the control's failed share in this block minus the median of its shares
+    /// in A, at least 0: 0 to 1.
     by_block: BTreeMap<u32, f64>,
+    /// Blocks of B in which the control was down or hung as well.
+    outages: BTreeSet<u32>,
     /// Upper quartile of the excess over all blocks, if significantly more requests of the control
     /// fail in B. Otherwise 0. A change of the machine affects all blocks, but its size varies.
     typical: f64,
 }
 
 impl ControlExcess {
-    /// Computes the excess. Without a known share of A, nothing shows that the control changed.
+    /// Computes the excess. `a`, `b`: requests of the control in each repeat whose failed share is
+    /// known. If `a` is empty, the excess is 0, because nothing shows that the control changed.
     fn new(a: &[BlockRequests], b: &[BlockRequests]) -> ControlExcess {
         let shares = |side: &[BlockRequests]| -> Vec<FailedShare> {
             side.iter().map(|repeat| repeat.failed_share(0.0)).collect()
@@ -118,12 +125,17 @@ impl ControlExcess {
         let is_significant = p_of_shares(&shares(a), &shares(b)).is_some_and(|p| p < ALPHA);
         ControlExcess {
             by_block: b.iter().map(|repeat| (repeat.block, excess(repeat))).collect(),
+            outages: b
+                .iter()
+                .filter(|repeat| repeat.has_outage)
+                .map(|repeat| repeat.block)
+                .collect(),
             typical: upper_quartile.copied().filter(|_| is_significant).unwrap_or(0.0),
         }
     }
 
-    /// Returns the share of requests that the control explains in a block of B: 0 to 1. A repeat of
-    /// the control without a known share explains no more than the typical excess.
+    /// Returns the share of requests that the control explains in a block of B: 0 to 1. If the
+    /// control's share in this block is unknown, the typical excess is returned.
     fn share_in(&self, block: u32) -> f64 {
         self.by_block.get(&block).map_or(self.typical, |excess| excess.max(self.typical))
     }
@@ -164,9 +176,16 @@ impl Explained {
         self.0.iter().map(|control| control.share_in(block)).fold(0.0, f64::max)
     }
 
-    /// Whether the controls explain all failed requests of a repeat or a start.
+    /// Whether the controls explain all failed requests of a repeat or a start, and its outage.
     pub(super) fn explains_all(&self, repeat: BlockRequests) -> bool {
-        repeat.failed > 0 && repeat.share() <= self.share_in(repeat.block)
+        repeat.failed > 0
+            && repeat.share() <= self.share_in(repeat.block)
+            && self.explains_outage(repeat)
+    }
+
+    /// Whether a repeat has no outage, or a control had an outage in the same block.
+    fn explains_outage(&self, repeat: BlockRequests) -> bool {
+        !repeat.has_outage || self.0.iter().any(|control| control.outages.contains(&repeat.block))
     }
 
     /// Whether the controls explain the failed requests of a repeat that is not valid. There are
@@ -175,12 +194,12 @@ impl Explained {
     /// - More than [`MAX_LOST`] of the requests failed. Without the share that the controls
     ///   explain, it would have been at most [`MAX_LOST`], so the repeat would have been valid.
     /// - The controls explain all failed requests. A repeat with at most [`MAX_LOST`] of them is
-    ///   not valid for another reason, such as an outage.
+    ///   not valid because of an outage, which a control must have had as well.
     pub(super) fn explains_invalid(&self, repeat: BlockRequests) -> bool {
         let explained = self.share_in(repeat.block);
         let is_valid_without =
             repeat.share() > MAX_LOST && explained > 0.0 && repeat.share() - explained <= MAX_LOST;
-        is_valid_without || self.explains_all(repeat)
+        is_valid_without && self.explains_outage(repeat) || self.explains_all(repeat)
     }
 }
 

@@ -238,11 +238,12 @@ struct GateCell<'a> {
 enum Test<'a> {
     /// The ratio of the row at this index.
     Ratio(usize),
-    /// A cell whose repeats failed, with their numbers. Several gates share it.
+    /// Failed repeats of a cell, with their numbers. Gates in the cell with equal numbers share
+    /// this test.
     Repeats(&'a CellRepeats, (Failures, Failures)),
-    /// A cell in which requests failed. All of its gates share it.
+    /// Failed requests of a cell. All gates in the cell share this test.
     Requests(&'a CellRepeats),
-    /// A server whose starts had failures. All of its gates share it.
+    /// Starts of a server with failures. All gates on the server share this test.
     Starts(StartTest<'a>),
 }
 
@@ -283,9 +284,9 @@ impl<'a> Family<'a> {
         tests.iter().map(|(test, _)| weight(test)).collect()
     }
 
-    /// Returns the number of tests for which the interval of a ratio is adjusted. If there were so
-    /// many tests with equal weights, each test would get the part of [`ALPHA`] that a ratio test
-    /// gets in this family.
+    /// Returns the number of tests for which the interval of a ratio is adjusted. With this number
+    /// of tests of equal weight, each test gets the part of [`ALPHA`] that a ratio test gets in
+    /// this family.
     fn equal_tests(&self) -> usize {
         let others = self.0.iter().filter(|(test, _)| !matches!(test, Test::Starts(_))).count();
         let others_part = if others == self.0.len() { 1.0 } else { 1.0 - STARTS_PART };
@@ -405,16 +406,19 @@ impl<'a> GateCell<'a> {
         (state, Some(self.with_repeats(text)))
     }
 
-    /// Returns why a gate that the ratio holds is undecided; `None`: it is held. `text`: the change
-    /// of the metric.
+    /// Returns why a gate is undecided although the ratio is within its limit; `None`: the gate is
+    /// held. `text`: the change of the metric.
     fn missing_evidence(&self, text: &str) -> Option<String> {
-        // The remaining repeats may be the better ones.
+        // The included repeats may be better than the excluded ones.
         if let Some(excluded) = &self.cell.sentence
             && !self.cell.are_all_counted_for(self.gate.metric)
         {
             return Some(format!(
                 "{text} in the included repeats, but the gate is undecided: {excluded}"
             ));
+        }
+        if let Some(reason) = self.starts.and_then(|starts| starts.server.checks.gate_note()) {
+            return Some(format!("{text}, but the gate is undecided: {reason}"));
         }
         // Repeats in turns form a pair only if the two subjects took turns with each other.
         if self.lacks_pairs() {
@@ -502,7 +506,8 @@ impl<'a> GateCell<'a> {
         }
     }
 
-    /// Returns, for each control that changed, the change that remains without the control's.
+    /// Returns, for each control that changed, the change of the metric that remains after the
+    /// control's change is removed.
     fn remaining_changes(&self, change: Estimate) -> impl Iterator<Item = RemainingChange<'a>> {
         self.controls.iter().filter_map(move |row| RemainingChange::new(row, change))
     }
@@ -560,7 +565,7 @@ fn partly_unknown(row: &ComparisonRow, cells: &[CellRepeats], metric: &Metric) -
 }
 
 /// Returns the rows of controls in which the same metric changed. If a control was measured at the
-/// same workload and step, only these rows are used.
+/// same workload and step, rows of other workloads and steps are omitted.
 fn controls_of<'a>(row: &ComparisonRow, rows: &'a [ComparisonRow]) -> Vec<&'a ComparisonRow> {
     let is_in_cell =
         |other: &ComparisonRow| (&other.workload, other.step) == (&row.workload, row.step);

@@ -4,6 +4,7 @@
 //! set of conditions. A cell is one arm with one workload at one step.
 
 mod arms;
+mod checks;
 mod differences;
 mod environment;
 mod failures;
@@ -591,7 +592,8 @@ fn row(
 }
 
 /// Returns the estimate of the ratio of two series, with its unit if the repeats are pairs. `None`:
-/// too few repeats, or a repeat has no value, because the others would be a biased selection.
+/// too few repeats, or a repeat has no value. The repeats with a value alone would be a biased
+/// selection.
 ///
 /// `looks`: when the run checks its pairs; `None`: the repeats are not pairs.
 fn estimate(a: &Series, b: &Series, looks: Option<Looks>) -> (Option<Estimate>, Option<PairUnit>) {
@@ -662,7 +664,8 @@ fn answers(
 }
 
 /// Whether a row shows that a control differs between the sides. A control is the same program on
-/// both sides, so the machine changed. Memory is ignored, because it always differs by a few pages.
+/// both sides, so a difference shows that the machine changed. Memory is ignored, because it always
+/// differs by a few pages.
 fn is_drift(row: &ComparisonRow) -> bool {
     row.control && row.metric != MEMORY.key && row.differs()
 }

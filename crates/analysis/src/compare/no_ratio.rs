@@ -31,8 +31,9 @@ pub enum NoRatioReason {
 }
 
 impl NoRatioReason {
-    /// Finds the reason in the repeats that would be compared. If repeats are paired, only blocks
-    /// that both sides have are used. Otherwise all repeats are used.
+    /// Finds the reason in the repeats that would be compared. If repeats are paired, these are the
+    /// repeats of blocks that both sides have. If they are not paired, or no block is common, all
+    /// repeats are used.
     pub(super) fn from_series(a: &Series, b: &Series, is_paired: bool) -> NoRatioReason {
         let pairs: Vec<(RepeatValue, RepeatValue)> = a.paired_with(b).collect();
         let (values_a, values_b): (Vec<RepeatValue>, Vec<RepeatValue>) =

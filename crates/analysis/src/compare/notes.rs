@@ -58,6 +58,7 @@ pub(super) fn notes(
     notes.extend(starts.iter().filter_map(break_note));
     notes.extend(starts.iter().filter_map(warmup_note));
     notes.extend(starts.iter().filter_map(|server| waived_checks_note(a, b, server)));
+    notes.extend(starts.iter().filter_map(|server| one_sided_checks_note(server, has_gates)));
     notes.extend(unrecorded_notes(repeats));
     notes.extend(unmatched_arm_notes(a, b));
     if unmatched > 0 {
@@ -83,7 +84,7 @@ fn warmup_note(server: &ServerStarts) -> Option<String> {
 }
 
 /// Returns a note on a server that fails checks that its own file waives. Repeats with these
-/// failures are valid, so no gate shows the failures. `None`: no check of either side is waived.
+/// failures are valid, so no gate shows the failures. `None`: neither side failed a waived check.
 fn waived_checks_note(a: Side<'_>, b: Side<'_>, server: &ServerStarts) -> Option<String> {
     let failed_by_a = waived_checks(a, &server.subject_a);
     let failed_by_b = waived_checks(b, &server.subject_b);
@@ -97,7 +98,7 @@ fn waived_checks_note(a: Side<'_>, b: Side<'_>, server: &ServerStarts) -> Option
         (false, true) => ("A, but not B, fails", different_work),
         (true, false) => ("B, but not A, fails", different_work),
         (false, false) => {
-            ("A and B fail different checks. One or both of them fail", different_work)
+            ("A and B do not fail the same checks. A, B or both fail", different_work)
         }
     };
     let checks: Vec<String> =
@@ -109,6 +110,13 @@ fn waived_checks_note(a: Side<'_>, b: Side<'_>, server: &ServerStarts) -> Option
         name(server),
         checks.join(", ")
     ))
+}
+
+/// Returns a note on the checks that only one side of a server was held to. `None`: both sides were
+/// held to the same checks, or the server is a control.
+fn one_sided_checks_note(server: &ServerStarts, has_gates: bool) -> Option<String> {
+    let sentence = server.checks.note(has_gates).filter(|_| !server.control)?;
+    Some(format!("{}: {sentence}.", name(server)))
 }
 
 /// Returns the waived checks that a side's arm failed with an incorrect response.

@@ -144,6 +144,7 @@ impl SideRepeats {
                     block,
                     failed: unanswered.load.failed_requests_with_ports(),
                     requests: unanswered.load.exchanges.due(),
+                    has_outage: unanswered.has_outage(),
                 });
             }
             result.add_excluded(cause, reason, block);
@@ -161,7 +162,8 @@ impl SideRepeats {
         let requests = trial.load.exchanges.due();
         self.requests += requests;
         let is_known = !trial.has_doubtful_losses();
-        is_known.then_some(BlockRequests { block: trial.block, failed, requests })
+        let has_outage = trial.has_outage();
+        is_known.then_some(BlockRequests { block: trial.block, failed, requests, has_outage })
     }
 
     /// Adds an excluded repeat to the group of its reason.
@@ -206,7 +208,8 @@ impl SideRepeats {
         let mut valid: Vec<BlockRequests> =
             known.included.iter().copied().filter(|repeat| repeat.failed > 0).collect();
         valid.sort_by(|x, y| y.share().total_cmp(&x.share()));
-        // The doubtful repeats are not in `valid`, but may be among the valid unanswered ones.
+        // Doubtful repeats are not in `valid`, but `valid_unanswered` may count them. Their number
+        // is therefore subtracted.
         valid.truncate(valid_unanswered.saturating_sub(known.doubtful_included));
         let is_failed_valid = |repeat: &&BlockRequests| !explained.explains_all(**repeat);
         let is_failed = |repeat: &&BlockRequests| !explained.explains_invalid(**repeat);
@@ -231,8 +234,9 @@ impl SideRepeats {
         self.used_requests().chain(self.known_requests.unanswered.iter().copied()).collect()
     }
 
-    /// Returns the number of repeats with failed requests, of all included and `limited` repeats. A
-    /// generator at its limit does not make a server fail.
+    /// Returns the number of repeats with failed requests, of all included and `limited` repeats.
+    /// `limited` repeats are included, because a generator at its limit does not make a server
+    /// fail.
     pub(super) const fn losses(&self) -> Failures {
         Failures { failed: self.with_failures, all: self.counted + self.limited }
     }
@@ -375,9 +379,9 @@ impl CellRepeats {
     }
 }
 
-/// Describes a control that has excluded repeats of a metric. Call it if no control has an estimate
-/// of the metric. A control that refuses all connections has no values by design, and no excluded
-/// repeats.
+/// Describes a control some of whose repeats are excluded from a metric, to explain why no control
+/// has an estimate of the metric. A control that refuses all connections has no values by design,
+/// and no excluded repeats.
 pub(super) fn unestimated_control(cells: &[CellRepeats], metric: &Metric) -> Option<String> {
     let has_excluded_repeats =
         |cell: &&CellRepeats| cell.control && !cell.are_all_counted_for(metric);
@@ -458,7 +462,8 @@ mod tests {
 
     #[test]
     fn doubtful_limited_repeat_hides_no_failure() {
-        let included = |block| BlockRequests { block, failed: 20, requests: 1000 };
+        let included =
+            |block| BlockRequests { block, failed: 20, requests: 1000, has_outage: false };
         let failed = |doubtful_included: usize, with_doubtful_failures: usize| {
             let known_requests = KnownRequests {
                 included: vec![included(1), included(2)],

@@ -1,8 +1,8 @@
 //! Counts the starts in which a server failed, over all of its steps.
 //!
-//! A server may fail few requests in each step, or break its contract after the last step. Its
-//! repeats are then valid, and a test of failures within one cell finds little. A test over all
-//! starts of a server finds more.
+//! A server may fail few requests in each step, or break its contract after the last step. The
+//! repeats of such a server are valid, and a test of failures within one cell finds little. A test
+//! over all starts of a server finds more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Side;
+use super::checks::OneSidedChecks;
 use super::failures::{BlockRequests, Explained, Failures, counts_clause, p_of_failures};
 use super::repeats::planned_blocks;
 use crate::stats::REPEATS_FOR_INTERVAL;
@@ -53,6 +54,8 @@ pub struct ServerStarts {
     /// Chance that so many more starts of `b` than of `a` have failures if the two are alike, by
     /// Fisher's exact test: 0 to 1, not adjusted for other tests. `None`: no start has failures.
     pub p_failed: Option<f64>,
+    #[serde(skip)]
+    pub(super) checks: OneSidedChecks,
 }
 
 impl SideStarts {
@@ -143,10 +146,11 @@ impl SideStarts {
 /// because the step is not valid for another reason, or packets may have been dropped.
 fn failed_in_step(trial: &TrialResult) -> Option<u64> {
     if trial.has_lost_requests() {
-        // An outage is a failure even if no request was sent during it.
+        // An outage without any failed request counts as one failed request.
         return Some(trial.load.failed_requests_with_ports().max(1));
     }
-    // A generator at its limit does not make a server fail.
+    // Steps that only the generator limited are included, because a generator at its limit does not
+    // make a server fail.
     let is_included = trial.valid || trial.has_known_cost();
     (is_included && !trial.has_doubtful_losses()).then(|| trial.server_losses())
 }
@@ -156,11 +160,13 @@ fn failed_in_step(trial: &TrialResult) -> Option<u64> {
 fn start_requests(trials: &[&TrialResult], block: u32) -> Option<BlockRequests> {
     let known = trials.iter().filter_map(|trial| {
         let requests = trial.load.exchanges.due();
-        failed_in_step(trial).map(|failed| BlockRequests { block, failed, requests })
+        let has_outage = trial.has_outage();
+        failed_in_step(trial).map(|failed| BlockRequests { block, failed, requests, has_outage })
     });
     known.reduce(|sum, step| BlockRequests {
         failed: sum.failed + step.failed,
         requests: sum.requests + step.requests,
+        has_outage: sum.has_outage || step.has_outage,
         ..sum
     })
 }
@@ -181,6 +187,7 @@ impl ServerStarts {
             p_failed: p_of_failures(starts_a.failures(), starts_b.failures()),
             a: starts_a,
             b: starts_b,
+            checks: OneSidedChecks::new(a, b),
         }
     }
 
@@ -216,7 +223,8 @@ impl ServerStarts {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct StartTest<'a> {
     pub server: &'a ServerStarts,
-    /// Starts with failures of `a`, and of `b` without those that the control's failures explain.
+    /// Starts with failures, of `a` and of `b`. A start of `b` whose failures a control explains is
+    /// not counted as failed.
     pub failures: (Failures, Failures),
     /// Broken starts of `a` and of `b`. Failures of a control do not explain them.
     pub breaks: (Failures, Failures),

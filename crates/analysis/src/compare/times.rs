@@ -47,8 +47,8 @@ fn overlap_in_time(a: &Run, b: &Run) -> bool {
 struct RunPart {
     /// Date at which the part began, seconds since 1970.
     date_s: u64,
-    /// Instant at which the first server of the part was started, nanoseconds since boot. Older
-    /// archives do not have it, so it is the beginning of the first load.
+    /// Instant at which the first server of the part was started, nanoseconds since boot. In older
+    /// archives, which lack this instant: the beginning of the first load.
     first_server_ns: u64,
     /// From the beginning of the first load to the end of the last load.
     loads: LoadSpan,

@@ -36,7 +36,7 @@ impl Verdict {
         if row.unit == Some(PairUnit::Rounds) {
             return Verdict::TooFew;
         }
-        // A significant difference within the margin is still the same.
+        // Within the margin, two sides are the same even if they differ significantly.
         if same_within.is_some_and(|margin| is_within(&estimate, margin)) {
             return Verdict::Same;
         }

@@ -49,7 +49,7 @@ impl GeneratorUse {
         let threads = &record.client.threads;
         let sum = |pick: fn(&ThreadUse) -> u64| threads.iter().map(pick).sum::<u64>() as f64 / 1e9;
         let run_s = sum(|t| t.run_ns);
-        // The kernel samples the split into user and system; it is scaled to the exact sum.
+        // The kernel estimates user and system time from samples. Both are scaled to the exact sum.
         let (user, sys) = (sum(|t| t.user_ns), sum(|t| t.sys_ns));
         let user_share = if user + sys > 0.0 { user / (user + sys) } else { 0.0 };
         let thread_utilisation = utilisation(record, sums.window_s);
@@ -81,7 +81,8 @@ impl GeneratorUse {
     #[must_use]
     pub fn polling_share(&self) -> Option<f64> {
         let cpu_s = self.cpu_user_s + self.cpu_sys_s;
-        // Polling is timed by the clock, so it includes times at which a thread waited for a CPU.
+        // The time of polling is clock time, which includes waits for a CPU, so it may exceed the
+        // CPU time.
         (cpu_s > 0.0).then(|| (self.cpu_polling_s / cpu_s).min(1.0))
     }
 }

@@ -139,12 +139,13 @@ impl Need {
     }
 }
 
-/// Returns the needs of all threads of each CPU, with the CPU's interrupts. Much of the data that a
-/// thread sends is processed in softirqs of its CPU.
+/// Returns needs that include the time of interrupts, because much of the data that a thread sends
+/// is processed in softirqs of its CPU.
 ///
-/// If threads are not bound to CPUs, the result has the mean over the CPUs. If interrupts are
-/// billed to no program, it also has each thread with the CPUs' mean share of interrupts, because
-/// it is unknown which CPUs the thread used.
+/// - Threads are bound to CPUs: one need per CPU, with the work of all of its threads.
+/// - Threads are not bound: one need with the means over the CPUs. If interrupts are billed to no
+///   program, also one need per thread, with the CPUs' mean share of interrupts. It is unknown
+///   which CPUs the thread used.
 fn needs_with_interrupts(machine: Option<&MachineUse>, work: &[f64]) -> Vec<Need> {
     let Some(machine) = machine.filter(|machine| !machine.cpus.is_empty()) else {
         return Vec::new();

@@ -370,8 +370,8 @@ pub(crate) fn responses(record: &LoadRecord) -> (Times, UnansweredRequests) {
 pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
     let mut sums = WindowSums::new(record);
     if config.requests.is_some() {
-        // The window ends with the last response, which may come before its request is sent
-        // completely.
+        // The window ends with the last response. If a response came before its request was sent in
+        // full, the rest of the request was sent in the drain.
         sums.bytes.sent += sums::bytes_sent_in_drain(record);
     }
     let response = &sums.times.response;

@@ -16,7 +16,7 @@ use super::{IntervalResult, LoadResult};
 const MAX_LAG_SHARE: f64 = 0.02;
 
 /// Number of mean service times after which the number of requests at the server is settled. With
-/// exponential service times it has then reached 95 % (1 − e⁻³) of its final value.
+/// exponential service times, three of them bring it to 95 % (1 − e⁻³) of its final value.
 const SETTLING_SERVICE_TIMES: f64 = 3.0;
 
 /// Cap of the allowance for chance, as a share of the offered requests.
@@ -120,9 +120,9 @@ fn sum_in_stretch(
 /// Returns by how much the requests in flight may grow during a stretch if the server keeps up.
 ///
 /// `at_begin` and `at_end`: arrivals during one service time before the stretch begins, and before
-/// it ends. They are the requests in flight at these instants if the server keeps up. Two standard
-/// deviations of their difference are allowed for chance (both are Poisson counts), but at least
-/// one request. The allowance has a cap, because in overload service times grow with the backlog.
+/// it ends. They are the requests in flight then if the server keeps up. Two standard deviations of
+/// their difference are allowed for chance (both are Poisson counts), but at least one request.
+/// Without a cap, an overload would raise the allowance by longer service times.
 fn max_backlog_growth(offered: f64, at_begin: f64, at_end: f64) -> f64 {
     let chance = (2.0 * (at_begin + at_end).sqrt()).max(1.0);
     (at_end - at_begin).max(0.0) + chance.min((offered * MAX_CHANCE).max(MIN_CHANCE_CAP))

@@ -31,7 +31,8 @@ impl RowRatios {
         };
         let peak_ratio = |bound: PeakBound| {
             let is_known = row.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
-            // At an offered rate, no server can serve more than is offered.
+            // A peak at an offered rate is not a capacity, because no server can serve more than is
+            // offered.
             let are_capacities = row.shows_capacity() && base.shows_capacity();
             ratio(OverviewRow::max_rps).filter(|_| is_known && are_capacities)
         };

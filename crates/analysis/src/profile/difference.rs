@@ -45,7 +45,8 @@ struct Scale {
 
 impl Scale {
     /// Computes the scale of two profiles. `None`: one profile has no response or no sample, or the
-    /// threads are waiting. A long wait has many samples, so the noise of their number is unknown.
+    /// samples are of waiting threads. One long wait has many samples, so the noise of the number
+    /// of samples is unknown.
     fn from_profiles(
         here: &ProfileRecord,
         there: &ProfileRecord,

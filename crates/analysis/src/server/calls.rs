@@ -1,5 +1,5 @@
 //! Computes system calls per response, from calls that were counted over a known number of
-//! responses. They show how a server reads, writes and waits.
+//! responses. The calls show how a server reads, writes and waits.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,8 @@ impl CallRates {
             last.responses?.checked_sub(first.responses.unwrap_or(0)).filter(|n| *n > 0)?;
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
         let calls = CallUse::all_since(&last.by_name, &first.by_name);
-        // Every response takes a system call. If none was counted, unobserved threads made them.
+        // Every response takes a system call. If no call was counted, threads that were not
+        // observed made the calls, so their number is unknown.
         let all = Some(calls.values().map(|call| call.count).sum::<u64>()).filter(|n| *n > 0)?;
         Some(CallRates {
             counted_s,
@@ -118,7 +119,7 @@ fn transfers(calls: &BTreeMap<String, CallUse>, kind: Amount, responses: u64) ->
     sum.transfers(responses).filter(|_| is_known)
 }
 
-/// Number and results of the calls that did not fail.
+/// Number of calls, and number and results of those calls that did not fail.
 struct CallSum {
     calls: u64,
     succeeded: Option<u64>,
@@ -131,7 +132,8 @@ impl CallSum {
         CallSum { calls: call.count, succeeded, returned: call.returned }
     }
 
-    /// Sums the calls of a kind. Results are `None` if a call does not return all bytes.
+    /// Sums the calls of a kind. `returned` is `None` if a call of this kind does not return the
+    /// number of its bytes.
     fn from_calls(calls: &BTreeMap<String, CallUse>, kind: Amount) -> CallSum {
         let sums = calls
             .iter()

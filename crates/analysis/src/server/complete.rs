@@ -37,9 +37,10 @@ const MAX_UNSPLIT: f64 = 0.05;
 /// seconds.
 const SKEW_S: f64 = 0.001;
 
-/// Minimum number of births (starts of threads or processes) in no sample from which CPU time of
-/// children is missing, if a process of the party ignores SIGCHLD. The kernel does not add an ended
-/// child to the totals of such a process. An idle machine had two births in ten seconds.
+/// Minimum number of births (starts of threads or processes) that no sample shows, for CPU time of
+/// children to count as missing. The rule applies only if a process of the party ignores SIGCHLD:
+/// the kernel does not add an ended child to the totals of such a process. An idle machine had two
+/// births in ten seconds.
 const MIN_LOST_BIRTHS: f64 = 10.0;
 
 /// Rounding error of a process total, seconds: user and system time are each rounded down by up to
@@ -86,7 +87,8 @@ impl PartyDeltas {
         let ended = EndedBetweenSamples::new(samples, &threads, responses);
         let cpu_s = ended.cpu_s(&threads, first, last);
         let by_group = split_between(first, last);
-        // A group whose tick sampled neither user nor system time is used last.
+        // The group's split is (0, 0) if no clock tick sampled the group. Such a split is the last
+        // choice.
         let split = by_group
             .filter(|(user, sys)| user + sys > 0.0)
             .or_else(|| ended.split(&threads, cpu_s?, (first, last)))
@@ -120,8 +122,8 @@ struct EndedBetweenSamples {
     split_s: Option<(f64, f64)>,
     /// Minor and major page faults of all processes; `None`: no totals, or some are missing.
     faults: Option<(u64, u64)>,
-    /// Whether CPU time is missing: a process ended that no process of the party waited for, or
-    /// uncounted births are likely.
+    /// Whether the totals lack CPU time, or are too coarse. For example, a process ended that no
+    /// process of the party waited for.
     is_process_lost: bool,
     /// Last known CPU seconds and context switches of ended threads, since the first sample.
     gone_s: f64,
@@ -195,8 +197,8 @@ impl EndedBetweenSamples {
         (!self.is_process_lost).then_some(threads.run_s + self.totals_s)
     }
 
-    /// Returns user and system seconds of whole processes or of living threads. `None`: they do not
-    /// include the CPU seconds of threads or processes that ended.
+    /// Returns user and system seconds of whole processes or of living threads. `None`: ended
+    /// threads or processes used CPU time that these seconds do not include.
     fn split(
         &self,
         threads: &ThreadDeltas,
@@ -271,7 +273,8 @@ impl EndedBetweenSamples {
         let max_ended_s =
             unread_s.map(|unread_s| unread_s.max(probed_ends.running_s).max(self.gone_s));
         let have_ended = is_unread || are_threads_gone || probed_ends.threads > 0;
-        // An ended thread may have been busier.
+        // The busiest thread is unknown if an ended thread may have been busier than the busiest
+        // living one.
         let is_unknown = |busiest_s: &mut f64| {
             have_ended && max_ended_s.is_none_or(|max_ended_s| max_ended_s > *busiest_s)
         };
@@ -353,8 +356,9 @@ fn gone_processes(samples: &[&PartySample<'_>]) -> u64 {
     all.difference(&last).count() as u64
 }
 
-/// Whether other processes of the party waited for all processes that ended. Page faults show this,
-/// because they are exact: a parent's totals include the totals of a child for which it has waited.
+/// Whether other processes of the party waited for all processes that ended. The check uses page
+/// faults, because their counts are exact. A parent's totals include the totals of each child for
+/// which the parent has waited.
 fn are_all_reaped(samples: &[&PartySample<'_>]) -> bool {
     samples.windows(2).all(|pair| {
         let (earlier, later) = (pair[0], pair[1]);
@@ -369,8 +373,7 @@ fn are_all_reaped(samples: &[&PartySample<'_>]) -> bool {
                 .children_faults_minor
                 .saturating_sub(each.children_faults_minor)
         });
-        // Processes born and waited for between the two samples, including the children of a parent
-        // born between them.
+        // Processes born between the two samples may have waited for children, too.
         let born = later
             .each
             .iter()
@@ -451,8 +454,8 @@ impl Totals {
         self.living.iter().map(|(_, each)| pick(each)).sum()
     }
 
-    /// Whether the totals of children include all processes that ended. Page faults show this,
-    /// because they are exact.
+    /// Whether the totals of children include all processes that ended. The check uses page faults,
+    /// because their counts are exact.
     fn children_are_complete(&self) -> bool {
         self.sum(|each| each.children_faults_minor) >= self.gone.children_faults_minor
     }

@@ -1,5 +1,5 @@
-//! Computes TCP values of the server: its sockets, and the counters of its network namespace. They
-//! show full queues and lost segments.
+//! Computes TCP values of the server: its sockets, and the counters of its network namespace. These
+//! values show full queues and lost segments.
 
 use dyno_archive::sample::{ListenerUse, NetworkUse, SocketsUse};
 use schemars::JsonSchema;

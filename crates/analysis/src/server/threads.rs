@@ -115,7 +115,7 @@ impl<'a> Processes<'a> {
 
 /// Differences of thread counters between two samples. A thread that started between the samples is
 /// included from zero. A thread that ended between them is included if its end was observed.
-/// Otherwise only the cgroup includes its CPU time.
+/// If its end was not observed, only the counters of the cgroup include the thread's CPU time.
 #[derive(Debug, Default)]
 pub(super) struct ThreadDeltas {
     pub(super) run_s: f64,
@@ -385,7 +385,7 @@ pub(super) fn run_time_s(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
 /// Returns the CPU seconds of the ended threads of one name between two samples. `gone`: threads of
 /// the first sample that are not in the last. `None`: the scheduler's count was not read.
 fn ended_run_s(now: &EndedThreads, then: &EndedThreads, gone: &[&ThreadUse]) -> Option<f64> {
-    // Without ended threads in the first sample, their run time was 0.
+    // If no thread of this name had ended by the first sample, the run time of ended ones was 0.
     let earlier_ns = then.run_ns.or((then.threads == 0).then_some(0))?;
     let before = gone.iter().filter(|thread| thread.name == now.name).map(|thread| thread.run_ns);
     Some(now.run_ns?.saturating_sub(earlier_ns + before.sum::<u64>()) as f64 / 1e9)

@@ -136,7 +136,7 @@ const COUNTING_COST_S: f64 = 300e-9;
 /// Rates are lower bounds if counting uses at least this share of a CPU.
 const MIN_SHARE: f64 = 0.05;
 
-/// Maximum standard error of a rate that is not rough, as a share of the rate.
+/// A rate is rough if its standard error is above this share of the rate.
 const MAX_ERROR: f64 = 0.1;
 
 /// Whether counting the calls slows the program, so that the rate is a lower bound.
@@ -306,9 +306,9 @@ fn split_cpus(cpus: Option<f64>, split: Option<(f64, f64)>) -> Option<(f64, f64)
     Some((cpus * user / (user + sys), cpus * sys / (user + sys)))
 }
 
-/// Returns a sample whose control group counts CPU time, or that has no group. A group that another
-/// program created may lack this counter (cgroup v1 without `cpuacct`). In that case, its processes
-/// are handled as if the server had no group.
+/// Removes the control group from a sample if the group does not count CPU time. A group that
+/// another program created may lack this counter (cgroup v1 without `cpuacct`). Without the group,
+/// CPU time is taken from threads and processes.
 fn with_cpu_source(sample: PartySample<'_>) -> PartySample<'_> {
     let cgroup = sample.cgroup.filter(|cgroup| cgroup.cpu_ns.is_some());
     PartySample { cgroup, ..sample }

@@ -113,8 +113,9 @@ impl Estimate {
         Estimate::from_ratios(REPEATS_FOR_INTERVAL, looks, ratios)
     }
 
-    /// Returns the p-value of the ratios of pairs; `None`: fewer than three pairs. Three pairs
-    /// suffice here, although they are too few for a useful interval.
+    /// Returns the p-value of the ratios of pairs. Three pairs suffice here, although they are too
+    /// few for a useful interval. `None`: fewer than three pairs, or a ratio is not a positive
+    /// number.
     #[must_use]
     pub fn chance(looks: Looks, ratios: &[f64]) -> Option<f64> {
         Estimate::from_ratios(PAIRS_TO_TELL_APART, looks, ratios).map(|estimate| estimate.p)
@@ -144,7 +145,8 @@ impl Estimate {
         let n = moments.len() as f64;
         let variance_part = |start: &Moments| start.variance / start.n / (n * n);
         let variance: f64 = moments.iter().map(variance_part).sum();
-        // Welch and Satterthwaite. Without any variance the freedom does not matter.
+        // Welch and Satterthwaite. If all variances are 0, this quotient is not a number, and any
+        // freedom gives the same estimate.
         let freedom = variance.powi(2)
             / moments
                 .iter()
@@ -167,7 +169,8 @@ impl Estimate {
         let (a, b) = (moments_of(a)?, moments_of(b)?);
         let (variance_a, variance_b) = (a.variance / a.n, b.variance / b.n);
         let variance = variance_a + variance_b;
-        // Welch and Satterthwaite. Without any variance the freedom does not matter.
+        // Welch and Satterthwaite. If all variances are 0, this quotient is not a number, and any
+        // freedom gives the same estimate.
         let freedom = variance.powi(2)
             / (variance_a.powi(2) / (a.n - 1.0) + variance_b.powi(2) / (b.n - 1.0));
         let freedom = if freedom.is_finite() { freedom } else { a.n + b.n - 2.0 };
@@ -261,7 +264,7 @@ impl Estimate {
         let error = variance.sqrt();
         let n = freedom + 1.0;
         let shrinkage = 1.0 / (1.0 + n * MIXTURE_VARIANCE);
-        // The p-value for the squared t divided by its degrees of freedom.
+        // Returns the p-value. `x`: t squared, divided by the degrees of freedom.
         let chance = |x: f64| {
             let inner = if x.is_finite() { (1.0 + shrinkage * x) / (1.0 + x) } else { shrinkage };
             (inner.powf(n / 2.0) / shrinkage.sqrt()).min(1.0)

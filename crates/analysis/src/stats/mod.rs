@@ -111,8 +111,8 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
 /// Returns, for k from 1 to half of `n`, the chance that the median lies between the kth smallest
 /// and the kth largest value.
 fn order_statistics_coverage(n: usize) -> Vec<f64> {
-    // The chances of exactly k, and of fewer, heads in n tosses of a coin. The former is a
-    // logarithm because it may underflow.
+    // The chances of exactly k heads, and of fewer than k, in n tosses of a coin. `exactly` is the
+    // logarithm of the chance, because the chance may underflow.
     let mut exactly = -(n as f64) * std::f64::consts::LN_2;
     let mut fewer = 0.0;
     let step = |k: usize| {

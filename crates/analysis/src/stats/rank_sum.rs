@@ -10,16 +10,17 @@ use statrs::distribution::{ContinuousCDF as _, Normal};
 /// approximation gives nearly the same result.
 const MAX_EXACT: usize = 64;
 
-/// Tests whether the items of `b` have higher ranks than those of `a`. The one-sided chance is the
-/// chance that the sum of the ranks of `b` is at least as large as observed if each item may belong
-/// to either sample. Returns twice this chance, at most 1, because a caller may test both
+/// Tests whether the items of `b` have higher ranks than those of `a`. The one-sided chance is that
+/// of a rank sum of `b` at least as large as observed, if the items were divided into the two
+/// samples at random. Returns twice this chance, at most 1, because a caller may test both
 /// directions. `None`: a sample is empty.
 ///
 /// Equal items have the mean of their ranks (mid-ranks). `compare` may call items equal that are
 /// nearly equal, so it need not be transitive. In this case, the rank of an item follows from its
 /// comparisons with all others (Gehan, "A generalized Wilcoxon test for comparing arbitrarily
-/// singly-censored samples", 1965). The distribution over all divisions into two samples is exact
-/// up to 64 items, and normal with a correction for ties above.
+/// singly-censored samples", 1965). For up to 64 items,
+/// the distribution over all divisions is exact. For more items it is a normal approximation with a
+/// correction for ties.
 #[must_use]
 pub fn rank_sum_chance<T>(a: &[T], b: &[T], compare: impl Fn(&T, &T) -> Ordering) -> Option<f64> {
     if a.is_empty() || b.is_empty() {
@@ -42,7 +43,8 @@ fn doubled_ranks<T>(items: &[&T], compare: impl Fn(&T, &T) -> Ordering) -> Vec<u
         Ordering::Equal => 1,
         Ordering::Greater => 2,
     };
-    // The comparison of an item with itself gives 1, so the lowest rank is 2 halves.
+    // The comparison of an item with itself gives 1. With the added 1, the doubled rank of the
+    // lowest item is 2.
     items
         .iter()
         .map(|item| 1 + items.iter().map(|other| points(item, other)).sum::<usize>())

@@ -109,8 +109,8 @@ fn slowdown(n: f64, sigma: f64, kappa: f64) -> f64 {
     1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
 }
 
-/// Returns the logarithm of the best λ for these coefficients: the mean of its value for each
-/// point.
+/// Returns the logarithm of the best λ for these coefficients. For each point, one λ fits exactly.
+/// The best λ is the geometric mean of these.
 fn log_lambda(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> f64 {
     let by_point = points.iter().map(|(n, x)| (x * slowdown(*n, sigma, kappa) / n).ln());
     by_point.sum::<f64>() / points.len() as f64

@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 
-/// Fewer connections than requested were open at the end of the window, and the load does not
-/// explain it.
+/// Returns the caveat that fewer connections than requested were open at the end of the window.
+/// `None`: no connection was missing, or the load explains the missing ones.
 pub(super) fn missing_connections(result: &LoadResult) -> Option<Caveat> {
     let Connections { asked, established, .. } = result.connections;
     (established < asked && !is_explained(result)).then(|| {
@@ -39,7 +39,8 @@ fn is_explained(result: &LoadResult) -> bool {
         return true;
     }
     // Some connections are always being replaced if each ends after a number of requests, or if the
-    // server closes connections. In the second case each was replaced at least once on average.
+    // server closes them. The server does so if at least twice as many connections were opened as
+    // requested.
     let end_by_design = config.requests_per_connection.is_some() || opened >= 2 * asked;
     if !end_by_design {
         return false;
@@ -61,7 +62,8 @@ fn replaced_connections(result: &LoadResult) -> Option<f64> {
 /// three standard deviations of a Poisson distribution above its mean. `mean_opening`: mean number
 /// of connections that were being opened.
 fn bound(mean_opening: f64) -> f64 {
-    // Before it is opened, a connection also waits until the generator has time for it.
+    // Before it is opened, a connection also waits for the generator. This wait is assumed to be as
+    // long as the opening.
     let mean_missing = 2.0 * mean_opening;
     mean_missing + 3.0 * mean_missing.sqrt() + 1.0
 }

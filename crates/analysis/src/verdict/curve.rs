@@ -36,7 +36,8 @@ const GROWTH_RATIO: f64 = 1.25;
 const FLAT_RATIO: f64 = 1.1;
 
 /// If two throughputs with full CPUs differ by at least this ratio, the CPU did not limit the lower
-/// one. The work per request does not fall by that much.
+/// one. If the CPU had limited both, the work per request would differ by this ratio, which is too
+/// much.
 const FULL_CPU_RATIO: f64 = 1.5;
 
 /// No request queues if the response time is at most this many times the response time with the
@@ -187,7 +188,7 @@ struct Level {
     confidence: Confidence,
     /// The server's CPU utilisation. `None`: unknown.
     cpu: Option<f64>,
-    /// Server and generator had CPU time left.
+    /// Whether server and generator had CPU time left.
     has_headroom: bool,
     /// Mean number of threads that were asleep, or in futex waits that may be sleeps. `None`:
     /// unknown.
@@ -195,7 +196,7 @@ struct Level {
     /// Mean number of threads in futex waits: they waited for each other, or slept. `None`:
     /// unknown.
     waiting: Option<f64>,
-    /// All repeats were disturbed.
+    /// Whether all repeats were disturbed.
     is_disturbed: bool,
 }
 
@@ -358,7 +359,7 @@ impl Curve {
             ),
             // A quota that is certainly the limit needs no other step.
             Resource::CpuQuota if limiter.confidence == Confidence::High => None,
-            // A full thread, back end or quota serves no more requests.
+            // A full thread, back end or quota cannot serve more requests, so growth refutes it.
             Resource::ServerThread | Resource::Backend | Resource::CpuQuota => {
                 match self.course(level) {
                     Course::Grows(more) => Some(Self::too_few(trial, level, more)),
@@ -380,7 +381,7 @@ impl Curve {
         }
     }
 
-    /// Returns the limiter of a server that was idle, or nearly idle, at this level.
+    /// Returns the limiter of a level at which the server had CPU time left, much or little.
     fn explain_idle(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
         let is_busy = level.cpu.is_none_or(|used| used >= SERVER_BUSY)
             && polling_evidence(&trial.load, &trial.server).is_none();

@@ -1,5 +1,7 @@
 //! Derives caveats about the generator's CPUs: whether they had headroom, and which programs used
 //! them. A generator without headroom limits the throughput that it measures.
+//!
+//! The doc comment of each rule states the condition under which its caveat applies.
 
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::Priority;
@@ -184,8 +186,8 @@ pub(super) fn generator_bound(result: &LoadResult, context: &Context<'_>) -> Opt
         )
     } else if let Some(used) = context.full_server_utilisation(result) {
         format!(
-            "The generator may have been the limit too: {clause}. The server used {} of its CPU, \
-             so the server was at its own limit. {}",
+            "The generator may have been the limit too: {clause}. The step is valid, because the \
+             server used {} of its CPU and was at its own limit. {}",
             percent(used),
             bound.hint(result, context)
         )

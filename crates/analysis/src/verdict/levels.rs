@@ -1,5 +1,7 @@
 //! Derives caveats about measured windows with several levels of throughput, CPU time per request
 //! or response time. The mean over such levels is a value that the server never sustained.
+//!
+//! The doc comment of each rule states the condition under which its caveat applies.
 
 use dyno_archive::Phase;
 use dyno_archive::plan::{LoadModel, StillWarming};
@@ -23,8 +25,8 @@ const LARGE_RATIO: f64 = 1.5;
 /// The noise multiple for ratios of [`LARGE_RATIO`] or more.
 const LARGE_NOISE_MULTIPLE: f64 = 2.0;
 
-/// Minimum ratio of levels of the CPU time per request. Other programs on the server's machine
-/// change it by a tenth and more.
+/// Minimum ratio of levels of the CPU time per request. Other programs on the server's machine may
+/// change the CPU time per request by 10 % or more.
 const COST_RATIO: f64 = 1.25;
 
 /// Minimum ratio of levels of the response time.
@@ -152,7 +154,7 @@ fn number(value: f64) -> String {
 struct Step<'a> {
     load: &'a LoadResult,
     steadiness: &'a Steadiness,
-    /// The step already has the caveat that the server was still warming up.
+    /// Whether the step already has the caveat that the server was still warming up.
     is_warming: bool,
 }
 
@@ -164,8 +166,7 @@ impl Step<'_> {
         if load.config.model == LoadModel::Open && !has_constant_rate(load) {
             return None;
         }
-        // Both patterns end on the highest level. With `Pattern::None` this level is short.
-        let rises = matches!(steadiness.pattern, Pattern::WarmUp | Pattern::None);
+        let rises = matches!(steadiness.pattern, Pattern::WarmUp | Pattern::LateRise);
         if rises && steadiness.counts_from_s.is_some() {
             return last_level(steadiness, self.evidence());
         }
@@ -206,7 +207,7 @@ impl Step<'_> {
                      of these cycles with a longer `duration` (or `-d`)."
                 ),
             ),
-            Pattern::WarmUp | Pattern::None => (
+            Pattern::WarmUp | Pattern::LateRise => (
                 Code::Speedup,
                 format!(
                     "Throughput rose within the measured window {}: {timeline}. {mean}{cost} Warm \
@@ -273,7 +274,7 @@ impl Step<'_> {
             return None;
         }
         let last_to = |level: Level| costs.last().value / level.value;
-        let falls = matches!(pattern, Pattern::WarmUp | Pattern::None);
+        let falls = matches!(pattern, Pattern::WarmUp | Pattern::LateRise);
         let (change, action) = match pattern {
             Pattern::Slowdown => (
                 format!(
@@ -282,8 +283,8 @@ impl Step<'_> {
                 ),
                 "A longer window (`duration`) shows whether the CPU time rises further.",
             ),
-            Pattern::WarmUp | Pattern::None if self.is_warming => return None,
-            Pattern::WarmUp | Pattern::None => (
+            Pattern::WarmUp | Pattern::LateRise if self.is_warming => return None,
+            Pattern::WarmUp | Pattern::LateRise => (
                 format!(
                     "fell within the measured window to {:.2} times its highest level",
                     last_to(costs.highest())

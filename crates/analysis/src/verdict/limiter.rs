@@ -1,5 +1,6 @@
 //! Derives the limiter of a step (the resource that limited it) and the confidence in that verdict.
-//! The rules are tried in a fixed order, and the first that applies decides.
+//! The rules are tried in a fixed order, and the first that applies decides. The doc comment of
+//! each rule states the condition under which the rule applies.
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
@@ -25,6 +26,7 @@ use crate::load::offered::{Pace, rate_text};
 use crate::machine::MachineResult;
 use crate::number_format::{cpus, percent};
 use crate::server::{ServerUse, Throttling};
+use crate::trial::excuses_losses;
 
 /// With at least this many requests in flight, too few requests cannot explain an idle server.
 const MANY_IN_FLIGHT: f64 = 64.0;
@@ -156,11 +158,11 @@ fn weaken_by_interrupts(limiter: Limiter, server: &ServerUse) -> Limiter {
 }
 
 /// The machine dropped packets, which looks like a failure of the server. If the server ended, it
-/// failed by itself, and dropped packets are not the cause.
+/// failed by itself, and dropped packets are not the cause. Dropped packets are not the cause
+/// either if they are too few to explain the failed requests.
 fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let dropped = find_invalid(load, Code::DroppedPackets)?;
-    find_caveat(load, Code::SubjectFailed)
-        .is_none()
+    (find_caveat(load, Code::SubjectFailed).is_none() && excuses_losses(dropped, load))
         .then(|| from_caveat(dropped, Resource::DroppedPackets))
 }
 
@@ -395,8 +397,8 @@ fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Optio
 }
 
 /// Returns the server's CPU utilisation if both server and generator had headroom. `None`: one of
-/// them was busy, or may have lacked CPU time that other programs took. In both cases requests may
-/// only wait for a CPU.
+/// them was busy, or may have lacked CPU time that other programs took. In both cases the requests
+/// may wait for nothing but a CPU.
 fn utilisation_with_headroom(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
     let generator_used = load.client.headroom.need;

@@ -1,5 +1,6 @@
 //! Derives the caveats of one load: reasons to distrust its numbers. Each function is one rule over
-//! the load's record and the checks around it.
+//! the load's record and the checks around it. The doc comment of a rule states the condition under
+//! which its caveat applies.
 
 use dyno_archive::interval::EarlyResponses;
 use dyno_archive::outcome::Outcome;
@@ -25,7 +26,7 @@ pub(super) fn caveats(
 ) -> Vec<Caveat> {
     let mut caveats: Vec<Caveat> = [
         unbalanced_counts(record),
-        dropped_packets(record),
+        dropped_packets(result, record),
         server_failure(record),
         littles_law(result),
         window_length::requests_longer_than_window(result, record),
@@ -67,7 +68,8 @@ pub(super) fn caveats(
     .into_iter()
     .flatten()
     .collect();
-    // `trial` finds levels of monitored servers. In turns, levels only show the other servers.
+    // For monitored servers, `verdict::trial` adds the caveats about levels. If other servers are
+    // loaded too, levels may only show the effect of those servers.
     if context.server.is_none() && record.slices_ns.is_none() && record.concurrent_loads.is_none() {
         caveats.extend(levels::unobserved_caveats(result));
     }
@@ -105,8 +107,12 @@ fn unbalanced_counts(record: &LoadRecord) -> Option<Caveat> {
     })
 }
 
+/// Highest number of connections that stall per counted drop. The counters are lower bounds,
+/// because each reading covers only a part of the load.
+const DROP_FACTOR: u64 = 10;
+
 /// The machine dropped packets, which looks like a server that does not respond.
-fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
+fn dropped_packets(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let drops = MachineDrops::from_load(record)?;
     let mut evidence = serde_json::to_value(drops).expect("counts should serialize");
     let connect_timeouts = connect_timeouts(record);
@@ -115,11 +121,21 @@ fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     }
     let caveat = |severity, message| Caveat::new(Code::DroppedPackets, severity, message, evidence);
     if let Some(DropExplanation { causes, remedies }) = drops.explanation_with(connect_timeouts) {
+        // The requests of a connection wait for a dropped packet together.
+        let per_packet = u64::from(result.config.streams) * u64::from(result.config.pipeline);
+        let explained = drops.count().map(|n| n.saturating_mul(DROP_FACTOR * per_packet));
+        let failed = result.failed_requests();
+        let consequence = match explained.filter(|explained| failed > *explained) {
+            Some(explained) => format!(
+                "Connections may stall or time out. The drops explain at most {explained} of the \
+                 {failed} requests without a correct response"
+            ),
+            None => "Connections may stall or time out, and the server is not the cause".into(),
+        };
         let message = format!(
-            "The machine dropped packets while this step ran: {causes}. Connections may stall or \
-             time out, and the server is not the cause. {remedies}"
+            "The machine dropped packets while this step ran: {causes}. {consequence}. {remedies}"
         );
-        return Some(caveat(Severity::Invalid, message));
+        return Some(caveat(Severity::Invalid, message).with_explained_losses(explained));
     }
     let evicted = drops.tracking_evictions.filter(|n| *n > 0)?;
     let message = format!(
@@ -231,7 +247,8 @@ fn failed_checks(context: &Context<'_>) -> Option<Caveat> {
         first.detail()
     );
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
-    // An incorrect response shows incorrect work. A missing response may only show a full server.
+    // An incorrect response shows incorrect work. A missing response may mean that the server is
+    // overloaded.
     let severity =
         if failed.iter().any(|c| c.has_response) { Severity::Invalid } else { Severity::Warning };
     Some(Caveat::new(Code::ChecksFailed, severity, message, json!({"failed": names})))
@@ -278,8 +295,8 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// No local port was left to connect from. `others`: the load's other caveats. The step is not
-/// valid if missing ports explain the missing responses that make it invalid.
+/// No local port was left to connect from. `others`: the load's other caveats. If missing responses
+/// make the step invalid, and missing ports explain them, this caveat makes it invalid too.
 fn missing_ports(result: &LoadResult, others: &[Caveat]) -> Option<Caveat> {
     let n = result.outcomes.get(Outcome::AddressExhausted);
     (n > 0).then(|| {
@@ -493,8 +510,8 @@ fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     (result.config.model == LoadModel::Open && response > 2.0 * service).then(|| {
         let (in_flight, max_in_flight) = (result.in_flight.mean, result.max_in_flight());
         let is_half_full = in_flight >= 0.5 * max_in_flight as f64;
-        // If all are in flight, further requests wait for a connection even if the generator is
-        // on time.
+        // If all possible requests are in flight, further ones wait for a connection even if the
+        // generator is on time.
         let is_full = in_flight >= max_in_flight as f64;
         let is_late = !is_full
             && (late_wakeups(result).is_some() || generator_cpu_wait(result, context).is_some());

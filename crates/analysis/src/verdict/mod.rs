@@ -58,9 +58,9 @@ pub struct Context<'a> {
     pub ceiling: Option<Ceiling>,
     /// Resource use of the server. `None`: the server was not monitored.
     pub server: Option<&'a ServerUse>,
-    /// The server is a control, which shows the generator's maximum.
+    /// Whether the server is a control, which shows the generator's maximum.
     pub control: bool,
-    /// Refused connections are the expected result: no server should listen on the port.
+    /// Whether refused connections are the expected result: no server should listen on the port.
     pub refuses: bool,
     /// Checks made while the load ran.
     pub checks: &'a [CheckResult],
@@ -216,7 +216,8 @@ fn out_of_turn() -> Caveat {
 fn unchecked() -> Caveat {
     let message = "The server's responses were not checked again after this step, because the run \
                    was interrupted, or a back end or the machine failed. It is unknown whether the \
-                   responses were still correct. Use `dyno run --resume` to repeat the step.";
+                   responses were still correct. Use `dyno run --resume` to repeat the step. A \
+                   step in which the server failed is kept as recorded.";
     Caveat::new(Code::Unchecked, Severity::Invalid, message.into(), json!({}))
 }
 
@@ -337,7 +338,8 @@ fn waived_checks(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
         .part
         .into_iter()
         .flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
-    // A check without a response may only show a full server.
+    // A check may get no response because the server is overloaded. It then does not count as
+    // broken.
     let is_broken = |c: &&CheckResult| {
         c.waived && !c.ok && c.has_response && c.counted_protocols().contains(&protocol)
     };

@@ -17,14 +17,14 @@ use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::{CallRates, ServerUse};
 
-/// Other programs may be the cause if they used at least this share of the CPU time that programs
+/// Other programs may be the limit if they used at least this share of the CPU time that programs
 /// other than dyno used on the generator's CPUs. The server may have used the rest.
 const MOSTLY_OTHERS: f64 = 0.5;
 
-/// Largest share of the generator's CPUs that other programs use without being the cause.
+/// Largest share of the generator's CPUs that other programs use without being the limit.
 pub(super) const MAX_OTHERS_SHARE: f64 = 0.1;
 
-/// Other programs may be the cause if they use at least this many CPUs.
+/// Other programs may be the limit if they use at least this many CPUs.
 const MIN_OTHERS_CPUS: f64 = 0.1;
 
 /// Number of programs that the sentence names.

@@ -1,5 +1,7 @@
 //! Derives caveats about pauses: times in which the generator did not run, or the server sent no
-//! response. A closed loop sends few requests in a pause, so its percentiles hardly show it.
+//! response. A closed loop sends few requests in a pause, so its percentiles hardly show the pause.
+//!
+//! The doc comment of each rule states the condition under which its caveat applies.
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::silence::Silence;
@@ -8,7 +10,7 @@ use serde_json::json;
 
 use super::thresholds::PAUSE_NS;
 use crate::caveat::{Caveat, Code, Severity};
-use crate::load::LoadResult;
+use crate::load::{LoadResult, responses};
 use crate::number_format::percent;
 
 /// Pauses have an effect if they take more than this share of the window.
@@ -54,8 +56,20 @@ pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Optio
             "control_s": seconds(control_pause_ns(result, record)),
             "suspended_s": seconds(suspension_ns(record)),
         });
+        let explained = losses_in_pauses(result, longest_ns.max(sum_ns), longest_ns >= sum_ns);
         Caveat::new(Code::GeneratorStopped, Severity::Invalid, message, evidence)
+            .with_explained_losses(Some(explained))
     })
+}
+
+/// Returns the largest number of missing responses that pauses explain: the requests that were
+/// intended meanwhile, and for each pause the requests in flight. `is_single`: whether one pause
+/// has the whole length. If not, each pause may be as short as [`SUMMED_PAUSE_NS`].
+fn losses_in_pauses(result: &LoadResult, length_ns: u64, is_single: bool) -> u64 {
+    let share = (length_ns as f64 / 1e9 / result.duration_s).min(1.0);
+    let intended = (share * result.exchanges.due() as f64).ceil() as u64;
+    let pauses = if is_single { 1 } else { length_ns.div_ceil(SUMMED_PAUSE_NS) };
+    intended.saturating_add(pauses.saturating_mul(result.max_in_flight()))
 }
 
 /// Returns the time for which the generator's threads did not run in the window because of pauses
@@ -65,7 +79,7 @@ pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Optio
 /// waits, so the recorded waits (run delay) are subtracted. A stopped thread has no such wait.
 ///
 /// A late wake-up is a time without CPU use. A long iteration of the event loop may be work, so the
-/// CPU time of the threads is subtracted from these.
+/// CPU time of the threads is subtracted from the sum of the long iterations.
 fn sum_of_pauses_ns(record: &LoadRecord) -> u64 {
     let threads = &record.client.threads;
     let count = threads.len().max(1) as u64;
@@ -181,13 +195,51 @@ fn longest_lag_ns(interval: &Interval) -> u64 {
     interval.loop_lag.max().max(interval.wake_lag.max()).unwrap_or(0)
 }
 
-/// The server sent no response for a part of the window, and requests failed in that time. Failed
-/// requests are few, because the generator waits longer after each failed connection. In an open
-/// loop, few connections may fail while all requests wait for them.
+/// The server was down or hung for a part of the window, or for a part of the connections.
+pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+    silent_outage(result, record).or_else(|| hung_connections(result, record))
+}
+
+/// The server served only a part of the connections. In a closed loop a hung connection sends no
+/// further request, so the share of failed requests hides it. The share of the time in flight shows
+/// it. A request that hangs longer than the window counts with the length of the window.
+fn hung_connections(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+    let config = &result.config;
+    // The last requests of a number of requests wait alone. Requests that the user's early end cut
+    // off did not hang, nor did requests to a server that ended.
+    let has_ended_early = record.cut_short || record.server_failure.is_some();
+    if config.model != LoadModel::Closed || config.requests.is_some() || has_ended_early {
+        return None;
+    }
+    let (times, missing) = responses(record);
+    let responded_ns: f64 = times.values().map(|(ns, n)| ns as f64 * n as f64).sum();
+    let failed_ns = missing.sum_ns.min(missing.count as f64 * window_ns(record) as f64);
+    let share = failed_ns / (failed_ns + responded_ns);
+    let lacks_ports = 2 * result.outcomes.get(Outcome::AddressExhausted) > result.exchanges.failed;
+    (failed_ns > 0.0 && share >= OUTAGE_SHARE && !lacks_ports).then(|| {
+        let message = format!(
+            "{} requests that got no correct response took {} of the time in which requests were \
+             in flight, so the server left about {:.0} of the {} possible requests unanswered at \
+             any time. The throughput is that of the other connections. Check how many \
+             connections the server can serve at once, or use fewer (`-c`).",
+            missing.count,
+            percent(share),
+            share * result.max_in_flight() as f64,
+            result.max_in_flight()
+        );
+        let evidence = json!({"time_in_flight": share, "failed": missing.count});
+        Caveat::new(Code::Outage, Severity::Invalid, message, evidence)
+    })
+}
+
+/// The server sent no response for a part of the window, and requests failed in that time. The rule
+/// uses the length of that time, because failed requests may be few: the generator waits longer
+/// after each failed connection. In an open loop, few connections may fail while all requests wait
+/// for them.
 ///
 /// Requests may also hang one by one until none is left that could get a response. In that case the
 /// server may still respond to other requests, so the message names both possibilities.
-pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+fn silent_outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let mut stalls = stalls(result, record)?;
     // Requests that are in flight after the drain have no response either.
     let is_unanswered = |silence: &Silence| {

@@ -1,5 +1,7 @@
-//! Derives the caveats of a whole run. They describe effects that no single step shows, such as a
-//! drift of the machine, and peaks that are only lower bounds.
+//! Derives the caveats of a whole run. These caveats describe effects that no single step shows,
+//! such as a drift of the machine, and peaks that are only lower bounds.
+//!
+//! The doc comment of each rule states the condition under which its caveat applies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +38,7 @@ pub(crate) struct Peak<'a> {
     pub(crate) max_rps: Option<f64>,
     /// Steps at which the server may have reached more. Empty: the peak is exact.
     pub(crate) open: &'a [OpenStep],
-    /// All repeats that ran of the peak's step show the server's throughput.
+    /// Whether all repeats that ran of the peak's step show the server's throughput.
     pub(crate) is_complete: bool,
 }
 
@@ -132,7 +134,7 @@ fn external_server(run: &Run) -> Option<Caveat> {
 }
 
 /// The user ended the load early. Runs of suites have no trial that ended early, because a resumed
-/// run measures it again.
+/// run measures such a trial again.
 fn early_end(run: &Run) -> Option<Caveat> {
     let trial = run.trials.iter().find(|trial| trial.load.cut_short)?;
     let (opens_ns, closes_ns) = trial.load.window_ns;
@@ -481,7 +483,7 @@ fn similar_peaks(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let mut workloads: Vec<&str> = peaks.iter().map(|peak| peak.workload).collect();
     workloads.dedup();
     workloads.iter().find_map(|workload| {
-        // A lower bound shows the limit of the generator or of the machine.
+        // Lower bounds are excluded, because the generator or the machine limited these peaks.
         let exact = peaks.iter().filter(|peak| peak.workload == *workload && peak.open.is_empty());
         let names = similar_subjects(exact.filter_map(|peak| Some((peak.rps?, peak))).collect())?;
         let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };

@@ -1,5 +1,7 @@
-//! Derives caveats about a server's observed numbers: CPU, memory, network and system calls. They
-//! mark missing values, and effects that the server did not cause.
+//! Derives caveats about a server's observed numbers: CPU, memory, network and system calls. The
+//! caveats mark missing values, and effects that the server did not cause.
+//!
+//! The doc comment of each rule states the condition under which its caveat applies.
 
 use dyno_archive::probe::Probe;
 use dyno_archive::probe::{RefusedProbe, RequestedProbes};

@@ -28,16 +28,16 @@ pub(super) fn uneven_threads(result: &LoadResult, record: &LoadRecord) -> Option
     if !are_divided || !keeps_maximum || mean >= MIN_BUSY * max_in_flight {
         return None;
     }
-    let missing_share = 1.0 - mean / max_in_flight;
-    if ended_share(record) < MIN_EXPLAINED * missing_share {
+    let (missing_share, ended_share) = (1.0 - mean / max_in_flight, ended_share(record));
+    if ended_share < MIN_EXPLAINED * missing_share {
         return None;
     }
     let message = format!(
         "The requests were divided among the generator's threads before the load, and some threads \
          finished early. On average, only {mean:.2} of {max_in_flight:.0} possible requests were \
-         in flight, so throughput is about {} lower. Use one thread (`--threads 1`), or a duration \
-         instead of a number of requests (`-d 10s`).",
-        percent(missing_share)
+         in flight. Threads that had ended lower throughput by {} or more. Use one thread \
+         (`--threads 1`), or a duration instead of a number of requests (`-d 10s`).",
+        percent(ended_share.min(missing_share))
     );
     let evidence = json!({
         "in_flight": mean, "max_in_flight": max_in_flight, "threads": result.client.threads,

@@ -34,8 +34,8 @@ const MAJOR_FAULTS_PER_S: f64 = 50.0;
 const MAJOR_FAULTS_PER_RESPONSE: f64 = 1.0;
 
 /// Memory was not short if programs of the machine waited for memory (the kernel's memory pressure,
-/// PSI) for less than this share of the time. It shows that the kernel neither evicted pages nor
-/// read evicted pages again.
+/// PSI) for less than this share of the time. A pressure this low shows that the kernel neither
+/// evicted pages nor read evicted pages again.
 const MIN_MEMORY_PRESSURE: f64 = 1e-5;
 
 /// Threads waited for evicted pages if the memory pressure is at least this many times the share of
@@ -56,8 +56,8 @@ const DELAYED_ACK_RATE: RangeInclusive<f64> = 16.0..=26.0;
 /// response are delayed.
 const DELAYED_ACKS_PER_RESPONSE: f64 = 0.5;
 
-/// The server may also write to a service that it needs if its writes per response exceed the parts
-/// of a response by at least this number.
+/// The server may also write to a back end if its writes per response exceed the TCP segments per
+/// response by at least this number.
 const OTHER_WRITES: f64 = 0.5;
 
 /// Minimum share of new connections that must find the accept queue full to limit a load.
@@ -239,7 +239,8 @@ fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
 }
 
 /// Page faults of the server read from a disk and delay requests. The server lacks memory if the
-/// kernel evicted these pages. Otherwise they are first reads of files, which wait for the disk.
+/// kernel evicted these pages. Otherwise the faults are first reads of files, which wait for the
+/// disk.
 pub(super) fn memory(
     load: &LoadResult,
     server: &ServerUse,

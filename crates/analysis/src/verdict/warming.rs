@@ -154,9 +154,11 @@ fn growth_in_window(
 const MIN_SHARE_OF_CPU: f64 = 0.5;
 
 /// Whether other programs may explain the growth of a server, because they used less and less CPU
-/// time within the window. A server or a generator that shares a CPU with them gets at least the
-/// share `1 − fall` of it at first, but at least half, and all of it in the end. Without that gain,
-/// the growth is below the bound.
+/// time within the window.
+///
+/// A server or generator that shares a CPU with other programs gets at least `1 − fall` of the CPU
+/// at first, and never less than half. In the end it gets the whole CPU. The other programs may
+/// explain the growth if the growth times the first share is below [`min_growth`].
 ///
 /// If the use of other programs is known only for the whole window, all of it may have been in the
 /// first third. If nothing is known about other programs, the growth is the server's.
@@ -327,8 +329,9 @@ fn start_caveats(warmup: &WarmUp) -> Vec<Caveat> {
     [warmup_limit(warmup), warmup_without_cpu(warmup)].into_iter().flatten().collect()
 }
 
-/// Requests of a workload failed in the warm-up before the first step. All steps of the start with
-/// this workload have the caveat, because any of them could be the first one without a warm-up.
+/// Requests of a workload failed in the warm-up before the first step. Without the warm-up, these
+/// requests would have failed in the first step. Any step of the start could have been the first,
+/// so all steps with this workload have the caveat.
 pub(crate) fn failures_of_start(part: Option<&PartStart>, workload: usize) -> Option<Caveat> {
     let failed = part?.warmup.as_ref()?.failed_requests(workload);
     (failed > 0).then(|| {

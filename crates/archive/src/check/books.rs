@@ -39,7 +39,8 @@ fn check_not_above(name: &str, n: u64, other: &str, max: u64) -> FileCheck {
 /// end at different times.
 fn check_coverage(load: &LoadRecord) -> FileCheck {
     let (opens, closes) = load.window_ns;
-    // Drains count as part of the window here, because some workers end before others.
+    // Some workers end before others, so a drain may come before an interval of the window. Drains
+    // therefore count as part of the window here.
     let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));
     if !ordered {
         return Err(

@@ -27,7 +27,7 @@ pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
             }
         }
     }
-    // The iterator is lazy and ends at the first missing arm. The number of repeats may be huge.
+    // The number of repeats may be huge, so the iterator is lazy: it ends at the first missing arm.
     let mut planned_starts =
         (0..plan.arms.len()).flat_map(|arm| (0..plan.repeats).map(move |block| (block, arm)));
     if let Some((block, arm)) = planned_starts.find(|started| !launches.contains_key(started)) {
@@ -72,7 +72,8 @@ pub(super) fn check_planned_load(plan: &Plan, trial: &Trial, load: &LoadRecord) 
     }
     let duration_ns = plan.load_of_trial(trial).duration_ns;
     let (opens, closes) = load.window_ns;
-    // The window of loads that take turns, or run at the same time, covers all of them.
+    // Loads that take turns, or run at the same time, have one window. The window covers all of
+    // these loads, so it may be longer than planned.
     let is_alone = load.slices_ns.is_none() && load.concurrent_loads.is_none();
     let is_timed = duration_ns > 0
         && !matches!(step.arrivals, Arrivals::Shaped { .. } | Arrivals::Trace { .. });

@@ -64,7 +64,8 @@ fn duet_arms(plan: &Value) -> Vec<usize> {
     members.map(|(index, _)| index).collect()
 }
 
-/// Lists the arms of each launch. Returns the only arm of each launch.
+/// Replaces the subject of each launch by a list of arms, with one arm. Returns this arm of each
+/// launch.
 fn upgrade_launches(plan: &mut Map<String, Value>) -> Vec<Value> {
     let arms = elements(plan.get_mut("launches")).map(|launch| {
         let Some(launch) = launch.as_object_mut() else { return Value::Null };

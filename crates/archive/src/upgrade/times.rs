@@ -8,9 +8,9 @@ use crate::load::UnansweredAges;
 use crate::outcome::Outcome;
 use crate::times::Times;
 
-/// Upgrades a trial of `dyno.run/2` or before. Its response times included timeouts, with at least
-/// their limit. The ages of requests in flight at the end were separate. Ages of other failures
-/// were not recorded.
+/// Upgrades a trial of `dyno.run/2` or before. Its response times included requests that timed out,
+/// with a time of at least the timeout each. The ages of requests in flight at the end were
+/// separate. Ages of other failures were not recorded.
 pub(super) fn upgrade_trial(mut trial: Value) -> Value {
     let Some(record) = trial.as_object_mut() else { return trial };
     let at_end = record.get_mut("unanswered").map(Value::take).unwrap_or_default();

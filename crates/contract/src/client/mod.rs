@@ -265,7 +265,7 @@ impl ProbeClient {
     ) -> io::Result<Session> {
         let transport = Transport::new(stream, self.tls.as_ref(), timeout)?;
         Ok(Session(match self.listener.protocol {
-            // An upgrade begins with HTTP/1.1, and a server that declines it responds in HTTP/1.1.
+            // Requests of this client ask for no upgrade, so the connection stays with HTTP/1.1.
             Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => {
                 SessionProtocol::H1(Connection::from_transport(transport))
             }

@@ -66,7 +66,8 @@ fn commands(page: &Path, text: &str) -> Vec<DocumentedCommand> {
                         is_refused: false,
                     });
                 }
-                // The first line of a block is no output of the last command of an earlier block.
+                // On the first line of a block, `previous` is a command of an earlier block, and
+                // did not print this line.
                 (None, Some(previous)) if line > first && content.starts_with("dyno: ") => {
                     previous.is_refused = true;
                 }

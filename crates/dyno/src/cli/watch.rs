@@ -48,7 +48,8 @@ pub struct WatchTarget {
     pub cgroup: Option<PathBuf>,
 }
 
-/// Parses the time between samples. Taking a sample needs a millisecond or more.
+/// Parses the time between samples, or the length of the observation: at least 100 ms. Taking a
+/// sample needs a millisecond or more.
 fn interval(text: &str) -> Result<Ns, String> {
     const MIN_NS: u64 = 100_000_000;
     match duration(text)? {

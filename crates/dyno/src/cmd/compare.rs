@@ -46,6 +46,15 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
             args.a, b_path, a.run.header.id, a.run.header.plan.arms[0].name
         )));
     }
+    let common = a.side().common_trials(b.side());
+    // Two subjects of one run share no measurements.
+    if common > 0 {
+        return Err(usage_error(format!(
+            "{} and {}: are copies of one run and have {common} measurements in common, so a \
+             comparison would show a smaller difference\nhint: compare two separate runs",
+            args.a, b_path
+        )));
+    }
     let compared = compare(a.side(), b.side(), &options);
     check((&args.a, b_path), args.anyway, &compared)?;
     if !options.gates.is_empty() && compared.gates.is_empty() {
@@ -88,7 +97,8 @@ fn exit(compared: &ComparisonResult) -> Exit {
     }
 }
 
-/// Writes a comparison in the requested format. Only a terminal shows the secrets of its runs.
+/// Writes a comparison in the requested format. Secrets of the runs are replaced, except in text on
+/// a terminal.
 fn write(
     args: &CompareArgs,
     compared: &ComparisonResult,

@@ -248,7 +248,9 @@ fn ports_finding(facts: &Facts) -> Finding {
     }
 }
 
-/// Reads the table of tracked connections. A rule can track IPv6 alone, or both versions.
+/// Reads the table of tracked connections, for IPv6 if loopback is tracked in IPv6. The remedies
+/// for IPv6 include the remedies for IPv4. If only IPv4 is tracked, or neither, reads the table for
+/// IPv4.
 fn tracking_table() -> TrackingTable {
     let v6 = TrackingTable::read(IpVersion::V6);
     if v6.has_loopback == Some(true) { v6 } else { TrackingTable::read(IpVersion::V4) }

@@ -50,8 +50,8 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         .transpose()?;
     let other_chosen = match (&other_run, args.beside_trial) {
         (None, None) => None,
-        // Without another run, the other trial is of the same run. Without another trial, the
-        // profile of the other run is of the same trial.
+        // Without `--beside`, both profiles are from the same run. Without `--beside-trial`, both
+        // profiles are of trials with the same number.
         (other_run, other_trial) => {
             let path = args.beside.as_ref().unwrap_or(&args.run);
             Some(ChosenProfile::from_run(

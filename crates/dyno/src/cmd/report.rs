@@ -85,11 +85,12 @@ pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
     if report.run.searches_missing + report.run.trials_unchecked > 0 {
         return RunCompleteness::Incomplete;
     }
-    // Without a back end, whole subjects are missing.
+    // If a back end could not be built, the subjects that need the back end were not measured.
     if plan.backends.iter().any(|backend| backend.build_failed.is_some()) {
         return RunCompleteness::Incomplete;
     }
-    // The suite's stop rule ended the run, because its comparisons were decided.
+    // A run that the suite's stop rule ended early is complete, because its comparisons were
+    // decided.
     if report.run.answered_after.is_some() {
         return RunCompleteness::Complete;
     }

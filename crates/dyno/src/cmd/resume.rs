@@ -271,7 +271,7 @@ fn compare_environment<'a>(
 ) -> Vec<ResumptionDifference> {
     let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
     let now = definition.inherited_variables();
-    // The subject's own variables are part of its definition.
+    // Variables that the definition sets are excluded here. `compare_definition` compares them.
     let before = part.inherited_variables(|name| !definition.start.env.contains_key(name));
     let names: BTreeSet<&str> =
         before.keys().copied().chain(now.keys().map(String::as_str)).collect();
@@ -330,7 +330,8 @@ fn compare_backend(before: &Backend, now: &Backend) -> Option<ResumptionDifferen
         (None, Some(version)) => version.clone(),
         (None, None) => "unknown".into(),
     };
-    // A back end that could not be built was used by no measured subject.
+    // If a back end could not be built, no measured subject has used it. A new version then changes
+    // no result.
     let was_available = before.skipped.is_none() && before.build_failed.is_none();
     let owner = format!("back end {}", before.name);
     if was_available && text(before) != text(now) {

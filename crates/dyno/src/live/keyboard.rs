@@ -48,7 +48,8 @@ impl Keyboard {
     pub fn is_usable(&self) -> bool {
         let is_in_foreground = rustix::termios::tcgetpgrp(&self.terminal)
             .is_ok_and(|group| group == rustix::process::getpgrp());
-        // Only the controlling terminal has a foreground group. Any process can use others.
+        // Only the controlling terminal of a process has a foreground group. Any process can use
+        // other terminals.
         let is_controlling = rustix::termios::tcgetsid(&self.terminal).is_ok();
         is_in_foreground || !is_controlling
     }
@@ -64,7 +65,7 @@ impl Keyboard {
                 TerminalState::Ready if self.is_usable() => {}
                 // All available input has been read.
                 TerminalState::Idle | TerminalState::Ready if has_read => return Input::Nothing,
-                // Nothing has followed since the last call.
+                // This call has read no byte, so an incomplete key of an earlier call has ended.
                 TerminalState::Idle | TerminalState::Ready => return self.end_incomplete_key(),
             }
             has_read = true;

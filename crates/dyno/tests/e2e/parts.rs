@@ -281,7 +281,7 @@ fn back_end_memory_limit_kill_is_reported() {
     });
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
-    assert!(failure.message.contains("the memory limit was reached"), "{failure:?}");
+    assert!(failure.message.contains("because the memory limit was reached"), "{failure:?}");
     let has_event = failure.message.contains("back end store continues without these processes");
     assert!(has_event, "{failure:?}");
 }

@@ -238,8 +238,8 @@ impl SimDriver {
         }
     }
 
-    /// Removes the next theft if its time has come and it interrupts this activity. Returns its
-    /// length; 0: there is none.
+    /// Removes the next theft if the theft is due and interrupts the activity `when`. Returns the
+    /// length of the theft; 0: no such theft.
     fn take_theft(&mut self, when: TheftTime) -> u64 {
         match self.thefts.front() {
             Some(theft) if theft.when == when && theft.at_ns <= self.now => {
@@ -345,7 +345,7 @@ impl SimDriver {
     }
 
     /// Returns the instant at which a delivery arrives: `at`, or right after the last arrival of
-    /// its connection.
+    /// the connection if that is later.
     fn arrival_after(&mut self, conn: ConnId, at: u64) -> u64 {
         let connection = self.conns.get_mut(&conn).expect("the connection should be current");
         connection.last_arrival = at.max(connection.last_arrival + 1);
@@ -472,7 +472,8 @@ impl Driver for SimDriver {
         let stolen = self.take_theft(TheftTime::Asleep);
         self.set_now(self.now + stolen);
         self.run_due_events();
-        // The simulated generator wakes on time even from a sleep, so it never polls.
+        // The simulated generator wakes from a sleep on time unless a theft delays it, so polling
+        // is not simulated.
         Turn { entered, woke: Instant(self.now), spun_ns: 0 }
     }
 

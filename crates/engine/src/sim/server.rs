@@ -117,7 +117,8 @@ impl Fault {
     }
 }
 
-/// Model of a simulated server. It speaks HTTP/2 on connections that begin with its preface.
+/// Model of a simulated server. The server speaks HTTP/2 on connections that begin with the client
+/// preface of HTTP/2, and HTTP/1.1 on all others.
 #[derive(Clone, Debug)]
 pub struct ServerModel {
     pub service: ServiceTime,
@@ -479,7 +480,7 @@ impl SimulatedServer {
             Some(Fault::Silence) => return None,
             Some(fault) => panic!("{fault:?} is a fault of HTTP/2 only"),
         };
-        // Only these bytes are exactly one correct response.
+        // Only in these cases, `bytes` is exactly one correct response.
         let is_correct = matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose));
         let completes = request.filter(|_| is_correct);
         Some(ServerAction::Send { at_ns, bytes, next_state, completes })
@@ -658,8 +659,8 @@ impl Streams {
     }
 }
 
-/// Returns when work of `work_ns` is done that begins at `from_ns` or after a pause. The server
-/// does not work during `pauses`, which are in order of time.
+/// Returns the instant at which work that begins at `from_ns` and takes `work_ns` is done. The
+/// server does not work during `pauses`, which are in order of time.
 fn after_pauses(pauses: &[Pause], from_ns: u64, work_ns: u64) -> u64 {
     let mut start = from_ns;
     let mut remaining = work_ns;

@@ -98,8 +98,8 @@ impl Worker {
         if protocol == Protocol::H2c || alpn == Some("h2") {
             return self.begin_http2(conn, now, driver);
         }
-        // The connection uses HTTP/1.1. The report counts this if the load requested HTTP/2, or if
-        // it left the choice to the server.
+        // The connection uses HTTP/1.1. The report counts such connections if the load requested
+        // HTTP/2, or if the load left the choice to the server.
         self.frames.fallen_back += u64::from(protocol == Protocol::H2);
         self.frames.http1_chosen +=
             u64::from(protocol == Protocol::Auto && self.config.tls.is_some());
@@ -213,8 +213,8 @@ impl Worker {
         if is_counted {
             *self.connection_failures.entry(first.name().into()).or_default() += 1;
         }
-        // A failure lengthens the back-off even if no exchange was in flight: the assigned requests
-        // still need a connection in this slot.
+        // If exchanges are assigned to the slot, the failure lengthens the back-off, even if no
+        // exchange was in flight: the assigned exchanges need a new connection of this slot.
         let slot = &mut self.slots[conn as usize];
         slot.failures += u32::from(is_counted || !slot.assigned.is_empty());
         self.drop_connection(conn, driver);
@@ -310,8 +310,8 @@ impl Worker {
     ///
     /// - After one failure, immediately.
     /// - After consecutive failures with back-off, after a wait that doubles each time.
-    /// - After consecutive failures without back-off, in the next turn. If the attempts of a driver
-    ///   fail immediately, this turn would otherwise never end.
+    /// - After consecutive failures without back-off, in the next turn. With attempts that fail
+    ///   immediately, reconnecting in the same turn would keep that turn from ever ending.
     pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let backs_off = self.config.policy.backs_off;
         let slot = &mut self.slots[conn as usize];

@@ -85,8 +85,9 @@ impl Worker {
     #[cold]
     pub(super) fn on_interim(&mut self, conn: ConnId, status: u16, now: Instant) {
         let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol else { return };
-        // A request whose body waits is the latest, because no request is sent before its body. The
-        // interim response belongs to that request only if it is also the oldest.
+        // A request whose body waits is the latest on its connection, because later requests are
+        // sent after the body. An interim response belongs to the oldest request, so it concerns
+        // the waiting body only if the connection has just one request in flight.
         let (Some(held), [exchange]) = (&mut h1.held_body, h1.in_flight.make_contiguous()) else {
             return;
         };
@@ -122,7 +123,7 @@ impl Worker {
     }
 
     /// Sends the waiting body of an HTTP/1.1 connection if its wait is over. Returns the end of the
-    /// wait if it is not over.
+    /// wait; `NEVER`: no body waits, or the head has not left.
     pub(super) fn send_overdue_body<D: Driver>(
         &mut self,
         conn: ConnId,

@@ -100,7 +100,7 @@ pub struct Policy {
     /// Number of requests after which a connection is closed and a new one opened; `None`: never.
     pub requests_per_connection: Option<u64>,
     /// Time from the beginning of the load over which the connections are opened one by one;
-    /// `None`: all are opened before it begins.
+    /// `None`: all connections are opened before the load.
     pub ramp_ns: Option<u64>,
     /// Whether a slot waits longer after each consecutive connection failure.
     pub backs_off: bool,
@@ -473,8 +473,8 @@ impl Worker {
     pub fn end_window_soon(&mut self, at: Instant) {
         let drain_ns = &mut self.config.window.drain_ns;
         *drain_ns = (*drain_ns).min(limits::CUT_DRAIN_NS);
-        // The drain begins at the first wake-up after the stop. Later wake-ups do not postpone its
-        // end.
+        // After a stop, this function may be called in every turn. The minimum keeps later calls
+        // from postponing the end of the drain.
         self.drain_ends = self.drain_ends.min(self.woke.plus(*drain_ns));
         self.end_window(at);
     }

@@ -163,8 +163,8 @@ impl Worker {
         }
     }
 
-    /// Begins a page. In a closed loop its intended start is the instant at which the visitor
-    /// became free.
+    /// Begins a page. Pages are always loaded in a closed loop, so the intended start is now, when
+    /// the visitor became free.
     fn begin_page<D: Driver>(
         &mut self,
         conn: ConnId,

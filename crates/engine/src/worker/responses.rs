@@ -430,7 +430,8 @@ impl Worker {
     }
 
     /// Assigns requests that had not left when their connection ended to the next connection. Does
-    /// nothing if the connection brought no response, because this could repeat forever.
+    /// nothing if the connection brought no response: if every connection ended without a response,
+    /// dyno would reassign the same requests forever.
     fn requeue_unsent(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H1(h1) = &mut slot.protocol else { return };
@@ -444,13 +445,13 @@ impl Worker {
         }
     }
 
-    /// Assigns idempotent requests that left after the request of a connection's last response to
+    /// Assigns idempotent requests that were sent on an ended connection, but got no response, to
     /// the next connection (RFC 9112 §9.3.2). `requeue_unsent` must have taken the requests that
     /// had not left.
     ///
     /// Only for orderly ends: the last response announced the close, or the close ended the body of
-    /// the last response. Therefore each connection has brought a response, and this cannot repeat
-    /// forever. The requests keep their intended starts.
+    /// the last response. Each such connection has brought a response, so dyno does not reassign
+    /// the same requests forever. The requests keep their intended starts.
     fn requeue_lost(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H1(h1) = &mut slot.protocol else { return };

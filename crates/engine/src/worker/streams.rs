@@ -386,9 +386,10 @@ impl Worker {
             self.frames.granted =
                 Some(self.frames.granted.map_or(limit, |granted: u32| granted.min(limit)));
         }
-        // The time-out begins with the first settings that allow no stream. Repeated settings do
-        // not extend it. Only `check_stream_room` stops it, after all bytes were read: a limit
-        // above 0 that a later frame of the same read revokes does not.
+        // The time-out begins with the first settings that allow no stream, and repeated settings
+        // do not extend the time-out. A limit above 0 does not stop the time-out here, because a
+        // later frame of the same read may set the limit to 0 again. `check_stream_room` stops the
+        // time-out after all bytes were read.
         if limit == Some(0) {
             h2.no_streams_since = h2.no_streams_since.min(now);
         }
@@ -416,7 +417,7 @@ impl Worker {
         }
     }
 
-    /// Ends the streams of a connection whose time-out has expired, each with its own outcome.
+    /// Ends the overdue streams of a connection, each with its own outcome.
     pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> TimeoutCheck {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H2(h2) = &mut slot.protocol else {

@@ -282,8 +282,8 @@ impl Worker {
                 match self.check_streams(conn, now) {
                     TimeoutCheck::Alive(expires) => {
                         next = next.min(expires);
-                        // The cancelled stream has made room, or was the last stream of the
-                        // connection.
+                        // Cancelled streams may have made room for requests, or were the last
+                        // streams of the connection.
                         self.continue_or_replace(conn, now, driver);
                     }
                     TimeoutCheck::Silent(outcome) => {
@@ -317,7 +317,7 @@ impl Worker {
                 self.fail(conn, outcome, other_outcome, now, driver);
             }
         }
-        // A request that starts now cannot time out earlier than after this time.
+        // A request that starts now takes at least this long to time out.
         let mut shortest_ns = policy.shortest_timeout_ns();
         if self.continues.is_some() {
             shortest_ns = shortest_ns.min(limits::CONTINUE_NS);

@@ -15,8 +15,8 @@ impl Worker {
         *self.connections.unsolicited_after.get_or_insert(0) += responses;
     }
 
-    /// Handles a completion after the load. All responses have arrived, so any bytes on an HTTP/1.1
-    /// connection are unsolicited.
+    /// Handles a completion after the load. Bytes on a quiet connection are unsolicited, except for
+    /// a notice before the close of an idle connection. Other connections are ignored.
     pub(crate) fn complete_after_load<D: Driver>(
         &mut self,
         completion: Completion,

@@ -67,7 +67,9 @@ fn set_quota(group: &Group, cpus: f64) -> io::Result<String> {
     let quota_us = (cpus * PERIOD_US as f64).round() as u64;
     if let Some(folder) = &group.v2 {
         let read = write_read(&folder.join("cpu.max"), &format!("{quota_us} {PERIOD_US}"))?;
-        return Ok(format!("{read} µs per period"));
+        // Quota and period, separated by a blank.
+        let (quota, period) = read.split_once(' ').unwrap_or((&read, "?"));
+        return Ok(format!("{quota} µs per {period} µs"));
     }
     let folder = v1_folder(group, "cpu")?;
     write_read(&folder.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
@@ -97,9 +99,9 @@ fn forbid_swap(file: &Path, value: &str) -> io::Result<()> {
     swap_result(written, || fs::read_to_string("/proc/swaps").ok())
 }
 
-/// Checks that a group cannot swap. `written`: result of limiting the swap of the group. It is an
-/// error on a kernel without swap accounting, because such a kernel lacks the file. `swaps`: reads
-/// `/proc/swaps`. `None`: the file is not readable.
+/// Checks that a group cannot swap. `written`: result of writing the group's swap limit; an error
+/// on a kernel without swap accounting, which lacks the file of the limit. The error is ignored if
+/// the machine has no swap. `swaps`: reads `/proc/swaps`; `None`: the file is not readable.
 fn swap_result(written: io::Result<()>, swaps: impl FnOnce() -> Option<String>) -> io::Result<()> {
     let Err(error) = written else { return Ok(()) };
     // The first line has the names of the columns.

@@ -193,8 +193,8 @@ fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
     }
     // All groups are removed together, so that there is one wait for all of them.
     destroy(&from_folders(subjects), SWEEP);
-    // The locks are released before processes move back. A locked group is treated as a group in
-    // use, so controllers would stay enabled.
+    // Processes can move back only after the controllers of their old group are disabled. The locks
+    // are released before that, because a locked group counts as a group that uses the controllers.
     drop(locks);
     neighbours.iter().for_each(|folder| move_processes_back(folder));
 }

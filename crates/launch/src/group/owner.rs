@@ -11,7 +11,7 @@ use crate::folder;
 use crate::limits::{CREATE_ATTEMPTS, GROUP_CHECK_INTERVAL};
 use crate::lock;
 
-/// Beginning of a marker's name, after the PID.
+/// Text after `dyno-PID-` in the name of a marker (see `GroupOwner::Marker`).
 const MARKER: &str = "user-";
 
 /// Kind of the processes in a group that dyno has created, with the PID of the dyno process.

@@ -19,8 +19,8 @@ use crate::limits::MOVE_PASSES;
 use crate::lock;
 
 /// Changes of the v2 group that dyno runs in. Dropping the value undoes the changes in the order of
-/// the fields. The controllers must be disabled first, because a group with enabled controllers
-/// accepts no processes.
+/// the fields. The controllers must be disabled before the processes move back, because a group
+/// with enabled controllers accepts no processes.
 #[derive(Debug, Default)]
 pub(super) struct GroupChanges {
     enabled: Option<EnabledControllers>,
@@ -68,9 +68,9 @@ pub(super) fn prepare(
     enabled.enable()
 }
 
-/// Replaces a group `dyno-PID-self-…` by its parent, because a group below `dyno-PID-self-…` would
-/// prevent the dyno process that created it from removing it. If this dyno process was killed
-/// together with its guard, the processes of the group return to the parent.
+/// Makes `v2` refer to the parent if it refers to a group `dyno-PID-self-…` of any dyno process. A
+/// new group below `dyno-PID-self-…` would prevent that process from removing the group. If that
+/// process and its guard were killed, the group's processes return to the parent.
 pub(super) fn leave_groups_of_dyno(v2: &mut V2) {
     while let Some(GroupOwner::Neighbours(_)) = owner_of(&v2.folder)
         && let Some(parent) = v2.folder.parent().map(PathBuf::from)
@@ -97,8 +97,9 @@ fn return_if_abandoned(folder: &Path) {
     }
 }
 
-/// Moves back the processes of ended dyno processes whose groups are in this folder. Such a group
-/// remains if its owner ended while another dyno process used the controllers of the folder.
+/// Moves back the processes of each group `dyno-PID-self-…` in a folder whose owner has ended. Such
+/// a group remains if its owner ended while another dyno process used the controllers of the
+/// folder.
 fn return_abandoned_neighbours(folder: &Path) {
     for (owner, group) in owned_groups(folder) {
         if let GroupOwner::Neighbours(_) = owner {
@@ -125,8 +126,8 @@ pub(super) fn write_controllers(
 
 /// Controllers for the children of a group, and a marker (an empty group) that prevents other dyno
 /// processes from disabling them. Dropping the value removes the marker. If no other dyno process
-/// has a marker, the controllers that dyno processes have enabled are disabled. Then the processes
-/// in groups of dyno processes that have ended are moved back: the marker prevented this.
+/// has a marker, the controllers that dyno processes have enabled are disabled. Then the group
+/// accepts processes again, and the processes that ended dyno processes had moved away return.
 #[derive(Debug)]
 struct EnabledControllers {
     folder: PathBuf,
@@ -229,8 +230,8 @@ pub(crate) fn move_processes_back(folder: &Path) {
     else {
         return;
     };
-    // A group with enabled controllers accepts no processes. The parent had processes before, so
-    // dyno has enabled all its controllers.
+    // A group with enabled controllers accepts no processes. The parent had processes before dyno
+    // moved them, so it had no enabled controllers then: dyno has enabled all of them.
     let enabled = controllers(parent, "cgroup.subtree_control");
     if !enabled.is_empty() {
         disable_controllers(parent, &enabled);

@@ -39,9 +39,10 @@ fn read_v2(folder: &Path) -> OomKills {
 /// and the pages that each CPU charges in advance.
 const UNCHARGED_BYTES: u64 = 4 << 20;
 
-/// Version 1 has no counter of OOM events, but it counts failed charges. If both limits are equal,
-/// the kernel charges `memsw` first, and newer kernels count no failures there (`track_failcnt` in
-/// mm/memcontrol.c). Therefore the highest use is compared with the limit, too.
+/// Version 1 has no counter of OOM events, but counts failed charges of memory, and of memory plus
+/// swap (`memsw`). If both have the same limit, the kernel charges `memsw` first, and newer kernels
+/// do not count its failures (`track_failcnt` in mm/memcontrol.c). Therefore the highest use is
+/// compared with the limit, too.
 fn read_v1(folder: &Path) -> OomKills {
     let read = |name: &str| read_number(folder.join(name));
     let count = Keyed::read(folder.join("memory.oom_control")).get("oom_kill").unwrap_or(0);

@@ -8,13 +8,14 @@ use super::ThreadState;
 /// Number of counters. The number must agree with `bpf/inside.bpf.c`.
 pub(super) const CALLS: usize = 512;
 
-/// First number of futex calls, which are counted by command: 500 + the command (futex(2)).
+/// Index of the first counter of futex calls. Each operation of futex(2) (FUTEX_WAIT is 0,
+/// FUTEX_WAKE is 1, …) has its own counter: 500 + the number of the operation.
 const FUTEX: usize = 500;
 
 /// Number of all calls without a separate counter.
 const UNKNOWN: usize = CALLS - 1;
 
-/// Names of futex calls by command.
+/// Names of futex calls, by the number of the operation.
 const FUTEX_COMMANDS: [&str; 11] = [
     "futex(wait)",
     "futex(wake)",
@@ -64,8 +65,9 @@ fn wait_state(call: &str) -> ThreadState {
 /// Calls that wait for a lock or for another thread's work. The kernel cannot distinguish the two.
 const LOCK: &[&str] = &["flock", "semop", "semtimedop", "fcntl"];
 
-/// Calls that wait for a peer. `read` and `write` are included, because in a server they otherwise
-/// wait only for pipes. A wait for a file is a wait for a disk in any call.
+/// Calls that wait for a peer. `read` and `write` are included, because in a server they usually
+/// wait for sockets. The eBPF program recognises a wait for a disk by the thread's state, so a
+/// `read` that waits for a file has the state `Disk`.
 const NETWORK: &[&str] = &[
     "epoll_wait",
     "epoll_pwait",

@@ -58,10 +58,10 @@ const NAMED: [&str; 30] = [
     "writev",
 ];
 
-/// Interval of the openings that open the counters of all names: the first opening of a party's
-/// counters in a load, and every 16th after it. Other openings open only the counters of names that
-/// were counted before. The reason is that the whole machine stalls for a moment when the first
-/// counter of a tracepoint is opened, or the last is closed.
+/// Number of openings of a party's counters of which one opens the counters of all names, beginning
+/// with the first opening in a load. The whole machine stalls for a moment when the first counter
+/// of a tracepoint is opened, or the last is closed. All other openings therefore open only
+/// counters of names that were counted before.
 const ALL_NAMES_EVERY: u32 = 16;
 
 /// Returns the name of the kernel's tracepoint of a call.

@@ -107,10 +107,11 @@ impl Mechanism {
         }
     }
 
-    /// Whether the calls of an unwatched process are counted, because its parent is watched.
+    /// Whether the counters of a watched parent already include the calls of this unwatched
+    /// process.
     fn counts_as_child(&self, pid: u32) -> bool {
         match self {
-            // The eBPF program adds child processes itself.
+            // The eBPF program watches child processes itself, and counts no unwatched process.
             Mechanism::Program(_) => false,
             Mechanism::Events(events) => {
                 proc::Stat::read(pid).is_some_and(|stat| events.is_watched(stat.parent))
@@ -125,7 +126,8 @@ impl Mechanism {
         }
     }
 
-    /// Attaches or detaches the permanent programs. Counters of calls are unaffected.
+    /// Attaches or detaches the eBPF programs that run all the time. The counting of calls is
+    /// unaffected.
     fn set_attached(&mut self, is_attached: bool) -> Result<(), ProgramError> {
         match self {
             Mechanism::Program(program) => program.set_attached(is_attached),
@@ -241,8 +243,8 @@ impl ProcessObserver {
         Ok(PartyMonitor { observer: self.clone(), party, base, lost_before, calls })
     }
 
-    /// Attaches or detaches the permanent programs, so that their cost can be measured. While they
-    /// are detached, all time is added to the last known state of each thread.
+    /// Attaches or detaches the eBPF programs that run all the time, so that their cost can be
+    /// measured. While they are detached, all time is added to the last known state of each thread.
     ///
     /// # Errors
     /// The kernel's refusal, as a sentence.

@@ -152,9 +152,10 @@ impl ObserverProgram {
         Some(party as u64)
     }
 
-    /// Begins to watch a process, and the processes that it starts from now on, as a party's.
+    /// Begins to watch a process of a party, and the processes that it starts from now on.
     pub(super) fn watch(&mut self, party: u64, pid: u32) -> Result<(), ProgramError> {
-        // The instant bounds the time for which the states of its threads are known.
+        // The instant is recorded, because the states of the process's threads are known only from
+        // then on.
         self.watched.insert(pid, [party, monotonic_ns()], 0).map_err(ProgramError::new)
     }
 

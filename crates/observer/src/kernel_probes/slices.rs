@@ -31,13 +31,13 @@ const BUDGET: f64 = 0.008;
 /// Length of a slice if calls are not counted continuously.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Shortest slice. A server with too many calls for longer slices makes thousands of calls in this
-/// time.
+/// Shortest slice. It is long enough: only servers with very many calls get it, and they make
+/// thousands of calls in this time.
 const SHORTEST_SLICE: Duration = Duration::from_millis(2);
 
-/// Usual mean gap between slices. With more calls, slices become shorter first, and only then gaps
-/// become longer. A window of half a second then has a slice, even for a polling server with a
-/// million calls per second.
+/// Usual mean gap between slices. At a higher rate of calls, slices become shorter, down to
+/// [`SHORTEST_SLICE`], before gaps become longer. A window of half a second therefore has a slice,
+/// even for a polling server with a million calls per second.
 const USUAL_GAP: Duration = Duration::from_millis(250);
 
 /// Length of a slice if calls are counted continuously: the time until a higher rate is noticed.

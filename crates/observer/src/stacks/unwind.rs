@@ -159,8 +159,9 @@ impl Unwinder {
                 Err(_) => break,
             }
         }
-        // A chain of frame pointers also ends if code uses their register for something else.
-        // Threads begin in a file, so the outermost address of a complete stack is in one.
+        // A chain of frame pointers also ends early if code uses the register for something else.
+        // Threads begin in a file, so a stack is complete only if its outermost address is in a
+        // file.
         let outermost = stack.addresses.last().copied();
         stack.is_complete =
             is_at_end && outermost.is_some_and(|address| self.file(raw.pid, address).is_some());

@@ -9,8 +9,8 @@ use dyno_analysis::stats::{PairUnit, Repeated};
 
 use crate::format::number;
 
-/// Returns the ratio of throughput as a text, and a description of its ends. If the ratio is a
-/// bound, only one end of its interval is given.
+/// Returns the ratio of throughput as an interval or range, and a description of this interval or
+/// range. If the ratio is a bound, only the lower or the upper end is given.
 pub(super) fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String, String) {
     let (spread, scope) = match interval_of_all_pairs(c.throughput) {
         Some(interval) if report.run.at_every_look => {
@@ -100,7 +100,7 @@ pub(super) fn rounded_ratio(r: f64, round: impl Fn(f64) -> f64) -> String {
     }
     let rounded = |decimals: i32| round_decimals(r, decimals, &round);
     let min_decimals = (2 - r.log10().floor() as i32).max(0);
-    // Equality with 1 is exact, as is the ratio of two equal counts.
+    // An exact comparison with 1 is correct, because the ratio of two equal counts is exactly 1.
     let reads_one = |decimals: &i32| rounded(*decimals).total_cmp(&1.0).is_eq();
     let is_one = r.total_cmp(&1.0).is_eq();
     // A ratio that is not 1 gets more decimals until it no longer reads 1.

@@ -95,8 +95,9 @@ fn step_limiter_item(report: &Report, s: &Summary) -> Markup {
     }
 }
 
-/// Labels a step: `64` (connections), or `h2 64 × 10 at 1,000/s (2)`. A single workload, factors of
-/// 1, a missing rate and a first pass are omitted.
+/// Labels a step: `64` (connections), or `json 64 × 10 at 1,000/s (2)` (workload, connections ×
+/// streams, rate and pass). A single workload, factors of 1, a missing rate and a first pass are
+/// omitted.
 fn step_label(report: &Report, s: &Summary) -> String {
     let workload =
         if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };

@@ -161,7 +161,7 @@ fn pattern_text(pattern: Pattern, levels: impl Iterator<Item = String>) -> Strin
         Pattern::WarmUp => "warm-up",
         Pattern::Slowdown => "slowdown",
         Pattern::Cyclic => "cyclic",
-        Pattern::None => "none (changed until the end)",
+        Pattern::LateRise => "none (changed until the end)",
     };
     format!("{name}: {}", levels.collect::<Vec<_>>().join(", "))
 }

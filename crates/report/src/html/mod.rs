@@ -1,6 +1,6 @@
 //! Renders `report.html`, one self-contained page. Texts and tables are rendered here. The viewer
 //! (`web/`) draws the charts from the JSON in the page. The page can be read and printed without
-//! it.
+//! the viewer.
 //!
 //! Archives may come from others, so HTML is never written by hand: maud escapes every text. Only
 //! the viewer's script runs, because the content security policy names it by its hash.
@@ -68,7 +68,7 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
     document(&format!("{} · dyno", report.run.suite), &main, Viewer { css, js, data: &data })
 }
 
-/// Escapes JSON for a script element. Without `<` it cannot contain `</script` or `<!--`.
+/// Escapes JSON for a script element. Without `<`, the JSON cannot contain `</script` or `<!--`.
 fn escape_for_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
@@ -229,7 +229,7 @@ fn trial_table<T>(
         (|s| s.pass > 1, ("#Pass", &|t| whole_number_cell(trial(t).step.pass))),
     ];
     let repeat_column: [Column<'_, T>; 1] = [("#Repeat", &|t| whole_number_cell(trial(t).repeat))];
-    // The column is omitted if the table already has it, or if all trials are valid.
+    // The column "Valid" is omitted if `columns` contains it, or if all trials are valid.
     let valid_column: [Column<'_, T>; 1] = [("Valid", &|t| text(method::valid(trial(t))))];
     let omits_valid =
         columns.iter().any(|(head, _)| *head == "Valid") || report.trials.iter().all(|t| t.valid);

@@ -7,6 +7,7 @@ use dyno_archive::plan::{Body, Request};
 use dyno_archive::secret::{MIN_ERASED_CHARS, is_distinctive};
 use serde_json::Value;
 
+use super::arm_names::arm_names;
 use super::bodies::change_texts;
 use super::report_texts::{evidence_texts, own_texts, workload_names};
 use super::{MARK, Secrets};
@@ -26,13 +27,11 @@ impl Secrets {
     /// Erases secrets from all names, in fields and in dyno's texts. Distinct names stay distinct,
     /// because rows are found by name.
     pub(super) fn rename(&self, report: &mut Report) {
-        let renamed = self.rename_all(workload_names(report).map(|name| name.clone()).collect());
-        for name in workload_names(report) {
-            if let Some((_, new_name)) = renamed.iter().find(|(old_name, _)| old_name == name) {
-                name.clone_from(new_name);
-            }
-        }
-        for (old_name, new_name) in &renamed {
+        let workloads = self.rename_all(workload_names(report).map(|name| name.clone()).collect());
+        replace_names(workload_names(report), &workloads);
+        let arms = self.rename_all(arm_names(report).map(|name| name.clone()).collect());
+        replace_names(arm_names(report), &arms);
+        for (old_name, new_name) in workloads.iter().chain(&arms) {
             own_texts(report).for_each(|text| *text = text.replace(old_name, new_name));
             evidence_texts(report).for_each(|text| *text = text.replace(old_name, new_name));
         }
@@ -111,8 +110,8 @@ impl Secrets {
         redacted
     }
 
-    /// Erases secrets from a text by dyno. If the text begins with a text of `quoting`, its part
-    /// after the first colon is foreign.
+    /// Erases secrets from a text by dyno. `quoting`: beginnings of such texts in which dyno quotes
+    /// a foreign text after the first colon. Only the quoted part is erased as foreign.
     pub(super) fn erase_from_own(&self, text: &str, quoting: &BTreeSet<String>) -> String {
         // In reverse order, the longest of several texts with the same beginning comes first.
         let quotation = quoting.iter().rev().find(|quotation| text.starts_with(quotation.as_str()));
@@ -131,6 +130,18 @@ impl Secrets {
         let mut selected: Vec<&str> = values.filter(|value| is_selected(value)).collect();
         selected.sort_by_key(|value| std::cmp::Reverse(value.len()));
         selected.into_iter().fold(text.to_string(), |text, value| replace_value(&text, value))
+    }
+}
+
+/// Replaces names by their new names.
+pub(super) fn replace_names<'a>(
+    names: impl Iterator<Item = &'a mut String>,
+    renamed: &[(String, String)],
+) {
+    for name in names {
+        if let Some((_, new_name)) = renamed.iter().find(|(old_name, _)| old_name == name) {
+            name.clone_from(new_name);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn member_spans(text: &str) -> Vec<Span> {
         }
         let value = without_blanks(&text[at + 1..]);
         let start = text.len() - value.len();
-        // A word on the next line is the next message of a log.
+        // A word on the next line is not the value, but begins the next message of a log.
         let is_next_line = text[at + 1..start].contains('\n');
         if is_next_line && value.starts_with(|c: char| c.is_alphabetic()) {
             continue;
@@ -114,10 +114,10 @@ fn object_start(text: &str) -> Option<usize> {
 /// A text or number in an object or list.
 struct Leaf<'a> {
     range: Range<usize>,
-    /// Name of the member of the outermost object that contains it. `None`: the outermost value is
-    /// a list.
+    /// Name of the member of the outermost object that contains the leaf. `None`: the outermost
+    /// value is a list.
     member: Option<&'a str>,
-    /// Number of objects and lists that contain it.
+    /// Number of objects and lists that contain the leaf.
     depth: usize,
 }
 

@@ -8,8 +8,8 @@ use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use serde_json::Value;
 
-/// Returns the texts by the user: the command and the source of the suite. Command and source are
-/// searched by their syntax.
+/// Returns the texts by the user: the command and the source of the suite. Secrets in them are
+/// found by parsing: the command as arguments, the source as a suite file.
 pub(super) fn user_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let run = &mut report.run;
     run.command.iter_mut().chain([&mut run.suite_source])

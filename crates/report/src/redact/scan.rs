@@ -89,6 +89,8 @@ enum Secrecy {
 }
 
 /// Returns how certain it is that the value of a name is a secret. `None`: the value is not secret.
+/// `is_variable`: the form is `NAME=value`, without quotation marks around the name and without a
+/// blank after `=`.
 fn secrecy(name: &ValueName<'_>, is_variable: bool, is_header: bool) -> Option<Secrecy> {
     let plain = without_escapes(&value::without_unicode_escapes(name.text));
     if is_secret(&plain) {
@@ -360,7 +362,8 @@ fn listed_header_spans(text: &str) -> Vec<Span> {
         let (mark, inside) = quotation(value)?;
         let end = end_of_quotation(inside, mark);
         let start = text.len() - inside.len();
-        // In a list of names, the next item is a name too, and no pair ends after it.
+        // In a list of names (`['Cookie', 'Accept']`), the next item looks like a name, too. Such
+        // an item is a value only if a parenthesis closes the pair after it.
         let is_name = inside[..end].chars().all(|c| c.is_ascii_alphabetic() || c == '-');
         let is_value =
             !is_name || inside.get(end + mark.len()..).is_some_and(|after| after.starts_with(')'));

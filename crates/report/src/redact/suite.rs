@@ -13,7 +13,7 @@ impl Secrets {
         let settings = secret_settings(source);
         let mut redacted = String::with_capacity(source.len());
         let mut remainder = source;
-        // The previous string. It is the name of the next string if only a `=` is between them.
+        // The previous string, which is the name of the next string if only a `=` is between them.
         let mut previous = "";
         // Name of the list that the strings belong to.
         let mut list_name: Option<&str> = None;

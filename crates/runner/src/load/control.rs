@@ -82,8 +82,9 @@ impl Control {
 
     /// Returns whether the server is sampled at an instant. A sample outside of the server's turns
     /// takes generator CPU time from the load of another server. Therefore a server is sampled
-    /// outside of its turns only in two of eight rounds. Two rounds are needed, because a load that
-    /// has both turns of a round in a row has a gap only before the next round.
+    /// outside of its turns only in two successive rounds of eight. Idle time lies between the
+    /// sample after one turn and the sample before the next turn. If the two turns of a round
+    /// follow each other directly, the next turn after this idle time belongs to the next round.
     fn is_sampled_at(&self, at_ns: u64) -> bool {
         const ROUNDS: u64 = 8;
         const OBSERVED_ROUNDS: u64 = 2;

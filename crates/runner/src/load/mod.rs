@@ -58,7 +58,8 @@ pub struct LoadSpec {
     /// Time slices of this load, if it takes turns with other closed loops.
     pub slices: Option<Slices>,
     /// Number of loads, including this one, that run at the same time against servers on the same
-    /// CPUs. `None`: the load has its server's CPUs for itself, or takes turns.
+    /// CPUs. 1: the other servers of this duet have failed. `None`: the plan gives the load its
+    /// server's CPUs for itself, or the load takes turns.
     pub concurrent_loads: Option<u32>,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
@@ -137,8 +138,9 @@ pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
 }
 
 /// Extends loads that run at the same time on the same CPUs, so that each server has as much CPU
-/// time as it would have alone. A single load is also marked with its number of concurrent loads,
-/// because its numbers are not comparable with the numbers of loads that run at the same time.
+/// time as it would have alone. If the other servers of a duet have failed, a single load is left.
+/// The record of this load has the number 1, so that reports do not compare the load with loads
+/// that ran at the same time.
 pub fn share_cpus(specs: &mut [LoadSpec]) {
     let loads = specs.len() as u32;
     for spec in specs {
@@ -384,6 +386,8 @@ struct Follower<'a> {
     state: &'a LoadState,
     control: Control,
     machine: machine::MachineWatch,
+    /// Whether all workers had drained when the loop last read this.
+    is_drained: bool,
     failure: Option<String>,
     /// Phase in which the load was ended before its time.
     cut: Option<CutPhase>,
@@ -397,6 +401,7 @@ impl<'a> Follower<'a> {
             state,
             control: Control::new(spec.window(), state.threads()).with_slices(spec.slices),
             machine: machine::MachineWatch::new(&spec.cpus),
+            is_drained: false,
             failure: None,
             cut: None,
         }
@@ -448,7 +453,10 @@ impl<'a> Follower<'a> {
     /// duration. The workers wait for the sample with their connections open. A failed server is
     /// not sampled, because it has no counters to read.
     fn close_if_drained(&mut self) {
-        if self.state.is_drained()
+        // Workers may drain at any instant. One reading decides about the sample and, in
+        // `is_sampled`, about the connections, so that these are not closed before the sample.
+        self.is_drained = self.state.is_drained();
+        if self.is_drained
             && self.failure.is_none()
             && let Some(since_ns) = self.since_begin()
         {
@@ -456,9 +464,10 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Returns whether the closing sample was taken, or will not be taken.
+    /// Returns whether the closing sample was taken, or will not be taken. The caller takes the
+    /// closing sample of a drained load before this call, so a drained load has no sample left.
     fn is_sampled(&self) -> bool {
-        self.state.is_drained() || self.control.next_sample().is_none()
+        self.is_drained || self.control.next_sample().is_none()
     }
 
     fn complete_closing_sample(&mut self, watch: &mut dyn Watch) {

@@ -112,7 +112,7 @@ pub(super) fn memory_first(oom_kills: OomKills, failure: Failure) -> Failure {
         (_, true) => Failure {
             kind: FailureKind::OutOfMemory,
             message: format!(
-                "the memory limit was reached, so the kernel killed {count} of its processes: \
+                "the kernel killed processes ({count}), because the memory limit was reached: \
                  {symptom}"
             ),
         },
@@ -191,7 +191,7 @@ mod tests {
         let reason = "check \"json\": asked GET /json; expected status 200; got: 500";
         let killed = "its process ended with signal: 9 (SIGKILL) during the checks";
         let deaf = "its process runs, but stopped responding during the checks";
-        let limit = "the memory limit was reached, so the kernel killed 2 of its processes";
+        let limit = "the kernel killed processes (2), because the memory limit was reached";
         for (exit_status, oom_kills, response, kind, message) in [
             (None, 0, Ok(()), IncorrectResponses, reason.to_string()),
             (None, 0, Err("refused"), Deaf, format!("{deaf}: {reason}")),
@@ -210,7 +210,7 @@ mod tests {
     fn server_without_response_after_step_has_failed() {
         let deaf = "its process runs, but did not respond to a request after the step";
         let restarted = "its other processes still respond";
-        let limit = "the memory limit was reached, so the kernel killed 1 of its processes";
+        let limit = "the kernel killed processes (1), because the memory limit was reached";
         let exited = "its process ended with exit status: 3 after the step";
         for (exit_status, oom_kills, response, expected) in [
             (None, 0, Ok(()), None),
@@ -261,7 +261,7 @@ mod tests {
         let load =
             |oom_kills| found_failure(None, oom_kills, Ok(()), LastEvent::Load(words)).unwrap();
         assert_eq!(load(0), (Crashed, words.into()));
-        let limit = "the memory limit was reached, so the kernel killed 3 of its processes";
+        let limit = "the kernel killed processes (3), because the memory limit was reached";
         assert_eq!(load(3), (OutOfMemory, format!("{limit}: {words}")));
     }
 

@@ -46,8 +46,8 @@ impl Runner<'_> {
     }
 }
 
-/// Number of births (threads and processes that began) that are in no sample. From this number, the
-/// wake-ups of an idle server are unknown, because some of the threads may be the server's. An idle
+/// Minimum number of unseen births (new threads and processes that are in no sample) at which the
+/// wake-ups of an idle server are unknown. Some of these threads may be the server's. An idle
 /// machine had two births in ten seconds.
 const MIN_UNSEEN_BIRTHS: u64 = 10;
 
@@ -73,7 +73,8 @@ fn wakeups_between(before: &Sample, after: &Sample) -> Option<u64> {
     }
     let (before, after) = (before.party_use(Party::SUBJECT)?, after.party_use(Party::SUBJECT)?);
     let key = |thread: &ThreadUse| (thread.pid, thread.tid, thread.began_ticks);
-    // A voluntary switch ends with a wake-up, so their numbers are about equal.
+    // A thread is woken after each voluntary switch, so it has about as many wake-ups as voluntary
+    // switches.
     let wakeups =
         |thread: &ThreadUse| thread.seen.map(|seen| seen.wakeups).or(thread.switches_voluntary);
     let position_in = |threads: &[ThreadUse], thread: &ThreadUse| {

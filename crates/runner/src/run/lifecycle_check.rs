@@ -228,7 +228,7 @@ impl Runner<'_> {
     }
 }
 
-/// Returns the port of the subject's first listener, which `{port}` stands for.
+/// Returns the port of the subject's first listener: the value of `{port}` in expected output.
 fn main_port(definition: &Definition, ports: Ports) -> u16 {
     let is_tls = definition.protocols.first().is_some_and(|protocol| protocol.is_tls());
     if is_tls { ports.tls } else { ports.plain }
@@ -259,8 +259,8 @@ fn check_stop(
         let request =
             scope.spawn(|| run_check(check, client, &log, ServerLoad::Ending, request_timeout));
         wait_for(BEFORE_SIGNAL, || request.is_finished() || before.has_new_requests(&relays));
-        // A request at a back end does not prove that the check's request waits for it, because a
-        // connection pool of the server may also send requests.
+        // The request at a back end may come from the server's connection pool. The check's request
+        // is in flight only if dyno's client still waits for the response.
         let is_in_flight = !request.is_finished();
         let release = scope.spawn(|| {
             thread::sleep(RESPONSE_DELAY);

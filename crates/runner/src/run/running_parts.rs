@@ -147,8 +147,8 @@ pub(super) fn blame(
     failure: Failure,
     supervision: &Supervision<'_>,
 ) -> PartFailure {
-    // A subject with any other failure does not wait for a back end. It exited by itself, unless a
-    // back end has exited, too.
+    // Only a subject with one of these failures may be waiting for a back end. With any other
+    // failure, the subject exited by itself, unless a back end has exited, too.
     let may_be_waiting = matches!(
         failure.kind,
         FailureKind::NeverReady
@@ -249,7 +249,7 @@ pub(super) struct RunningPart {
     pub(super) runtime: Option<SampledRuntime>,
     /// Command that resets the part's data, if the part has such a command.
     pub(super) reset: Option<ServerCommand>,
-    /// Command that makes the part list its compiled code for profiles, if it needs a command.
+    /// Command that makes the part list its compiled code for profiles, if the part needs one.
     pub(super) list_compiled: Option<ServerCommand>,
 }
 
@@ -386,7 +386,8 @@ impl RunningPart {
 
     /// Returns why the part failed. `None`: the part serves.
     fn find_failure(&mut self, response: &io::Result<()>, event: LastEvent<'_>) -> Option<Failure> {
-        // A part without a failure does not exit, so there is no wait for its exit.
+        // The first call returns early if the part has not failed. Only a failed part may be about
+        // to exit, so only then this function waits for the exit.
         find_failure(None, self.process.oom_kills(), response, event)?;
         let exit_status = self.wait_for_exit();
         find_failure(exit_status, self.process.oom_kills(), response, event)
@@ -413,7 +414,7 @@ impl RunningPart {
         }
     }
 
-    /// Returns the failure of a part that does not respond, or whose state is unknown. Its message
+    /// Returns the failure of a part that does not respond, or whose state is unknown. The message
     /// is the end of a sentence. If the user interrupted the test, the failure is the interrupt.
     /// `None`: the part responds, or is not tested at this depth.
     fn silence(&self, depth: CheckDepth, supervision: &Supervision<'_>) -> Option<Failure> {
@@ -519,7 +520,7 @@ impl MonitoredProcesses<'_> {
     }
 
     /// Makes the kernel reset each part's memory peak. Returns the parties (monitored process
-    /// groups) for which it succeeded.
+    /// groups) whose peak was reset.
     pub(super) fn reset_peaks(&self) -> Vec<Party> {
         self.scopes()
             .filter(|scope| scope.sampler.group.reset_peak())
@@ -543,7 +544,7 @@ impl MonitoredProcesses<'_> {
 pub(super) struct CheckedListener {
     pub(super) client: ProbeClient,
     pub(super) checks: Vec<Check>,
-    /// Names of checks that it may fail.
+    /// Names of checks that the server may fail.
     waive: Vec<String>,
     /// Secrets of its part's environment, which a response may quote.
     secrets: SecretValues,

@@ -313,7 +313,7 @@ impl Runner<'_> {
         let supervision = Supervision { guard: self.guard, interrupts };
         let log = process.log();
         let output = RefCell::new((LogFollower::new(&log), Instant::now(), &mut *self.on_event));
-        // Called regularly during the wait, so it also forwards the output.
+        // `ready::wait` calls this closure regularly, so the closure also forwards the output.
         let is_interrupted = || {
             let (follower, last_read, on_event) = &mut *output.borrow_mut();
             // This clock only limits the rate of reads of the output, which take CPU time from the
@@ -394,8 +394,8 @@ fn alive_check(
     })
 }
 
-/// Returns a readiness command. One run of the command takes at most as long as the whole start may
-/// take.
+/// Returns a readiness command. The time limit of one run is [`READY_COMMAND_TIMEOUT`], or the
+/// time limit of the whole start if that is shorter.
 fn ready_command(
     text: &str,
     deadline_ns: u64,
@@ -516,7 +516,8 @@ impl Settings {
     }
 }
 
-/// Returns the failure without the secrets of a process, which it may quote from a response.
+/// Returns a failure without the secrets of a process. The message of the failure may quote a
+/// response that contains secrets.
 fn without_secrets(failure: &Failure, process: &Process) -> Failure {
     Failure { kind: failure.kind, message: process.log().text(failure.message.as_bytes()) }
 }

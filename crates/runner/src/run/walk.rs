@@ -8,7 +8,6 @@ use dyno_analysis::{capacity, report, stopping};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Arm, Isolation, Plan};
 use dyno_archive::probe::Probe;
-use dyno_archive::run::Run;
 use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
@@ -24,6 +23,7 @@ use dyno_subject::definition::Definition;
 
 use super::canary;
 use super::failure_cause::{harness, interrupted_failure};
+use super::remaining_work::{CompletedPart, RemainingWork, point};
 use super::running_parts::{self, Launched, RunningPart};
 use super::start::RunSetup;
 use super::{BuiltBackend, RunEnd, RunError, RunEvent, Runner};
@@ -33,7 +33,7 @@ impl Runner<'_> {
     /// Runs every trial of the plan that is not in the archive yet.
     pub fn walk(&mut self) -> Result<RunEnd, RunError> {
         let run = self.dir.read()?;
-        let completed = CompletedPart::from_run(&run);
+        let completed = CompletedPart::new(self.plan, &run);
         // If the run was resumed with differences, the server may have changed. Lifecycle checks of
         // earlier starts are then repeated.
         let resumptions = &run.header.resumptions;
@@ -60,11 +60,14 @@ impl Runner<'_> {
                 return Ok(RunEnd::Interrupted);
             }
             let next_block = self.plan.launches[launches[0]].block;
-            if next_block != block && self.is_answered()? {
+            // A resumed run first completes the blocks that it has begun.
+            let is_between = next_block != block && !completed.has_block(next_block);
+            if is_between && self.is_answered()? {
                 return Ok(RunEnd::Answered);
             }
             block = next_block;
-            let work = self.remaining_work(&launches, &completed);
+            let is_built = |arm: &Arm| self.builds.subjects[arm.subject].is_some();
+            let work = completed.remaining_work(&launches, is_built);
             let mut starts: Vec<Start> =
                 (next_start..).zip(work).map(|(start, work)| work.begin(start)).collect();
             next_start += starts.len();
@@ -83,70 +86,6 @@ impl Runner<'_> {
         Ok(RunEnd::Complete)
     }
 
-    /// Returns the remaining work of launches whose servers run at the same time. Trials of the
-    /// same point (a workload with a step) are measured together: if one launch still has to
-    /// measure a point, all launches measure the point. Otherwise a trial that was measured alone
-    /// would replace a trial that was measured together with others.
-    fn remaining_work(
-        &self,
-        launches: &[usize],
-        completed: &CompletedPart<'_>,
-    ) -> Vec<RemainingWork> {
-        let run = completed.run;
-        let is_open = |launch: &usize| {
-            let is_built = |arm: &Arm| self.builds.subjects[arm.subject].is_some();
-            !completed.failed.contains(launch) && self.plan.arms_of(*launch).all(is_built)
-        };
-        let open: Vec<usize> = launches.iter().copied().filter(is_open).collect();
-        let remaining_trials = |launch: usize| {
-            let unchecked = run.unchecked_trials_of(launch);
-            let is_remaining =
-                |trial: &usize| !completed.measured.contains(trial) || unchecked.contains(trial);
-            self.accepted_trials(launch, run).into_iter().filter(is_remaining).collect::<Vec<_>>()
-        };
-        let points: BTreeSet<(usize, usize)> = open
-            .iter()
-            .flat_map(|launch| remaining_trials(*launch))
-            .map(|t| self.point(t))
-            .collect();
-        let work_of_launch = |launch: usize| {
-            let mut pending = self.accepted_trials(launch, run);
-            pending.retain(|trial| points.contains(&self.point(*trial)));
-            // A search must load the same process as its trial, so the search of a pending trial is
-            // made even if an earlier start has made it.
-            let has_search = |trial: &&usize| {
-                self.plan.search.is_some() && capacity::has_search(self.plan, **trial)
-            };
-            let searches_of_pending = pending.iter().filter(has_search).copied();
-            let unfinished = capacity::remaining_searches(self.plan, run, launch);
-            let to_search: BTreeSet<usize> = searches_of_pending.chain(unfinished).collect();
-            let resumed = run.starts.iter().any(|start| start.launch == launch);
-            let has_work = !pending.is_empty() || !to_search.is_empty();
-            has_work.then(|| RemainingWork {
-                launch,
-                resumed,
-                pending,
-                to_search: to_search.into_iter().collect(),
-            })
-        };
-        open.into_iter().filter_map(work_of_launch).collect()
-    }
-
-    /// Returns the trials of a launch, without the trials over protocols whose checks failed.
-    fn accepted_trials(&self, launch: usize, run: &Run) -> Vec<usize> {
-        let refused = capacity::refused_protocols(run, launch);
-        let is_accepted = |trial: &usize| {
-            self.plan.trials[*trial].launch == launch
-                && !refused.contains(&self.trial_protocol(*trial))
-        };
-        (0..self.plan.trials.len()).filter(is_accepted).collect()
-    }
-
-    /// Returns the workload and the step of a trial.
-    fn point(&self, trial: usize) -> (usize, usize) {
-        (self.plan.trials[trial].workload, self.plan.trials[trial].step)
-    }
-
     /// Returns whether the measurements already decide the run's comparison, so that the run can
     /// end. The caller asks only between blocks (passes over all arms), because within a block some
     /// arms have one repeat more than others.
@@ -157,13 +96,14 @@ impl Runner<'_> {
         let run = self.dir.read()?;
         // An interrupted search or check is completed first, even if the trials decide the
         // comparison.
-        let is_open = capacity::missing_searches(&run) > 0 || !run.unchecked_trials().is_empty();
+        let is_open =
+            capacity::missing_searches(&run) > 0 || !stopping::unchecked_trials(&run).is_empty();
         Ok(!is_open && stopping::is_answered(&run, &report::report(&run)))
     }
 
     /// Returns the arm of a start whose subject passed all lifecycle checks. `None`: a check
-    /// failed, or the checks were not made. A waived check is repeated at each start, because each
-    /// trial has to report it.
+    /// failed, even if it is waived, or the checks were not made. After a waived failure, the
+    /// checks are thus repeated at each start, because each trial has to report the failure.
     fn arm_passing_lifecycle(&self, start: &StartRecord) -> Option<usize> {
         let checks_before = &start.subject()?.checks_before;
         let mut checks = checks_before.iter().filter(|check| check.is_lifecycle).peekable();
@@ -272,12 +212,10 @@ impl Runner<'_> {
         trial: usize,
         starts: &'s mut [Start],
     ) -> Vec<(usize, &'s mut Start)> {
+        let point = point(self.plan, trial);
         let same_point = |start: &Start| {
-            start
-                .pending
-                .iter()
-                .copied()
-                .find(|pending_trial| self.point(*pending_trial) == self.point(trial))
+            let mut pending = start.pending.iter().copied();
+            pending.find(|pending_trial| self::point(self.plan, *pending_trial) == point)
         };
         starts.iter_mut().filter_map(|start| Some((same_point(start)?, start))).collect()
     }
@@ -548,17 +486,21 @@ impl Runner<'_> {
         }
         let is_check_interrupted =
             served.as_ref().is_err_and(|f| f.kind == FailureKind::Interrupted);
-        if load.cut_short || is_check_interrupted {
+        if load.cut_short {
             return Err(interrupted_failure().into());
         }
         let launched = Launched::new(&mut start.parts);
         // The profile is taken before the trial is written. Thus a re-run trial is profiled again,
         // and a resumed run repeats a trial whose profile was interrupted.
         let profile = if served.is_ok() { self.profile(trial, &launched) } else { None };
-        if let Some(profile) = profile {
-            if profile.failure.is_some() && self.interrupts.count() > 0 {
-                return Err(interrupted_failure().into());
-            }
+        let is_profile_interrupted = self.interrupts.count() > 0
+            && profile.as_ref().is_some_and(|profile| profile.failure.is_some());
+        let is_interrupted = is_check_interrupted || is_profile_interrupted;
+        // A repetition would hide a fault of the server.
+        if is_interrupted && !self.is_kept(&start.record, record)? {
+            return Err(interrupted_failure().into());
+        }
+        if let Some(profile) = profile.filter(|_| !is_interrupted) {
             self.dir.write_profile(&profile)?;
         }
         // An earlier search of this trial loaded another process, and is no longer valid.
@@ -567,40 +509,20 @@ impl Runner<'_> {
         start.has_trials = true;
         (self.on_event)(RunEvent::TrialEnded { trial, record });
         start.pending.retain(|pending| *pending != trial);
-        Ok(served?)
+        if is_interrupted { Err(interrupted_failure().into()) } else { Ok(served?) }
     }
-}
 
-/// The part of a resumed run that is already in its archive.
-struct CompletedPart<'a> {
-    run: &'a Run,
-    /// Trials that were measured.
-    measured: BTreeSet<usize>,
-    /// Launches whose subject failed, which is a result. Interrupts, and failures of a back end or
-    /// of the machine, are not results.
-    failed: BTreeSet<usize>,
-}
-
-impl<'a> CompletedPart<'a> {
-    fn from_run(run: &'a Run) -> CompletedPart<'a> {
-        let has_failed = |s: &&StartRecord| {
-            s.failure.as_ref().is_some_and(|failure| failure.kind.is_caused_by_subject())
-        };
-        CompletedPart {
-            run,
-            measured: run.trials.iter().map(|t| t.trial).collect(),
-            failed: run.starts.iter().filter(has_failed).map(|s| s.launch).collect(),
-        }
+    /// Whether a trial is written although an interrupt came right after its load.
+    fn is_kept(&self, start: &StartRecord, record: &TrialRecord) -> Result<bool, ArchiveError> {
+        // A load whose record contradicts itself has no result.
+        Ok(record.load.contradiction().is_none()
+            && stopping::has_servers_fault(
+                self.plan,
+                &self.dir.header()?.facts,
+                Some(start),
+                record,
+            ))
     }
-}
-
-/// Remaining work of a launch.
-struct RemainingWork {
-    launch: usize,
-    /// Whether the launch was started before.
-    resumed: bool,
-    pending: Vec<usize>,
-    to_search: Vec<usize>,
 }
 
 impl RemainingWork {

@@ -287,7 +287,8 @@ fn warm_up_slices(
     measured_intervals(record).enumerate().map(slice).collect()
 }
 
-/// Returns the number of requests without a correct response, including requests between slices.
+/// Returns the number of requests of a turn without a correct response, including requests that
+/// ended before the first slice or after the last slice.
 fn failed_requests(record: &LoadRecord) -> u64 {
     let outcomes = record.intervals.iter().flat_map(|i| [&i.outcomes, &i.carried]);
     outcomes.flat_map(Outcomes::not_ok).map(|(_, n)| n).sum()

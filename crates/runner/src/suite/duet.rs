@@ -38,7 +38,7 @@ pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> 
 /// Checks the rates and the baseline of arms that are loaded at the same time.
 ///
 /// # Errors
-/// Their rates exceed their CPUs, or the baseline is not among them.
+/// Together the rates of the arms exceed the shared CPUs, or the baseline is loaded alone.
 pub(crate) fn check_members(
     suite: &SuiteFile,
     members: &BTreeSet<usize>,

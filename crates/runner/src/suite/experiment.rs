@@ -327,8 +327,8 @@ fn subject_at_level(
     Ok(subject)
 }
 
-/// Checks that every workload uses the varied request values, because they have no effect in a
-/// workload without them. `is_control`: whether the entry at an index is a control.
+/// Checks that every workload uses the varied request values. A value has no effect in a workload
+/// without its placeholder. `is_control`: whether the entry at an index is a control.
 pub(crate) fn check_varied(
     suite: &SuiteFile,
     entries: &[SuiteSubject],

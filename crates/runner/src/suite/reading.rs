@@ -88,7 +88,8 @@ impl SuiteReading<'_> {
         original.filter(|_| !matches!(self, SuiteReading::Across(_)))
     }
 
-    /// Replaces shares of a capacity by rates. Returns the shares that are still to be measured.
+    /// Replaces shares of a capacity by rates. Returns the shares of capacities that are still to
+    /// be measured.
     pub(super) fn rates(
         self,
         load: &mut RawLoad,

@@ -132,8 +132,9 @@ const PAGES_HAVE_VISITORS: &str = "`in_flight`: cannot be used with pages, becau
 const MAX_SUBJECTS_IN_TURNS: usize = 3;
 
 impl Turns {
-    /// Returns the setting for subjects with CPU quotas, which take no turns by default. A quota is
-    /// refilled every 100 ms, about once per turn, so its share of a turn is random.
+    /// Returns the setting for subjects with CPU quotas, which take no turns by default. The kernel
+    /// refills a quota every 100 ms. In a turn of about that length, the CPU time that the quota
+    /// allows is random.
     fn with_quota(self) -> Turns {
         if self == Turns::IfPossible { Turns::None } else { self }
     }
@@ -155,7 +156,7 @@ impl Turns {
                 fitting.filter(|_| are_few && check_steps(load, has_pages).is_ok())
             }
             Turns::Required(Some(ns)) => Some(ns),
-            // If the load is too long for all of them, `check_length` refuses it.
+            // If no length of turns fits the load, `check_length` refuses the load.
             Turns::Required(None) => fitting.or(Some(longest_ns)),
         }
     }

@@ -36,6 +36,8 @@ const READY: Nanoseconds = Nanoseconds(20_000_000_000);
 struct DefinitionReader<'a> {
     folder: &'a Path,
     role: Role,
+    /// Another folder of the subject, whose contracts take precedence. `None`: there is none.
+    contracts_folder: Option<&'a Path>,
     /// Mistakes of contracts, which are in other files.
     contract_errors: &'a RefCell<Vec<FileError>>,
 }
@@ -47,6 +49,16 @@ fn read_error_text(path: &Path, error: &std::io::Error) -> String {
     if is_dangling { "it is a dangling symbolic link".into() } else { error.to_string() }
 }
 
+/// Reads the text of the file of this role in `folder`.
+fn read_source(folder: &Path, role: Role) -> Result<String, FileError> {
+    let path = folder.join(role.file());
+    let unreadable =
+        |reason: String| FileError::without_position(&path, format!("cannot be read: {reason}"));
+    let source = read_regular(&path, DEFINITION_BYTES)
+        .map_err(|error| unreadable(read_error_text(&path, &error)))?;
+    String::from_utf8(source).map_err(|_| unreadable("it is not UTF-8 text".into()))
+}
+
 impl Definition {
     /// Reads `subject.toml` in `folder`.
     ///
@@ -56,20 +68,25 @@ impl Definition {
         Definition::read_as(folder, Role::Subject)
     }
 
-    /// Reads the file of its role in `folder`.
+    /// Reads `subject.toml` or `backend.toml` in `folder`, depending on the role.
     ///
     /// # Errors
     /// All mistakes of the file, and of the contracts that it names.
     pub fn read_as(folder: &Path, role: Role) -> Result<Definition, FileError> {
-        let path = folder.join(role.file());
-        let unreadable = |reason: String| {
-            FileError::without_position(&path, format!("cannot be read: {reason}"))
-        };
-        let source = read_regular(&path, DEFINITION_BYTES)
-            .map_err(|error| unreadable(read_error_text(&path, &error)))?;
-        let source =
-            String::from_utf8(source).map_err(|_| unreadable("it is not UTF-8 text".into()))?;
-        Definition::parse(folder, role, &source)
+        Definition::parse_with(folder, role, None, &read_source(folder, role)?)
+    }
+
+    /// Reads `subject.toml` in `folder`, with the contracts of another folder of the subject. A
+    /// contract that the other folder cannot find is searched for from `folder`.
+    ///
+    /// # Errors
+    /// All mistakes of the file, and of the contracts that it names.
+    pub fn read_with_contracts(
+        folder: &Path,
+        contracts_folder: &Path,
+    ) -> Result<Definition, FileError> {
+        let source = read_source(folder, Role::Subject)?;
+        Definition::parse_with(folder, Role::Subject, Some(contracts_folder), &source)
     }
 
     /// Parses the text of the file of this role in `folder`.
@@ -77,8 +94,18 @@ impl Definition {
     /// # Errors
     /// All mistakes of the text, and of the contracts that it names.
     pub fn parse(folder: &Path, role: Role, source: &str) -> Result<Definition, FileError> {
+        Definition::parse_with(folder, role, None, source)
+    }
+
+    fn parse_with(
+        folder: &Path,
+        role: Role,
+        contracts_folder: Option<&Path>,
+        source: &str,
+    ) -> Result<Definition, FileError> {
         let contract_errors = RefCell::default();
-        let reader = DefinitionReader { folder, role, contract_errors: &contract_errors };
+        let reader =
+            DefinitionReader { folder, role, contracts_folder, contract_errors: &contract_errors };
         let result = keys::read(&folder.join(role.file()), source, |keys| reader.definition(keys));
         let (definition, mut error) = match result {
             Ok(definition) => (Some(definition), None),
@@ -238,7 +265,8 @@ impl DefinitionReader<'_> {
             keys.add(mistake("checks", message));
             return None;
         }
-        let mut contracts = NamedContracts::default();
+        let is_incomplete = self.contracts_folder.is_some();
+        let mut contracts = NamedContracts { is_incomplete, ..NamedContracts::default() };
         for (i, name) in names.iter().enumerate() {
             match self.contract(name).and_then(|contract| contracts.add(contract)) {
                 Ok(()) => {}
@@ -262,7 +290,11 @@ impl DefinitionReader<'_> {
             )
         });
         parsed_name.map_err(Some)?;
-        Contract::find(name, self.folder).map_err(|error| match error {
+        let found = match self.contracts_folder.map(|folder| Contract::find(name, folder)) {
+            None | Some(Err(ContractError::NotFound(_))) => Contract::find(name, self.folder),
+            Some(found) => found,
+        };
+        found.map_err(|error| match error {
             ContractError::NotFound(message) => Some(message),
             ContractError::Invalid(error) => {
                 let mut errors = self.contract_errors.borrow_mut();
@@ -412,7 +444,8 @@ struct StartParts {
 #[derive(Default)]
 struct NamedContracts {
     contracts: Vec<Contract>,
-    /// Whether a contract has mistakes, so that the names of its checks are unknown.
+    /// Whether a waived check may be unknown, because a contract has mistakes, or belongs to
+    /// another revision of the definition.
     is_incomplete: bool,
 }
 

@@ -90,14 +90,40 @@ impl Folders {
     /// # Errors
     /// There is no such subject, or it has mistakes.
     pub fn subject(&self, name: &str) -> Result<Definition, DefinitionError> {
-        match self
-            .0
-            .iter()
-            .map(|folder| folder.join(name))
-            .find(|f| has_definition(f, Role::Subject))
-        {
+        self.read_subject(name, Definition::read)
+    }
+
+    /// Returns the subject with a name. The contracts of the subject of that name in `contracts`
+    /// take precedence.
+    ///
+    /// # Errors
+    /// There is no such subject, or it has mistakes.
+    pub fn subject_with_contracts(
+        &self,
+        name: &str,
+        contracts: &Folders,
+    ) -> Result<Definition, DefinitionError> {
+        self.read_subject(name, |folder| match contracts.subject_folder(name) {
+            Some(contracts_folder) => Definition::read_with_contracts(folder, &contracts_folder),
+            None => Definition::read(folder),
+        })
+    }
+
+    /// Returns the folder of the subject with a name. `None`: no folder has this subject.
+    fn subject_folder(&self, name: &str) -> Option<PathBuf> {
+        let mut folders = self.0.iter().map(|folder| folder.join(name));
+        folders.find(|folder| has_definition(folder, Role::Subject))
+    }
+
+    /// Returns the subject with a name, read from its folder by a function.
+    fn read_subject(
+        &self,
+        name: &str,
+        read: impl Fn(&Path) -> Result<Definition, FileError>,
+    ) -> Result<Definition, DefinitionError> {
+        match self.subject_folder(name) {
             Some(folder) => {
-                Definition::read(&folder).map_err(|error| DefinitionError::Invalid(Box::new(error)))
+                read(&folder).map_err(|error| DefinitionError::Invalid(Box::new(error)))
             }
             None => match built_in(name) {
                 Some(result) => result.map_err(|error| DefinitionError::Invalid(Box::new(error))),

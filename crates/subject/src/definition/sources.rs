@@ -13,9 +13,8 @@ use super::{Definition, Role};
 use crate::key::PartsHash;
 use crate::limits::TEMPLATE_BYTES;
 
-/// Maximum number of bytes that are read of a file that a link leads to. A larger file may be a
-/// data set that servers share. The length and modification time of a larger file replace its
-/// contents.
+/// Length up to which the contents of a linked file are read, bytes. A longer file may be a data
+/// set that servers share, so its length and modification time are used instead of its contents.
 const MAX_LINKED_BYTES: u64 = 16 << 20;
 
 /// Maximum number of entries of linked folders that are visited.
@@ -194,8 +193,8 @@ impl SourceWalk<'_> {
         Ok(())
     }
 
-    /// Visits the folder that a link leads to, if it is a folder. Errors are ignored, because its
-    /// files may belong to another user.
+    /// Visits the entries of the folder that a link leads to. Does nothing if the link leads to a
+    /// file. Errors are ignored, because linked files may belong to another user.
     fn walk_linked_folder(&mut self, path: &Path, name: &Path) {
         if path.is_dir() && path.canonicalize().is_ok_and(|folder| self.entered.insert(folder)) {
             let _ = self.walk_folder(name, true);

@@ -319,8 +319,8 @@ impl DefinitionWriter<'_> {
             }
             None => {
                 self.remaining.push(format!(
-                    "{CONFIG} has no port. Write the `port` of [start], or {{port}} in the \
-                     `command` of [start]."
+                    "{CONFIG} has no port. In [start] below, write `port`, or {{port}} in \
+                     `command`."
                 ));
                 String::new()
             }

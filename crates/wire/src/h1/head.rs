@@ -80,7 +80,7 @@ impl<'a> Iterator for HeadFields<'a> {
     }
 }
 
-/// Collects a head that arrives in pieces. It is empty while heads arrive whole.
+/// Collects a head that arrives in pieces. The buffer stays empty if every head arrives whole.
 #[derive(Debug, Default)]
 pub(super) struct HeadBuffer {
     bytes: Vec<u8>,
@@ -224,7 +224,7 @@ fn read_field(line: &[u8], framing: &mut Framing, codings: &mut Codings) -> Resu
     if memchr(b'\0', value).is_some() {
         return Err(Http1Error::FieldValue);
     }
-    // The three names differ in length, so most other fields cost one comparison.
+    // The three names differ in length, so most other fields cost only a comparison of lengths.
     match name.len() {
         10 if name.eq_ignore_ascii_case(b"connection") => read_connection(value, framing),
         14 if name.eq_ignore_ascii_case(b"content-length") => read_content_length(value, framing)?,

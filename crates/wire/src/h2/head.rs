@@ -154,7 +154,7 @@ impl HeadDecoder {
         self.decoder.set_limit(table_size);
     }
 
-    /// Returns the fields of the last block that was read with `wants_fields`.
+    /// Returns the fields of the last block, which must have been read with `wants_fields`.
     pub(super) fn fields(&self) -> &Fields {
         &self.fields
     }

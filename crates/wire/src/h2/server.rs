@@ -353,8 +353,8 @@ impl Server {
         Ok(ServerEvent::Handled)
     }
 
-    /// Handles a whole header block. It is decoded even if its stream is not processed, because all
-    /// streams of the connection share the table (RFC 9113 §4.3).
+    /// Handles a whole header block. The block is decoded even if its stream is not processed,
+    /// because all streams of the connection share HPACK's dynamic table (RFC 9113 §4.3).
     #[inline]
     fn read_block(
         &mut self,
@@ -421,7 +421,7 @@ impl Server {
         }
         put_window_update(&mut self.receive, 0, out);
         let Some((_, open_stream)) = self.streams.find_mut(stream) else {
-            // The stream was refused, or GOAWAY announced that it is not processed.
+            // The stream was never opened (an error), or it has ended, or it is not processed.
             return if stream > self.highest {
                 Err(Http2Error::IdleStream)
             } else {
@@ -571,7 +571,7 @@ impl Server {
         self.queue_body(stream, out);
     }
 
-    /// Ends a stream without a response. The code tells the client whether the server refused it.
+    /// Ends a stream without a response. `code`: the reason, such as `RefusedStream`.
     pub fn reset(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
         self.remove_stream(stream);
         frame::put_reset(stream, code, out);
@@ -579,7 +579,7 @@ impl Server {
 
     fn remove_stream(&mut self, stream: u32) {
         if self.streams.remove(stream).is_some_and(|stream| stream.blocked_body.is_some()) {
-            // Otherwise the list would grow without limit on a connection whose window stays empty.
+            // Removed streams would otherwise fill `blocked` as long as the window stays empty.
             self.blocked.retain(|blocked| *blocked != stream);
         }
     }

@@ -162,7 +162,7 @@ impl<S> StreamMap<S> {
         let old = core::mem::replace(&mut self.ring, Self::empty_ring(entries));
         for entry in old.into_iter().flatten() {
             // Two streams with different entries in the shorter ring have different entries in the
-            // longer ring, because its length is a multiple.
+            // longer ring, because the longer length is a multiple of the shorter length.
             let index = ring_index(entry.id, entries);
             self.ring[index] = Some(entry);
         }

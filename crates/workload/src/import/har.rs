@@ -103,7 +103,7 @@ fn import_entry(
         );
         return Ok(None);
     }
-    // A tunnel through a proxy, not a request to the server.
+    // CONNECT opens a tunnel through a proxy, and is no request to the server.
     if request.method.eq_ignore_ascii_case("CONNECT") {
         changes.add(ChangeKind::Entry, &format!("{location} (CONNECT)"));
         return Ok(None);
@@ -132,7 +132,7 @@ fn import_entry(
 /// added or omitted is counted as a change.
 fn add_headers(imported: &mut ImportedRequest, request: &Request) {
     let authority = Url::parse(&request.url).map_or("", |url| url.authority);
-    // Headers that are derived from the URL are sent anyway.
+    // dyno writes Host itself, so a recorded Host that equals the host of the URL is omitted.
     let is_derived = |pair: &&NameValue| {
         pair.name.eq_ignore_ascii_case("host") && pair.value.eq_ignore_ascii_case(authority)
     };

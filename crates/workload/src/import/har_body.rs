@@ -87,7 +87,7 @@ fn from_text(
     let charset = charset(data, imported);
     let is_latin1 = ["iso-8859-1", "latin1", "iso8859-1", "iso_8859-1"].contains(&charset.as_str());
     match latin1 {
-        // Browsers write binary bodies in this form.
+        // Browsers write each byte of a binary body as one character.
         Some(bytes) if sent_bytes == Some(bytes.len() as u64) => return bytes,
         Some(bytes) if sent_bytes.is_none() && is_latin1 => return bytes,
         _ => {}

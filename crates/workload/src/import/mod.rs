@@ -207,7 +207,7 @@ impl<'a> Url<'a> {
         };
         let scheme = scheme.to_ascii_lowercase();
         if !matches!(scheme.as_str(), "http" | "https") {
-            // The scheme is part of the text, so that a user and a password are found.
+            // `plain` masks the user and the password of a URL, and needs the scheme to find them.
             let hint = ["http", "https"].map(|scheme| plain(&format!("{scheme}://{after}")));
             return Err(format!(
                 "URL {}: {}:// is not supported\nhint: write {}",

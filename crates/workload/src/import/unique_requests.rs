@@ -81,9 +81,9 @@ impl UniqueRequests {
         }
     }
 
-    /// Returns the requests, and the changes that the mix of them makes to the import: its order,
-    /// repeated requests, and statuses that differ. A request with different recorded statuses
-    /// expects none of them.
+    /// Returns the requests as a mix, and the differences between the mix and the import: the
+    /// order, repeated requests, and different recorded statuses. A request with different recorded
+    /// statuses expects no particular status.
     #[must_use]
     pub fn into_requests(self) -> (Vec<Request>, Changes) {
         let mut changes = Changes::default();

@@ -144,7 +144,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
         code: Code::GeneratorBusy,
         severity: Severity::Warning,
         message: "The generator may have been the limit too: its busiest thread was busy for 90 % \
-                  of the time. The server used 95 % of its CPU,",
+                  of the time. The step is valid, because the server used 95 % of its CPU",
         evidence: "{}",
         trigger: |w| {
             w.set_generator_threads(&[(900 * MS, 0)]);
@@ -160,8 +160,8 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorThrottled,
         severity: Severity::Warning,
-        message: "The server used 95 % of its CPU, so the server was at its own limit. Raise the \
-                  quota of dyno's group",
+        message: "The step is valid, because the server used 95 % of its CPU and was at its own \
+                  limit. Raise the quota of dyno's group",
         evidence: "{}",
         trigger: |w| {
             set_quota(w, 21);

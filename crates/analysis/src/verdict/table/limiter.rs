@@ -510,7 +510,7 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
-    // More requests may queue for a resource that serves one request at a time.
+    // With more requests in flight, some may queue for a resource that serves one at a time.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,

@@ -592,8 +592,8 @@ fn late_check(name: &str) -> CheckResult {
 
 /// Cases of loads that close connections, by design or not.
 const CLOSINGS: &[Case<TrialWorld>] = &[
-    // Replacing 1,000 connections per second, 2 ms each, explains two missing ones, and up to 11 by
-    // chance.
+    // On average, two connections are being opened: 1,000 per second, for 2 ms each. The rule
+    // expects twice as many missing ones, and accepts up to 11 by chance.
     Case {
         code: Code::Connections,
         severity: Severity::Warning,

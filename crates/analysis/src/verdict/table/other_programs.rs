@@ -314,7 +314,7 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Generator, Confidence::High),
     },
-    // The CPU time of other programs is unknown: the use of the generator's CPUs may be theirs.
+    // If the CPU time of other programs is unknown, they may have used the generator's CPUs.
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Low,

@@ -140,7 +140,7 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
             },
         )
     },
-    // The kernel reports no waits for a CPU. The generator did not run in either case.
+    // If the kernel reports no waits for a CPU, all pauses count.
     Case {
         message: "did not run for 0.4",
         ..generator_pause(
@@ -186,7 +186,8 @@ fn add_pause(w: &mut TrialWorld, from_ms: u64, for_ms: u64, has_failure: bool) {
     w.record.silences.get_or_insert_default().push(silence);
 }
 
-/// Sets a number of requests over this many connections, of which 4 requests fail at the end.
+/// Sets a load of 1,000 requests over this many connections. In a silence at the end of the load,
+/// `in_flight` requests are in flight, and a request fails.
 fn set_last_requests(w: &mut TrialWorld, connections: u32, in_flight: u64) {
     w.step.connections = connections;
     w.plan.requests = Some(1000);
@@ -279,6 +280,28 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
                 add_failing_silence(w, 200, 90);
             },
         )
+    },
+    // The server leaves some connections unanswered: few requests, but much of the time in flight.
+    // The fixture's 1,000 responses take 1 s together.
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        message: "2 requests that got no correct response took 13 % of the time in which requests \
+                  were in flight",
+        evidence: r#"{"failed": 2}"#,
+        trigger: |w| w.fail_after(2, 75 * MS),
+        near_miss: |w| w.fail_after(2, 50 * MS),
+        near_miss_severity: None,
+    },
+    // Requests that the user's early end cuts off did not hang.
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        message: "2 requests that got no correct response",
+        evidence: r#"{"failed": 2}"#,
+        trigger: |w| w.fail_after(2, 75 * MS),
+        near_miss: |w| w.cut_off(2, 75 * MS),
+        near_miss_severity: None,
     },
     // Most requests fail, because the server refuses connections for most of the window.
     Case {

@@ -283,7 +283,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: Some(Severity::Warning),
     },
-    // The server lost too many other requests.
+    // If the server lost too many other requests, missing ports do not explain the errors.
     Case {
         code: Code::NoLocalPort,
         severity: Severity::Invalid,

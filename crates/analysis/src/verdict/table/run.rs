@@ -359,7 +359,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         near_miss: |w| w.add_peaks(&[("a", 81.6)]),
         near_miss_severity: None,
     },
-    // A finished run cannot be resumed.
+    // A finished run has no trial left for `--resume`, so the advice is more repeats.
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,

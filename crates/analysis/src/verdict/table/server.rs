@@ -199,7 +199,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
                   of CPU time. dyno sampled 0 threads and 0 processes that had ended by the last \
                   sample.",
         evidence: r#"{"threads": 0, "processes": 0, "cpu_s": 0.249999999, "unknown": ["run delay", "context switches", "thread states"]}"#,
-        // The group used half a second. The bound is that its living thread used most of it.
+        // The group used half a second. The living thread used more than half of this time, so it
+        // is the busiest thread. The bound for the caveat is 99 % of the time.
         trigger: |w| w.server_counters().threads[0].run_ns = 250 * MS + 1,
         near_miss: |w| w.server_counters().threads[0].run_ns = 495 * MS,
         near_miss_severity: None,
@@ -384,7 +385,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss: |w| set_others(w, 250 * MS - 1),
         near_miss_severity: None,
     },
-    // On the server's CPU, other programs used at most the time that the server did not use.
+    // On the server's CPU, other programs used at most the CPU's busy time minus the server's time.
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
@@ -563,7 +564,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss: |w| network(w).listen_drops = Some(1),
         near_miss_severity: None,
     },
-    // The queue was that of another program: no connection of the load was retried.
+    // A connection that finds the queue full is open after a second at the earliest. If all
+    // connections open sooner, the full queue is that of another program.
     Case {
         code: Code::AcceptQueueFull,
         severity: Severity::Warning,
@@ -675,7 +677,6 @@ fn set_overflow(w: &mut TrialWorld, connect_ns: u64) {
     w.interval().connect = equal_times(4, connect_ns);
 }
 
-/// Sets a server that waits for its 2.5 CPUs, and the CPU time that other programs used.
 /// Sets the time for which the server's CPU was busy. Other programs used 1.2 s of all CPUs.
 fn set_busy_server_cpu(w: &mut TrialWorld, busy_ns: u64) {
     set_others(w, 1200 * MS);
@@ -683,6 +684,7 @@ fn set_busy_server_cpu(w: &mut TrialWorld, busy_ns: u64) {
     w.machine().remaining_cpus = vec![CpuUse { busy_ns, ..CpuUse::default() }];
 }
 
+/// Sets a server that waits for its 2.5 CPUs, and the CPU time that other programs used.
 fn set_others(w: &mut TrialWorld, others_ns: u64) {
     w.allowed_cpus = 2.5;
     w.set_server_threads(&[(500 * MS, 400 * MS)], others_ns);

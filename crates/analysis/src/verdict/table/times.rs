@@ -13,9 +13,9 @@ use crate::caveat::{Code, Severity};
 
 /// Caveats about the offered rate and the rate of responses.
 pub(super) const PACE: &[Case<TrialWorld>] = &[
-    // 997 requests are offered after the first three service times of 1 ms. Without a caveat a
-    // fiftieth of them may lack a response, plus two standard deviations of the two requests in
-    // flight.
+    // The first three service times of 1 ms do not count, so 997 requests are offered. A fiftieth
+    // of the 997 may lack a response without a caveat. Chance allows two standard deviations more:
+    // of the requests in flight at the beginning and at the end, one each.
     Case {
         code: Code::RateNotReached,
         severity: Severity::Warning,

@@ -34,7 +34,8 @@ pub(super) const CASES: &[Case] = &[
         near_miss: |w| w.delay_responses(8, 40, 14),
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
-    // A query between two writes of a response takes as long.
+    // If few acknowledgements are delayed, the server may instead wait for a query between two
+    // writes of a response.
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::High,
@@ -89,7 +90,8 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::DelayedAck, Confidence::High),
     },
-    // Computing the responses may take that long.
+    // A delayed acknowledgement explains at least 38 of the 40 ms. A server that computes each
+    // response for more than the other 2 ms may spend the time in another way.
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::High,
@@ -175,7 +177,8 @@ pub(super) const CASES: &[Case] = &[
         near_miss: |w| read_pages(w, 49, Some(150 * MS)),
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
-    // Most of the pages may be read for the first time.
+    // If the memory pressure is below half of the time of waits for the disk, most pages may be
+    // read for the first time.
     Case {
         resource: Resource::Memory,
         confidence: Confidence::High,
@@ -472,7 +475,8 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Lock, Confidence::High),
     },
-    // `Thread.sleep` of a JVM and condition variables with a time-out wait in this way.
+    // `Thread.sleep` of a JVM and condition variables with a time-out wait in futex calls that end
+    // by time-out.
     Case {
         resource: Resource::Workers,
         confidence: Confidence::Medium,
@@ -496,7 +500,7 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Lock, Confidence::Medium),
     },
-    // With as many threads as requests, no request waits for a thread.
+    // With fewer than 1.2 requests per thread, no request waits for a thread.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
@@ -515,7 +519,7 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Workers, Confidence::High),
     },
-    // The states of the threads exclude a queue.
+    // If on average fewer than half a thread waits, no requests queue.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,

@@ -245,7 +245,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: None,
     },
-    // Other programs used less and less CPU time of the server's CPU. The bound is a tenth of it.
+    // Other programs used less and less of the server's CPU. The bound is a tenth of the CPU time
+    // of the window: 0.3 s of three seconds.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -456,7 +457,8 @@ fn set_rates(w: &mut TrialWorld, rates: &[u64]) {
     w.set_seconds(&seconds);
 }
 
-/// Sets rates that grow by a factor of 1.25, in rounds of a second, while the others had this pace.
+/// Sets rates that grow by a factor of 1.25, in rounds of a second. `pace`: throughput of the other
+/// servers in each round.
 fn grow_in_turns(w: &mut TrialWorld, pace: &[f64]) {
     set_rates(w, &[1000, 1000, 1100, 1100, 1250, 1250]);
     w.turns = turns_of_length(0.5);

@@ -189,7 +189,7 @@ impl TrialWorld {
         let network = NetworkUse { tracking: Some(tracking), ..NetworkUse::default() };
         let networks = self.record.samples.iter_mut().flat_map(|sample| &mut sample.parties);
         for network in networks.filter_map(|party| party.network.as_mut()) {
-            // Neither are the counters of samples readable.
+            // A user who cannot read these counters cannot read them in samples either.
             network.tracking = network.tracking.filter(|_| dropped.is_some());
         }
         *self.drop_counters() = PathUse {
@@ -238,8 +238,8 @@ impl TrialWorld {
         self.add_outcomes(n, Outcome::ConnectRefused);
     }
 
-    /// Replaces `n` connections, each of which takes `open_ns` to open. At the end of the window
-    /// `established` of them are open.
+    /// Sets the number of connections that were opened over the load, each within `open_ns`. At the
+    /// end of the window `established` of these connections are open.
     pub(super) fn replace_connections(&mut self, n: u64, open_ns: u64, established: u64) {
         self.record.connections.opened = n;
         self.record.connections.established = established;
@@ -271,6 +271,13 @@ impl TrialWorld {
         self.leave_in_flight(n);
         self.record.cut_short = true;
         let ages = (UnansweredAges::AT_END.into(), equal_times(n, age_ns));
+        self.record.unanswered.ages = [ages].into();
+    }
+
+    /// Adds `n` requests that time out after this time.
+    pub(super) fn fail_after(&mut self, n: u64, age_ns: u64) {
+        self.add_outcomes(n, Outcome::Timeout);
+        let ages = (Outcome::Timeout.name().into(), equal_times(n, age_ns));
         self.record.unanswered.ages = [ages].into();
     }
 

@@ -80,7 +80,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     Ok(if result.high_wrong == 0 { Exit::Valid } else { Exit::Invalid })
 }
 
-/// Returns the behaviours with these names, or all without names.
+/// Returns the behaviours that `only` names, or all behaviours if `only` is empty.
 fn choose_behaviours(only: &[String]) -> anyhow::Result<Vec<&'static Behaviour>> {
     if only.is_empty() {
         return Ok(behaviours().collect());
@@ -200,8 +200,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Builds the Rust server in the cache, so that it is compiled only once. Copies it and dyno to
-    /// a folder from which the ordinary user can run them.
+    /// Builds the Rust server in the cache, so that it is compiled only once. Copies the server and
+    /// dyno to a folder from which the ordinary user can run both.
     fn build_testkit(&self) -> anyhow::Result<()> {
         let (programs, target) = (self.programs(), self.cache.join("testkit"));
         fs::create_dir(&programs)?;
@@ -361,8 +361,8 @@ impl Bench<'_> {
     }
 
     /// Writes the shell script of a run. The companions are background processes that end with the
-    /// shell. Because of the last line, the shell does not replace itself by dyno, so dyno can end
-    /// before the shell.
+    /// shell. A shell can replace itself by its last command. The last line (`exit $?`) prevents
+    /// that for dyno, so that the shell and the companions outlive dyno.
     fn script(&self, companions: &[Vec<String>], user: User) -> String {
         let line = |command: &[String]| {
             command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")

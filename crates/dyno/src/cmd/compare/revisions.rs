@@ -130,7 +130,8 @@ fn run_problems(
     invalid_reason: Option<&str>,
 ) -> Vec<RunProblem> {
     let incomplete = |sentence: &str| RunProblem { sentence: sentence.into(), is_invalid: false };
-    // After an interrupt, a revision can be invalid only because the run did not reach it.
+    // After an interrupt, a revision may have no valid result because the run did not reach it.
+    // Such a revision is not reported as invalid.
     let invalid = invalid_reason
         .filter(|_| !is_cut_short)
         .map(|reason| RunProblem { sentence: reason.into(), is_invalid: true });
@@ -173,8 +174,8 @@ impl Ending {
     fn exit(&self) -> Option<Exit> {
         match self {
             Ending { is_cut_short: true, .. } => Some(Exit::Failed),
-            // Precedes `is_complete`: a server that never starts also makes the run incomplete, but
-            // has to fail the comparison.
+            // This arm precedes the arm of `is_complete`. A server that never starts also makes the
+            // run incomplete, but its comparison must have the exit status of an invalid result.
             Ending { is_invalid: true, .. } | Ending { is_gate_missed: true, .. } => {
                 Some(Exit::Invalid)
             }
@@ -210,7 +211,7 @@ impl<'a> TemporaryBuilds<'a> {
         guard: &'a Guard,
     ) -> TemporaryBuilds<'a> {
         let temporary = revised.iter().filter(|revised| revised.revision.commit.is_some());
-        let servers = temporary.filter_map(|revised| revised.folders.subject(&entry.name).ok());
+        let servers = temporary.filter_map(|revised| revised.subject(&entry.name).ok());
         let builds = TemporaryBuilds { servers: servers.collect(), cache, guard };
         builds.folders().for_each(|folder| guard.watch_folder(&folder));
         builds
@@ -240,7 +241,8 @@ fn invalid_reason(report: &Report) -> Option<String> {
             trial.subject_id
         ));
     }
-    // Steps stay valid if a contract is broken before the first load or after the last load.
+    // If a contract is broken before the first load or after the last load, all steps stay valid.
+    // Only the failures of the subject show such a break.
     let breaks = |subject: &SubjectResult| {
         let kind =
             |failure: &&SubjectFailure| failure.failure.kind == FailureKind::IncorrectResponses;

@@ -87,7 +87,7 @@ fn start_rate(args: &LoadArgs, objective: &Objective, least_rps: f64) -> anyhow:
         )));
     }
     let Some(rate) = args.rate.as_deref() else { return Ok(START_RPS.max(least_rps.ceil())) };
-    // Also refuses negative numbers, of which `units::count` would say less.
+    // Negative numbers are refused here, because the error of `units::count` explains less.
     spec::refuse_rate_not_above_zero(rate)?;
     let rate = units::count(rate).map_err(|_| {
         usage_error(format!(
@@ -182,8 +182,8 @@ struct SearchAttempt {
 
 /// Runs one load of a search. `Err`: the reason why the search must end, for the user.
 ///
-/// A load without a correct response misses any objective. It is still a result if the server
-/// responds to a single request after the load.
+/// A load without a correct response misses any objective. Such a load is a result of the search
+/// only if the server responds to a single request after the load.
 fn run_load(
     prepared: &PreparedLoad,
     attempt: &SearchAttempt,
@@ -209,7 +209,8 @@ fn run_load(
     if has_responses && !is_load_too_short {
         return Ok((record, result));
     }
-    // A single request shows why no response was correct, or none arrived within the load.
+    // No response was correct, or the fastest response took longer than the whole load. A single
+    // request shows why.
     match dyno_runner::load::request_once(&spec, &mut watch)? {
         SingleResponse::Missing => Err("the server stopped responding".into()),
         SingleResponse::NoLocalPort => Err(NO_LOCAL_PORT.into()),

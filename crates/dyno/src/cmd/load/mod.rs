@@ -52,7 +52,7 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
         Err(error) => LoadEnd::NotBegun(format!("{error:#}")),
     };
     let (has_begun, was_interrupted) = (outcome.is_ok(), matches!(end, LoadEnd::Interrupted(_)));
-    // Ceilings are measured over TCP.
+    // Ceilings are measured over TCP, so a load over a Unix socket has no ceiling.
     let tcp_load =
         outcome.as_ref().ok().filter(|_| matches!(spec.endpoint.peer, PeerAddress::Tcp(_)));
     let ceiling = tcp_load.and_then(|outcome| calibration::ceiling_for(config, &outcome.record));

@@ -104,7 +104,8 @@ impl StreamOutput {
             return Ok((StreamOutput::Pipe(BufWriter::new(open_pipe(path)?)), None));
         }
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
-        // The path itself may be a link to a file that did not exist.
+        // If the path is a link to a file that did not exist, dyno created the file, not the link.
+        // The canonical path is that of the file.
         let created_file = if before.is_none() { path.canonicalize().ok() } else { None };
         Ok((StreamOutput::File(BufWriter::new(file)), created_file))
     }

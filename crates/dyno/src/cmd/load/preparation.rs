@@ -28,7 +28,8 @@ impl Preparation {
     pub fn new() -> anyhow::Result<Preparation> {
         let is_over = Arc::new(AtomicBool::new(false));
         let is_preparation_over = Arc::clone(&is_over);
-        // Before the load, the error of the command is the only message.
+        // During the preparation, an interrupt prints no message, because `check` returns an error
+        // that is printed.
         let message = move || is_preparation_over.load(Ordering::Acquire).then_some(ENDING_EARLY);
         let interrupts =
             terminal::catch_interrupts_with(message, ThirdInterrupt::LeavesTimeForTheResult)?;

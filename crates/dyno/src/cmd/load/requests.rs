@@ -329,8 +329,8 @@ struct AppliedSetting {
 }
 
 impl AppliedSettings {
-    /// Adds the settings of a command. Reports those that [`apply_settings`] ignores, because a
-    /// load has one setting of each kind.
+    /// Adds the settings of a command. Settings that [`apply_settings`] ignores are added to
+    /// `changes` instead, with the reason.
     fn add_command(
         &mut self,
         request: &ImportedRequest,
@@ -488,7 +488,8 @@ fn apply_tls(
 ) -> anyhow::Result<()> {
     let is_from_command_line = args.import.is_none();
     let path = || -> anyhow::Result<Option<PathBuf>> {
-        // The user wrote this command, so it may name any file, as in curl. `--files` limits it.
+        // The user wrote this command, so it may name any file, as in curl. With `--files`, the
+        // command may name only files of that folder.
         if is_from_command_line && args.files.is_none() {
             return Ok(Some(value.into()));
         }
@@ -529,7 +530,8 @@ fn apply_address(
 ) -> anyhow::Result<()> {
     let is_from_command_line = args.import.is_none();
     match name {
-        // The setting is for the server of the import. The URL of the command line replaces it.
+        // `--resolve` of an import is for the server of the import. A URL on the command line
+        // replaces this server.
         "resolve" if args.url.is_some() => {}
         "resolve" if args.resolve.iter().any(|known| known == value) => {}
         "resolve" => {

@@ -108,7 +108,7 @@ impl Url {
         if self.port == self.scheme.port() { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// Whether both URLs use the same connections.
+    /// Whether both URLs name the same server, so that their requests can share connections.
     pub fn is_same_server(&self, other: &Url) -> bool {
         (self.scheme, &self.host, &self.zone, self.port)
             == (other.scheme, &other.host, &other.zone, other.port)
@@ -121,7 +121,7 @@ fn split_zone(host: &str) -> (&str, Option<&str>) {
     let Some((address, zone)) = host.split_once('%') else { return (host, None) };
     match zone.strip_prefix("25") {
         Some(zone) if !zone.is_empty() => (address, Some(zone)),
-        // Only `25` after the `%` is the index of an interface.
+        // After a bare `%`, the text is the zone. In `fe80::1%25`, the zone is interface 25.
         _ => (address, Some(zone)),
     }
 }

@@ -172,7 +172,8 @@ impl Watch for LoadWatch {
         if let Screen::Live(live_screen) = &mut self.screen {
             live_screen.draw();
             if live_screen.is_closed() && self.interrupts.count() == 0 {
-                // In raw mode the terminal sends no signal for Ctrl-C. A restored terminal does.
+                // In raw mode the terminal sends no signal for Ctrl-C, so this interrupt is counted
+                // here. After the terminal is restored, Ctrl-C sends a signal again.
                 live::restore_terminal();
                 terminal::say(super::preparation::ENDING_EARLY);
                 self.interrupts.raise();

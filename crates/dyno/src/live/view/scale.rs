@@ -36,8 +36,9 @@ impl Scale {
         ((us / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
     }
 
-    /// Returns the ticks of an axis of `cells` cells as (cell, microseconds), at least `gap` cells
-    /// apart: the decades, then the numbers between them, the roundest first, if they fit.
+    /// Returns the ticks of an axis of `cells` cells as (cell, microseconds). The decades come
+    /// first. Then numbers between the decades are added, the roundest first. Numbers that are
+    /// equally round are added only if all ticks stay at least `gap` cells apart.
     pub(super) fn ticks(&self, cells: u16, gap: u16) -> Vec<(u16, f64)> {
         let mut ticks: Vec<(u16, f64)> = Vec::new();
         for digits in [&[1.0][..], &[2.0, 5.0], &[3.0], &[1.5, 7.0]] {
@@ -49,7 +50,7 @@ impl Scale {
             if all_fit {
                 ticks.extend(candidates);
             } else if ticks.is_empty() {
-                // Not even the decades fit.
+                // Even the roundest numbers are too many for the axis.
                 ticks = candidates.into_iter().step_by(3).collect();
             }
         }

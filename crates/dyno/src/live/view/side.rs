@@ -14,7 +14,7 @@ use crate::live::model::LivePhase;
 /// The line of connections, and the empty lines above and below the generator.
 const FIXED_LINES: usize = 3;
 
-/// Number of lines that remain for errors, if there are as many errors.
+/// Number of lines that are kept free for errors. With fewer errors, fewer lines are kept free.
 const MIN_ERROR_LINES: usize = 3;
 
 impl View<'_> {

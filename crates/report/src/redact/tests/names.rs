@@ -89,3 +89,51 @@ fn places_of_token(value: &Value, path: &str) -> Vec<String> {
         _ => Vec::new(),
     }
 }
+
+/// Returns a report in which the names of all subjects contain a secret of the suite.
+fn run_with_secret_arms() -> dyno_archive::dir::Run {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
+    let mut run = RunDir::open(folder).unwrap().read().unwrap();
+    for (subject, arm) in run.header.plan.arms.iter_mut().enumerate() {
+        arm.name = format!("s3cr3tDDD44{subject} {TOKEN}");
+    }
+    let plan = &mut run.header.plan;
+    let secrets: Vec<String> =
+        (0..plan.arms.len()).map(|arm| format!("A_TOKEN = \"s3cr3tDDD44{arm}\"\n")).collect();
+    plan.suite.source = secrets.concat();
+    plan.report.baseline = plan.report.baseline.as_ref().map(|_| plan.arms[0].name.clone());
+    run
+}
+
+#[test]
+fn secret_in_arm_name_is_erased_everywhere() {
+    let report = report(&run_with_secret_arms());
+    let redacted = redact(&report).report;
+    let json = serde_json::to_value(&*redacted).unwrap();
+    assert_eq!(places_of_token(&json, ""), Vec::<String>::new());
+    assert!(!json.to_string().contains("s3cr3tDDD44"));
+    let ids: BTreeSet<&String> = redacted.subjects.iter().map(|subject| &subject.id).collect();
+    assert_eq!(ids.len(), report.subjects.len(), "{ids:?}");
+    for trial in &redacted.trials {
+        assert_eq!(trial.subject_id, redacted.subjects[trial.cell.arm].id);
+    }
+    for format in [crate::html::render as fn(&Report) -> String, crate::markdown::render] {
+        let text = format(&redacted);
+        assert!(!text.contains("s3cr3tDDD44") && !text.contains(TOKEN));
+    }
+}
+
+#[test]
+fn secret_in_arm_name_is_erased_from_comparison() {
+    use dyno_analysis::compare::{ComparisonOptions, Gate, Side, compare};
+    let run = run_with_secret_arms();
+    let report = report(&run);
+    let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
+    let gates = Gate::parse("p99>+1%").unwrap();
+    let options = ComparisonOptions { gates, ..ComparisonOptions::default() };
+    let redacted = comparison(&compare(side(0), side(1), &options), [&report, &report]);
+    let json = serde_json::to_value(&redacted).unwrap();
+    assert_eq!(places_of_token(&json, ""), Vec::<String>::new());
+    assert!(!json.to_string().contains("s3cr3tDDD44"));
+    assert!(redacted.a.subject.is_some() && redacted.a.subject != redacted.b.subject);
+}

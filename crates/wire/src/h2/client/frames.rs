@@ -24,7 +24,8 @@ impl<T> Client<T> {
         self.handle_rare_frame(header, payload, io)
     }
 
-    /// Handles a whole frame other than DATA and HEADERS, of which nearly every response consists.
+    /// Handles a whole frame other than DATA and HEADERS. Other frames are rare, because nearly
+    /// every response consists of DATA and HEADERS.
     fn handle_rare_frame(
         &mut self,
         header: &FrameHeader,
@@ -88,8 +89,8 @@ impl<T> Client<T> {
         Ok(ClientEvent::Handled)
     }
 
-    /// Handles a whole header block. It is decoded even if its stream has ended, because all
-    /// streams of the connection share the table (RFC 9113 §4.3).
+    /// Handles a whole header block. The block is decoded even if its stream has ended, because
+    /// all streams of the connection share HPACK's dynamic table (RFC 9113 §4.3).
     #[inline]
     fn read_block(
         &mut self,

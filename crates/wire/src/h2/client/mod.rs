@@ -308,8 +308,8 @@ impl<T> Client<T> {
         }
     }
 
-    /// The caller's value of a stream, and the fields of the last head that was read with
-    /// `wants_fields`.
+    /// The caller's value of a stream, and the fields of the last head that was read. The stream
+    /// of this head must have been opened with `wants_fields`.
     ///
     /// # Panics
     /// If the stream has ended.

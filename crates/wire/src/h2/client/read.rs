@@ -124,7 +124,8 @@ impl<T> Client<T> {
         event
     }
 
-    /// Begins a DATA frame (RFC 9113 §6.1). The windows include all of its payload (§6.9.1).
+    /// Begins a DATA frame (RFC 9113 §6.1). The whole payload, padding included, is subtracted from
+    /// the windows (§6.9.1).
     #[inline]
     fn begin_data<'i>(
         &mut self,
@@ -169,8 +170,8 @@ impl<T> Client<T> {
         self.read_data(frame, input)
     }
 
-    /// Reports a malformed stream, which the caller must cancel. The rest of `frame` will be
-    /// skipped, because its stream is then unknown.
+    /// Reports a malformed stream, which the caller must cancel. Cancelling removes the stream, so
+    /// the rest of `frame` will be read without a stream and ignored.
     #[cold]
     fn malformed_data(
         &mut self,
@@ -221,8 +222,8 @@ impl<T> Client<T> {
         Ok(self.data_event(frame, body, is_complete && frame.end))
     }
 
-    /// Turns a piece of DATA into an event of its stream. `frame`: what is still to come of the
-    /// frame after this piece. `end`: the piece is the stream's last.
+    /// Turns a piece of DATA into an event of its stream. `frame`: the state of the frame after
+    /// this piece. `end`: the piece is the stream's last.
     #[inline]
     fn data_event<'i>(&mut self, frame: PartialData, data: &'i [u8], end: bool) -> ClientEvent<'i> {
         let Some((key, stream)) = self.streams.find_mut(frame.stream) else {

@@ -23,9 +23,9 @@ impl Decoder {
     /// Creates a decoder. `limit`: the `SETTINGS_HEADER_TABLE_SIZE` that dyno announces before the
     /// first block, in bytes.
     ///
-    /// The table begins with the 4096 bytes of RFC 9113 §6.5.2, or with `limit` if that is less.
-    /// With a lower `limit`, a peer should begin with a size update. A peer without a size update
-    /// is also decoded correctly if it stays within the limit.
+    /// The table's initial size is the 4096 bytes of RFC 9113 §6.5.2, or `limit` if `limit` is
+    /// lower. A peer should begin its first block with a size update if `limit` is lower. Blocks
+    /// without the update are also decoded correctly if the peer's table stays within the limit.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         Self {
@@ -39,8 +39,9 @@ impl Decoder {
 
     /// Applies a new announced limit, once the peer has acknowledged it.
     ///
-    /// If the table is larger, the next block must begin with a size update. If the limit changes
-    /// several times before that block, the update must be to the smallest (RFC 7541 §4.2).
+    /// If the table is larger than the new limit, the next block must begin with a size update. If
+    /// the limit changes several times before that block, the update must be to the lowest of these
+    /// limits, or to less (RFC 7541 §4.2).
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
         if limit < self.table.max_size() {

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 /// Effect of a literal field on the decoder's dynamic table (RFC 7541 §6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
-    /// The field is inserted. This is for [`Encoder`] and other callers that track the peer's
-    /// table.
+    /// The field is inserted. This is for [`Encoder`] and other callers that know the contents of
+    /// the peer's table.
     Incremental,
     /// The table does not change.
     Without,

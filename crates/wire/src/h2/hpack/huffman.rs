@@ -125,8 +125,8 @@ struct Step {
 }
 
 impl Step {
-    /// Value of `bits` if the first code is longer than the window. It exceeds any number of
-    /// available bits.
+    /// Value of `bits` if the first code is longer than the window. The value exceeds any number of
+    /// available bits, so [`Bits::next_step`] returns `None`.
     const LONG: u8 = u8::MAX;
 }
 
@@ -294,7 +294,8 @@ impl Bits<'_> {
     /// Takes a symbol whose code is longer than the window.
     fn next_long_symbol(&mut self) -> Result<u8, HpackError> {
         let next_bits = !(self.inverted >> 32) as u32;
-        // Codes of the greatest length are the highest numbers.
+        // Longer codes are higher numbers. The next code therefore has the first length whose codes
+        // end above the next bits.
         let length = (WINDOW + 1..LONGEST)
             .find(|length| u64::from(next_bits) < RUNS[*length].end)
             .unwrap_or(LONGEST);

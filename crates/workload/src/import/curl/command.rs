@@ -31,9 +31,9 @@ pub struct CurlCommand {
     head: bool,
     globoff: bool,
     form: Vec<FormPart>,
-    /// Each file to upload, after the line of its word, counted from 1.
+    /// Files to upload. Each follows the number of its line in the script, counted from 1.
     uploads: Vec<(usize, String)>,
-    /// Each URL, after the line of its word, counted from 1.
+    /// URLs. Each follows the number of its line in the script, counted from 1.
     urls: Vec<(usize, String)>,
     /// Long names and values of options that affect connections.
     options: Vec<(String, String)>,
@@ -125,7 +125,7 @@ impl CurlCommand {
             "cookie" if value.is_empty() => {}
             "cookie" if value.contains('=') => self.cookies.push(value),
             "cookie" => {
-                // The value may be a cookie without a name.
+                // The message omits the value, which may be a secret cookie without a name.
                 let message = "-b: cookies cannot be read from a file\nhint: write -b 'name=value'";
                 return Err(message.into());
             }
@@ -152,7 +152,8 @@ impl CurlCommand {
                     plain(&value)
                 ));
             }
-            // Redirects are never followed. By default a response with a status of 3xx is correct.
+            // dyno never follows redirects, and accepts a status of 3xx by default. These options
+            // therefore have no effect.
             "location" => self.ignored.push("location"),
             "location-trusted" => self.ignored.push("location-trusted"),
             _ => self.set_option(name, value),
@@ -265,8 +266,9 @@ impl CurlCommand {
         Ok(request)
     }
 
-    /// Checks that no header sets another type for a form. The type of a form has its boundary.
-    /// With another type, curl sends that type, and other headers of the parts.
+    /// Checks that no -H sets a Content-Type other than `multipart/form-data` for a form. A form
+    /// has its own Content-Type with a boundary. curl would send the Content-Type of -H, and would
+    /// write different headers into the parts of the form.
     fn check_form_type(&self) -> Result<(), String> {
         let is_other = |(name, value): &(String, Option<String>)| {
             let is_form =
@@ -334,14 +336,15 @@ impl CurlCommand {
         Ok(url)
     }
 
-    /// Returns the headers of other options, then the headers of -H, which replace them.
+    /// Returns the headers of other options, then the headers of -H. A header of -H replaces the
+    /// header of the same name from another option.
     fn headers(&self, content_type: Option<String>) -> Vec<(String, String)> {
         let mut option_headers = self.option_headers.clone();
         option_headers.push(("Cookie", self.cookies.join(";")));
         option_headers
             .push(("Accept", if self.json { "application/json".into() } else { String::new() }));
         option_headers.push(("Content-Type", content_type.unwrap_or_default()));
-        // A form sets its own Content-Type, which has the boundary.
+        // A form needs its own Content-Type, which has the boundary, so -H does not replace it.
         let applies =
             |name: &str| self.form.is_empty() || !name.eq_ignore_ascii_case("content-type");
         let is_replaced = |name: &str| {
@@ -397,7 +400,7 @@ fn read_data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, Stri
         ("data-raw", _) | (_, None) => Ok(value),
         (_, Some(path)) => {
             let mut bytes = read_file(&into_text(path.to_vec())?, read)?;
-            // As curl does for text, but not for `--data-binary` and `--json`.
+            // curl removes these bytes for `--data`, but not for `--data-binary` and `--json`.
             if matches!(name, "data" | "data-ascii") {
                 bytes.retain(|byte| !b"\r\n\0".contains(byte));
             }
@@ -417,8 +420,8 @@ fn encode_data(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     Ok(format!("{name}{separator}{}", encode_form_value(&content)).into_bytes())
 }
 
-/// Removes the backslashes that escape brackets in curl's globbing. `Err`: the URL has a set, which
-/// is not expanded.
+/// Removes the backslashes that escape brackets in curl's globbing. `Err`: the URL has brackets
+/// that curl would expand to several URLs.
 fn unescape_globs(url: &str) -> Result<String, String> {
     // Neither the brackets of an IPv6 address nor an empty pair are a glob.
     let path = Url::parse(url).map_or(0, |parts| url.len() - parts.rest.len());

@@ -73,7 +73,7 @@ pub fn names() -> impl Iterator<Item = (OptionKind, &'static str)> {
 }
 
 /// Returns the options in a word, and the value of the last option, if the word contains this
-/// value.
+/// value. A word without a dash is a URL, and is returned as the value of `--url`.
 pub fn parse_word(
     word: &[u8],
 ) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {

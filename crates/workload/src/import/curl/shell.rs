@@ -100,7 +100,8 @@ impl Shell<'_> {
         Err(format!("the quote {open} is not closed\nhint: add the closing quote"))
     }
 
-    /// Reads a literal `$` or backquote. An expansion by the shell is an error.
+    /// Reads a literal `$`. An expansion by the shell, which begins with `$` or a backquote, is an
+    /// error.
     fn read_dollar(&self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
         let name: String =
             self.rest.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
