@@ -403,9 +403,15 @@ impl Caveat {
         self
     }
 
+    /// Returns the largest number of missing responses that the caveat explains. `None`: any
+    /// number.
+    pub(crate) fn explained_losses(&self) -> Option<u64> {
+        self.evidence[EXPLAINED_REQUESTS].as_u64()
+    }
+
     /// Whether the caveat explains this number of missing responses.
     pub(crate) fn explains_losses(&self, requests: u64) -> bool {
-        self.evidence[EXPLAINED_REQUESTS].as_u64().is_none_or(|explained| requests <= explained)
+        self.explained_losses().is_none_or(|explained| requests <= explained)
     }
 }
 

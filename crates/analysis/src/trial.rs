@@ -260,13 +260,6 @@ impl TrialResult {
         !self.refused && (is_fault || has_loss)
     }
 
-    /// Whether any request failed because of the server, or the server ended or violated its
-    /// contract. The trial may be valid if few requests failed.
-    pub(crate) fn has_any_fault(&self) -> bool {
-        let has_losses = self.server_losses() > 0 && !self.has_outside_cause();
-        self.has_failure() && (self.is_servers_fault() || has_losses)
-    }
-
     /// Whether a caveat is about the server's behaviour.
     pub(crate) fn is_server_code(code: Code) -> bool {
         SERVER_FAULTS.contains(&code) || MISSING_RESPONSES.contains(&code)

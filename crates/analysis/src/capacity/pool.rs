@@ -138,10 +138,22 @@ fn caveats(loads: &[&PooledLoad], error_share: f64, seconds: f64) -> Vec<Caveat>
             code => FAILURES.contains(&code) || 2.0 * duration_s > seconds,
         };
         if is_retained && !retained.iter().any(|known| known.code == caveat.code) {
-            retained.push(caveat.clone());
+            retained.push(with_losses_of_all(caveat, loads));
         }
     }
     retained
+}
+
+/// Returns a caveat that explains the missing responses which it explains in all loads together.
+fn with_losses_of_all(caveat: &Caveat, loads: &[&PooledLoad]) -> Caveat {
+    if caveat.explained_losses().is_none() {
+        return caveat.clone();
+    }
+    let caveats = loads.iter().flat_map(|load| &load.result.caveats);
+    let explained = caveats
+        .filter(|other| (other.code, other.severity) == (caveat.code, caveat.severity))
+        .map(Caveat::explained_losses);
+    caveat.clone().with_explained_losses(explained.sum())
 }
 
 #[cfg(test)]
@@ -176,6 +188,31 @@ mod tests {
             assert!(retained(code), "{code}");
         }
         assert!(!retained(Code::Contaminated), "it holds for a third of the time");
+    }
+
+    #[test]
+    fn pool_explains_losses_of_all_loads() {
+        let result = five_block_report().trials.remove(0).load;
+        let load = |explained: Option<u64>| {
+            let caveat =
+                Caveat::new(Code::GeneratorStopped, Severity::Invalid, String::new(), json!({}));
+            PooledLoad {
+                result: with_caveats(result.clone(), |_| {
+                    vec![caveat.with_explained_losses(explained)]
+                }),
+                times: Times::default(),
+                missing: UnansweredRequests::NONE,
+                is_limited_by_generator: true,
+            }
+        };
+        let explained = |loads: [Option<u64>; 2]| {
+            let loads = loads.map(load);
+            let seconds = 2.0 * result.duration_s;
+            caveats(&loads.each_ref(), 0.0, seconds)[0].explained_losses()
+        };
+        assert_eq!(explained([Some(5), Some(7)]), Some(12));
+        assert_eq!(explained([Some(5), None]), None);
+        assert_eq!(explained([None, Some(5)]), None);
     }
 
     /// A crash makes its load short.

@@ -26,9 +26,7 @@ impl OneSidedChecks {
             (subject.name.clone(), subject.variant.clone())
         };
         let is_same_server = server(a) == server(b);
-        // A different server may have other protocols.
-        let names = |side| checks_of(side, is_same_server);
-        let (Some(of_a), Some(of_b)) = (names(a), names(b)) else {
+        let (Some(of_a), Some(of_b)) = (checks_of(a), checks_of(b)) else {
             return OneSidedChecks::default();
         };
         OneSidedChecks {
@@ -69,17 +67,14 @@ impl OneSidedChecks {
     }
 }
 
-/// Returns the names of the checks of an arm. `None`: the arm was never loaded, so its checks may
-/// be incomplete.
-fn checks_of((side, arm): (Side<'_>, usize), has_protocols: bool) -> Option<BTreeSet<String>> {
+/// Returns the names of the checks of an arm, without protocols, because a side may have other
+/// protocols. `None`: the arm was never loaded, so its checks may be incomplete.
+fn checks_of((side, arm): (Side<'_>, usize)) -> Option<BTreeSet<String>> {
     let is_loaded = side.report.trials.iter().any(|trial| trial.cell.arm == arm);
     let subject = side.report.subjects.get(arm).filter(|_| is_loaded)?;
-    let name = |check: &CheckSummary| match has_protocols {
-        true => check.name.clone(),
-        false => {
-            let protocol = format!(" over {}", check.protocol);
-            check.name.strip_suffix(&protocol).unwrap_or(&check.name).to_string()
-        }
+    let name = |check: &CheckSummary| {
+        let protocol = format!(" over {}", check.protocol);
+        check.name.strip_suffix(&protocol).unwrap_or(&check.name).to_string()
     };
     Some(subject.checks.iter().map(name).collect())
 }

@@ -123,7 +123,15 @@ fn dropped_packets(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     if let Some(DropExplanation { causes, remedies }) = drops.explanation_with(connect_timeouts) {
         // The requests of a connection wait for a dropped packet together.
         let per_packet = u64::from(result.config.streams) * u64::from(result.config.pipeline);
-        let explained = drops.count().map(|n| n.saturating_mul(DROP_FACTOR * per_packet));
+        let stalled = drops.count().map(|n| n.saturating_mul(DROP_FACTOR * per_packet));
+        // If all connections of an open loop may stall, other requests wait for one.
+        let waiting = |stalled: u64| match result.config.model {
+            LoadModel::Open if stalled >= result.max_in_flight() => {
+                result.exchanges.without_outcome()
+            }
+            LoadModel::Open | LoadModel::Closed => 0,
+        };
+        let explained = stalled.map(|n| n.saturating_add(waiting(n)));
         let failed = result.failed_requests();
         let consequence = match explained.filter(|explained| failed > *explained) {
             Some(explained) => format!(

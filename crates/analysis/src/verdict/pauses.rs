@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::thresholds::PAUSE_NS;
 use crate::caveat::{Caveat, Code, Severity};
-use crate::load::{LoadResult, responses};
+use crate::load::{LoadResult, responses, responses_per_second};
 use crate::number_format::percent;
 
 /// Pauses have an effect if they take more than this share of the window.
@@ -62,12 +62,15 @@ pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Optio
     })
 }
 
-/// Returns the largest number of missing responses that pauses explain: the requests that were
-/// intended meanwhile, and for each pause the requests in flight. `is_single`: whether one pause
-/// has the whole length. If not, each pause may be as short as [`SUMMED_PAUSE_NS`].
+/// Returns the largest number of missing responses that pauses explain: for each pause the requests
+/// in flight, and in an open loop the requests that were intended meanwhile. `is_single`: whether
+/// one pause has the whole length. If not, each pause may be as short as [`SUMMED_PAUSE_NS`].
 fn losses_in_pauses(result: &LoadResult, length_ns: u64, is_single: bool) -> u64 {
     let share = (length_ns as f64 / 1e9 / result.duration_s).min(1.0);
-    let intended = (share * result.exchanges.due() as f64).ceil() as u64;
+    let intended = match result.config.model {
+        LoadModel::Closed => 0,
+        LoadModel::Open => (share * result.exchanges.due() as f64).ceil() as u64,
+    };
     let pauses = if is_single { 1 } else { length_ns.div_ceil(SUMMED_PAUSE_NS) };
     intended.saturating_add(pauses.saturating_mul(result.max_in_flight()))
 }
@@ -158,6 +161,10 @@ const STALL_NS: f64 = 20e6;
 /// Stalls with failed requests are an outage if they take at least this share of the window.
 const OUTAGE_SHARE: f64 = 0.1;
 
+/// Minimum number of mean response times in a window in which Little's law is precise enough: the
+/// responses that begin or end outside of the window are then at most a twentieth.
+const MIN_RESPONSES: f64 = 20.0;
+
 /// Returns the stalls: times without a complete response that are long compared with the median
 /// response time. `None`: unknown.
 fn stalls(result: &LoadResult, record: &LoadRecord) -> Option<Vec<Silence>> {
@@ -201,8 +208,9 @@ pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat>
 }
 
 /// The server served only a part of the connections. In a closed loop a hung connection sends no
-/// further request, so the share of failed requests hides it. The share of the time in flight shows
-/// it. A request that hangs longer than the window counts with the length of the window.
+/// further request, so the share of failed requests hides it. The difference between the requests
+/// in flight and those that got a response shows it. By Little's law, the latter are the responses
+/// per second times the mean response time.
 fn hung_connections(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let config = &result.config;
     // The last requests of a number of requests wait alone. Requests that the user's early end cut
@@ -211,25 +219,34 @@ fn hung_connections(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> 
     if config.model != LoadModel::Closed || config.requests.is_some() || has_ended_early {
         return None;
     }
-    let (times, missing) = responses(record);
-    let responded_ns: f64 = times.values().map(|(ns, n)| ns as f64 * n as f64).sum();
-    let failed_ns = missing.sum_ns.min(missing.count as f64 * window_ns(record) as f64);
-    let share = failed_ns / (failed_ns + responded_ns);
+    let (times, _) = responses(record);
+    let mean_s = times.mean()? / 1e9;
+    // Little's law holds for a window that is long compared with a response.
+    if mean_s * MIN_RESPONSES > result.duration_s {
+        return None;
+    }
+    let in_flight = result.in_flight.mean;
+    let hung = in_flight - responses_per_second(record) * mean_s;
+    let unanswered = result.exchanges.lost_count() + carried_failures(record);
     let lacks_ports = 2 * result.outcomes.get(Outcome::AddressExhausted) > result.exchanges.failed;
-    (failed_ns > 0.0 && share >= OUTAGE_SHARE && !lacks_ports).then(|| {
+    (hung >= OUTAGE_SHARE * in_flight && hung > 0.0 && unanswered > 0 && !lacks_ports).then(|| {
         let message = format!(
-            "{} requests that got no correct response took {} of the time in which requests were \
-             in flight, so the server left about {:.0} of the {} possible requests unanswered at \
-             any time. The throughput is that of the other connections. Check how many \
-             connections the server can serve at once, or use fewer (`-c`).",
-            missing.count,
-            percent(share),
-            share * result.max_in_flight() as f64,
-            result.max_in_flight()
+            "On average {hung:.1} of the {in_flight:.1} requests in flight were requests that got \
+             no response ({unanswered} in all). The throughput is what the server reached with the \
+             others. The server may serve only some of the connections at once, or may not respond \
+             to some requests. Check its log and its number of workers, or use fewer connections \
+             (`-c`)."
         );
-        let evidence = json!({"time_in_flight": share, "failed": missing.count});
+        let evidence = json!({"hung": hung, "in_flight": in_flight, "unanswered": unanswered});
         Caveat::new(Code::Outage, Severity::Invalid, message, evidence)
     })
+}
+
+/// Returns the number of requests that began before the window and got no response.
+fn carried_failures(record: &LoadRecord) -> u64 {
+    let after_warmup = record.intervals.iter().filter(|i| i.phase != Phase::Warmup);
+    let failures = after_warmup.flat_map(|i| i.carried.not_ok());
+    failures.filter(|(outcome, _)| !outcome.is_completed()).map(|(_, n)| n).sum()
 }
 
 /// The server sent no response for a part of the window, and requests failed in that time. The rule

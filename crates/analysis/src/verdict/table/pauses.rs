@@ -286,21 +286,49 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
-        message: "2 requests that got no correct response took 13 % of the time in which requests \
-                  were in flight",
-        evidence: r#"{"failed": 2}"#,
-        trigger: |w| w.fail_after(2, 75 * MS),
-        near_miss: |w| w.fail_after(2, 50 * MS),
+        message: "On average 0.1 of the 1.1 requests in flight were requests that got no response \
+                  (1 in all).",
+        evidence: r#"{"unanswered": 1}"#,
+        trigger: |w| {
+            w.add_outcomes(1, Outcome::Timeout);
+            w.set_in_flight_time(1130 * MS);
+        },
+        near_miss: |w| {
+            w.add_outcomes(1, Outcome::Timeout);
+            w.set_in_flight_time(1100 * MS);
+        },
         near_miss_severity: None,
     },
     // Requests that the user's early end cuts off did not hang.
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
-        message: "2 requests that got no correct response",
-        evidence: r#"{"failed": 2}"#,
-        trigger: |w| w.fail_after(2, 75 * MS),
-        near_miss: |w| w.cut_off(2, 75 * MS),
+        message: "(2 in all)",
+        evidence: r#"{"unanswered": 2}"#,
+        trigger: |w| {
+            w.leave_in_flight(2);
+            w.set_in_flight_time(1130 * MS);
+        },
+        near_miss: |w| {
+            w.cut_off(2, 75 * MS);
+            w.set_in_flight_time(1130 * MS);
+        },
+        near_miss_severity: None,
+    },
+    // All requests hung since the warm-up, and time out after the window.
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        message: "(1 in all)",
+        evidence: r#"{"unanswered": 1}"#,
+        trigger: |w| {
+            w.interval().carried.count(Outcome::Timeout);
+            w.set_in_flight_time(1130 * MS);
+        },
+        near_miss: |w| {
+            w.interval().carried.count(Outcome::UnexpectedStatus);
+            w.set_in_flight_time(1130 * MS);
+        },
         near_miss_severity: None,
     },
     // Most requests fail, because the server refuses connections for most of the window.

@@ -274,13 +274,6 @@ impl TrialWorld {
         self.record.unanswered.ages = [ages].into();
     }
 
-    /// Adds `n` requests that time out after this time.
-    pub(super) fn fail_after(&mut self, n: u64, age_ns: u64) {
-        self.add_outcomes(n, Outcome::Timeout);
-        let ages = (Outcome::Timeout.name().into(), equal_times(n, age_ns));
-        self.record.unanswered.ages = [ages].into();
-    }
-
     pub(super) fn interval(&mut self) -> &mut Interval {
         &mut self.record.intervals[0]
     }
