@@ -574,9 +574,13 @@ mod tests {
     use super::*;
     use dyno_archive::sample::Party;
 
+    /// Held by tests that observe this process. Each would also see the threads of the others.
+    static OBSERVED: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
     /// The eBPF program has room for 2,048 names of ended threads.
     #[test]
     fn ends_of_threads_are_unknown_without_room() {
+        let _observed = OBSERVED.lock();
         let choice = ObservationChoice { states: true, ..ObservationChoice::default() };
         let Ok(observer) = ProcessObserver::load(choice) else {
             return crate::reasons::not_run("ends of threads: this user cannot load a program");
@@ -612,6 +616,7 @@ mod tests {
     /// commit of its journal (ext4, XFS) as waits for a disk.
     #[test]
     fn waits_of_syncs_count_as_disk() {
+        let _observed = OBSERVED.lock();
         let choice = ObservationChoice { states: true, ..ObservationChoice::default() };
         let Ok(observer) = ProcessObserver::load(choice) else {
             return crate::reasons::not_run("waits of syncs: this user cannot load a program");
