@@ -3,7 +3,7 @@
 //! and on architectures other than x86-64. The events show how often a call was made, but not its
 //! result.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -175,7 +175,7 @@ impl Events {
             let Some(party) = party else { continue };
             let with_all_names = party.needs_all_names();
             party.openings = party.openings.wrapping_add(1);
-            for tid in proc::trees(&party.roots).into_iter().flat_map(tids) {
+            for tid in proc::trees(&party.roots).into_iter().flat_map(proc::thread_ids) {
                 let is_selected = |name| with_all_names || was_counted(number, name);
                 let named = self.named.iter().filter(|(name, _)| is_selected(**name));
                 let points = named.map(|(name, id)| (Some(*name), *id)).chain([(None, self.total)]);
@@ -281,12 +281,6 @@ impl Tracepoints {
         let text = fs::read_to_string(self.folder.join(name).join("id"))?;
         text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
     }
-}
-
-/// Returns the threads of a process.
-fn tids(pid: u32) -> BTreeSet<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The kernel's error for a thread that does not exist.
