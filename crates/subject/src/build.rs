@@ -292,11 +292,8 @@ impl BuildFolder {
 
     /// Opens the file that processes lock while they use the artefacts.
     fn lock_file(&self) -> io::Result<fs::File> {
-        let mut options = fs::OpenOptions::new();
-        // NFS locks only files that are open for reading and writing.
-        options.read(true).write(true).create(true).truncate(false);
         let path = self.0.join("in_use");
-        match options.custom_flags(libc::O_NOFOLLOW).open(&path) {
+        match open_lock_file(&path) {
             // Another user made the build. A lock needs no right to write.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)
@@ -529,14 +526,20 @@ fn write_input(input: &FolderEntry, bytes: &[u8], source: &Path) -> io::Result<(
         .write_all(bytes)
 }
 
+/// Opens a file that processes lock, and creates it if it does not exist.
+fn open_lock_file(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    // NFS locks only files that are open for reading and writing.
+    options.read(true).write(true).create(true).truncate(false);
+    options.custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
 /// Locks the builds of a subject, and waits while another dyno has the lock.
 fn lock(folder: &Path, supervision: &Supervision<'_>) -> Result<fs::File, String> {
     let path = folder.join("lock");
     let lock_error = |e: io::Error| format!("{}: cannot lock the build cache: {e}", path.display());
     fs::create_dir_all(folder).map_err(lock_error)?;
-    let mut options = fs::OpenOptions::new();
-    options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);
-    let file = options.open(&path).map_err(lock_error)?;
+    let file = open_lock_file(&path).map_err(lock_error)?;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),

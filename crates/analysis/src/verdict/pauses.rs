@@ -228,8 +228,8 @@ fn hung_connections(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> 
     let in_flight = result.in_flight.mean;
     let hung = in_flight - responses_per_second(record) * mean_s;
     let unanswered = result.exchanges.lost_count() + carried_failures(record);
-    let lacks_ports = 2 * result.outcomes.get(Outcome::AddressExhausted) > result.exchanges.failed;
-    (hung >= OUTAGE_SHARE * in_flight && hung > 0.0 && unanswered > 0 && !lacks_ports).then(|| {
+    let are_many = hung > 0.0 && hung >= OUTAGE_SHARE * in_flight;
+    (are_many && unanswered > 0 && !lacks_ports(result)).then(|| {
         let message = format!(
             "On average {hung:.1} of the {in_flight:.1} requests in flight were requests that got \
              no response ({unanswered} in all). The throughput is what the server reached with the \
@@ -240,6 +240,12 @@ fn hung_connections(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> 
         let evidence = json!({"hung": hung, "in_flight": in_flight, "unanswered": unanswered});
         Caveat::new(Code::Outage, Severity::Invalid, message, evidence)
     })
+}
+
+/// Whether most requests that failed did so because no local port was left. The server is then not
+/// the cause.
+fn lacks_ports(result: &LoadResult) -> bool {
+    2 * result.outcomes.get(Outcome::AddressExhausted) > result.exchanges.failed
 }
 
 /// Returns the number of requests that began before the window and got no response.
@@ -266,14 +272,12 @@ fn silent_outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let longest = stalls.iter().max_by_key(|silence| silence.length_ns())?;
     let total_ns: u64 = stalls.iter().map(Silence::length_ns).sum();
     let share = total_ns as f64 / loaded_ns(record);
-    // If most requests failed because no local port was left, the server is not the cause.
-    let lacks_ports = 2 * result.outcomes.get(Outcome::AddressExhausted) > result.exchanges.failed;
     // Requests that only failed to connect did not hang.
     let failures = || result.outcomes.not_ok().filter(|(_, n)| *n > 0);
     let only_connections_failed = failures().next().is_some()
         && failures().all(|(outcome, _)| is_connect_failure(outcome))
         && result.exchanges.in_flight_at_end == 0;
-    (share >= OUTAGE_SHARE && !lacks_ports).then(|| {
+    (share >= OUTAGE_SHARE && !lacks_ports(result)).then(|| {
         let state_text = match longest.in_flight {
             _ if only_connections_failed => "The server was down or hung".to_string(),
             0 => "The server was down or hung".to_string(),
