@@ -3,10 +3,13 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use dyno_archive::Party;
 use dyno_archive::dir::Run;
 use dyno_archive::start::FailureKind;
+use dyno_launch::supervision::Interrupts;
 use dyno_runner::run::RunEvent;
 
 use crate::drive::not_run;
@@ -351,6 +354,50 @@ fn broken_checks_are_blamed_on_dead_back_end() {
         .map(|failure| failure.failure.kind)
         .collect();
     assert_eq!(kinds, [FailureKind::BackendFailed]);
+}
+
+/// The user ends the search for the cause of failed checks, so these must not count against the
+/// server: a resumed run would never start it again.
+#[test]
+fn checks_of_unknown_cause_are_not_recorded() {
+    let sandbox = tempfile::tempdir().unwrap();
+    let again = sandbox.path().join("again");
+    define_store(
+        sandbox.path(),
+        &format!(
+            "[ready]\ncommand = \"if [ -e {{work}}/once ]; then touch {}; sleep 60; fi; touch \
+             {{work}}/once\"\n",
+            again.display()
+        ),
+    );
+    let subjects = sandbox.path().join("subjects");
+    define(&subjects, "front", &walk::null(), "STORE = \"{store.port}\"");
+    let path = subjects.join("front/subject.toml");
+    let definition = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("checks = [\"own\"]\n{definition}")).unwrap();
+    fs::create_dir_all(sandbox.path().join("contracts")).unwrap();
+    let contract = "[[checks]]\nname = \"parting\"\npath = \"/plaintext\"\nexpect = { body = \
+                    \"Goodbye\" }\n";
+    fs::write(sandbox.path().join("contracts/own.toml"), contract).unwrap();
+    let suite = format!("subjects = [\"front\"]\n[suite]\nrepeats = 1\n{LOAD}");
+    let plan = walk::planned_with(&subjects, &suite);
+    let interrupts = Interrupts::new();
+    let run = thread::scope(|scope| {
+        scope.spawn(|| {
+            // The start of the run has a deadline of its own, after which the file never appears.
+            for _ in 0..6000 {
+                if again.exists() {
+                    return interrupts.raise();
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        walk::run_until(sandbox.path(), &plan, &interrupts, &mut |_| {})
+    });
+    let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
+    assert_eq!(start.failure.as_ref().unwrap().kind, FailureKind::Interrupted);
+    assert!(start.subject().unwrap().checks_before.is_empty());
+    assert!(start.refused_protocols().is_empty(), "a resumed run starts the server again");
 }
 
 /// The readiness command of the back end cannot be repeated, so its failure proves nothing.

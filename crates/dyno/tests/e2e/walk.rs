@@ -78,9 +78,19 @@ pub fn run(sandbox: &Path, planned: &Planned) -> Run {
 
 /// Runs a plan, and calls a function for each event.
 pub fn run_with(sandbox: &Path, planned: &Planned, on_event: &mut dyn FnMut(RunEvent<'_>)) -> Run {
+    run_until(sandbox, planned, &Interrupts::new(), on_event)
+}
+
+/// Runs a plan until its end or an interrupt.
+pub fn run_until(
+    sandbox: &Path,
+    planned: &Planned,
+    interrupts: &Interrupts,
+    on_event: &mut dyn FnMut(RunEvent<'_>),
+) -> Run {
     let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
-    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let guard = Guard::start().unwrap();
+    let supervision = Supervision { guard: &guard, interrupts };
     let cache = sandbox.join("cache");
     let mut planned = planned.clone();
     let builds = prepare(&mut planned, &cache, &supervision, &mut |_| {}).unwrap();
@@ -101,7 +111,7 @@ pub fn run_with(sandbox: &Path, planned: &Planned, on_event: &mut dyn FnMut(RunE
         builds: &builds,
         dir: &dir,
         guard: &guard,
-        interrupts: &interrupts,
+        interrupts,
         on_event,
     };
     runner.walk().unwrap();

@@ -324,15 +324,20 @@ impl Runner<'_> {
         // Checks that were interrupted are not recorded: a resumed run repeats the start.
         let checks =
             launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted_failure)?;
-        part_record(record, Party::SUBJECT).checks_before.extend(checks);
-        let checks = part_record(record, Party::SUBJECT).checks_before.clone();
-        // The record is written now, so that a crash of dyno does not lose the checks' results.
-        self.dir.write_start(record)?;
+        let checks = [part_record(record, Party::SUBJECT).checks_before.clone(), checks].concat();
         let has_trials_left = |broken: &BTreeSet<Protocol>| {
             pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.trial_protocol(*t)))
         };
         let supervision = self.supervision();
-        refused.extend(launched.evaluate_checks(&checks, drops, &supervision, has_trials_left)?);
+        let evaluated = launched.evaluate_checks(&checks, drops, &supervision, has_trials_left);
+        // Nor are checks whose cause is unknown. Otherwise they would count against the server.
+        let is_interrupted = |failure: &Failure| failure.kind == FailureKind::Interrupted;
+        if !evaluated.as_ref().is_err_and(is_interrupted) {
+            part_record(record, Party::SUBJECT).checks_before = checks;
+        }
+        // The record is written now, so that a crash of dyno does not lose the checks' results.
+        self.dir.write_start(record)?;
+        refused.extend(evaluated?);
         if !refused.is_empty() {
             record_log_tail(record, launched.subject);
         }
