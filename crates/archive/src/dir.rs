@@ -200,15 +200,17 @@ impl RunDir {
         })
     }
 
-    /// Removes the search that followed a trial, if there is one.
-    pub fn remove_search(&self, trial: usize) -> Result<(), ArchiveError> {
-        let path = self.path.join(SEARCHES).join(format!("{trial:04}.json"));
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(ArchiveError::Write { path, source })
+    /// Removes the search that followed a trial, and the profile of the trial, if there are any.
+    pub fn remove_search_and_profile(&self, trial: usize) -> Result<(), ArchiveError> {
+        [SEARCHES, PROFILES].into_iter().try_for_each(|folder| {
+            let path = self.path.join(folder).join(format!("{trial:04}.json"));
+            match fs::remove_file(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    Err(ArchiveError::Write { path, source })
+                }
+                _ => Ok(()),
             }
-            _ => Ok(()),
-        }
+        })
     }
 
     /// Creates a folder that only some runs have.
@@ -462,6 +464,24 @@ mod tests {
         assert!(!fs::symlink_metadata(run.join("report.json")).unwrap().is_symlink());
         assert!(dir.write_bytes("trials/0000.json", b"{}").is_err());
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn search_and_profile_of_one_trial_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = RunDir { path: place.path().into(), lock: None };
+        let file = |folder: &str, trial| dir.path.join(folder).join(format!("{trial:04}.json"));
+        dir.remove_search_and_profile(1).unwrap();
+        for folder in [SEARCHES, PROFILES] {
+            fs::create_dir(dir.path.join(folder)).unwrap();
+            for trial in [1, 2] {
+                fs::write(file(folder, trial), "{}").unwrap();
+            }
+        }
+        dir.remove_search_and_profile(1).unwrap();
+        for folder in [SEARCHES, PROFILES] {
+            assert!(!file(folder, 1).exists() && file(folder, 2).exists(), "{folder}");
+        }
     }
 
     #[test]

@@ -505,11 +505,11 @@ impl Runner<'_> {
         if is_interrupted && !self.is_kept(&start.record, record)? {
             return Err(interrupted_failure().into());
         }
+        // An earlier search and profile of this trial are of another process.
+        self.dir.remove_search_and_profile(trial)?;
         if let Some(profile) = profile.filter(|_| !is_interrupted) {
             self.dir.write_profile(&profile)?;
         }
-        // An earlier search of this trial loaded another process, and is no longer valid.
-        self.dir.remove_search(trial)?;
         self.dir.write_trial(record)?;
         start.has_trials = true;
         (self.on_event)(RunEvent::TrialEnded { trial, record });
