@@ -387,8 +387,15 @@ mod tests {
         let environment = Environment::for_tool(&DynoVariables::read(), &[], &workspace.work);
         let command = ["sh", "-c", script].map(String::from).to_vec();
         let folder = workspace.work.clone();
-        let spec =
-            ProcessSpec { command, environment, workspace, folder, cpus: vec![], open_files: 256 };
+        let spec = ProcessSpec {
+            command,
+            environment,
+            workspace,
+            folder,
+            cpus: vec![],
+            open_files: 256,
+            lists_compiled: false,
+        };
         Process::start(spec).unwrap()
     }
 

@@ -8,13 +8,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use dyno_archive::start::StopRecord;
 use dyno_observer::Processes;
 use dyno_observer::cgroup::{Group, OomKills};
 use dyno_observer::proc::{ListenerOwner, Stat};
-use dyno_observer::{Sampler, monotonic_ns, proc};
+use dyno_observer::{RuntimeFiles, Sampler, monotonic_ns, proc};
 use serde::Deserialize;
 
 use crate::environment::Environment;
@@ -73,6 +73,8 @@ pub struct ProcessSpec {
     pub cpus: Vec<u32>,
     /// Soft and hard limit of open files.
     pub open_files: u64,
+    /// Whether dyno asks the runtimes of the command to list their JIT-compiled code in `/tmp`.
+    pub lists_compiled: bool,
 }
 
 /// A working folder and a control group, removed when dropped. Both are registered with the guard
@@ -141,6 +143,11 @@ pub struct Process {
     log: Arc<Log>,
     _trimmer: LogTrimmer,
     workspace: Workspace,
+    /// Start of the first process, wall clock: files in `/tmp` have such times.
+    began: Option<SystemTime>,
+    lists_compiled: bool,
+    /// Files that the processes leave in `/tmp`.
+    runtime_files: RuntimeFiles,
     is_cleaned_up: bool,
 }
 
@@ -167,6 +174,9 @@ impl Process {
         let sampler = Sampler { group: workspace.group.clone(), processes };
         let _trimmer = LogTrimmer::new(&log);
         Ok(Process {
+            began: proc::start_time(minded.first),
+            lists_compiled: spec.lists_compiled,
+            runtime_files: RuntimeFiles::default(),
             minded,
             status: None,
             exec_ns,
@@ -340,6 +350,7 @@ impl Process {
             return None;
         }
         let number = signal.number();
+        self.find_runtime_files();
         // The stop time begins with the signal.
         let began_ns = monotonic_ns();
         self.pids().into_iter().for_each(|pid| sys::kill(pid, number));
@@ -362,14 +373,24 @@ impl Process {
         Some(StopRecord { took_ns, killed: !all_ended })
     }
 
-    /// Kills and reaps the remaining processes, and unregisters them from the guard. Dropping
-    /// [`Workspace`] removes the folder and the group.
+    /// Finds the files that the running processes have in `/tmp`. Their names are unknown later.
+    fn find_runtime_files(&mut self) {
+        self.runtime_files.add(RuntimeFiles::from_pids(&self.pids(), self.lists_compiled));
+    }
+
+    /// Kills and reaps the remaining processes, removes their files from `/tmp`, and unregisters
+    /// them from the guard. Dropping [`Workspace`] removes the folder and the group.
     fn clean_up(&mut self) {
         if std::mem::replace(&mut self.is_cleaned_up, true) {
             return;
         }
+        self.find_runtime_files();
         let session = self.pid();
         UNENDED.add(kill_all(&mut self.minded, &self.workspace.name));
+        if let Some(began) = self.began.filter(|_| self.lists_compiled) {
+            self.runtime_files.add(RuntimeFiles::of_ended(session, began));
+        }
+        std::mem::take(&mut self.runtime_files).remove();
         self.workspace.guard.forget_session(session);
         self.workspace.guard.forget_cookie(&self.workspace.name);
     }
@@ -484,8 +505,15 @@ mod tests {
         let environment = Environment::for_tool(&DynoVariables::read(), &[], &workspace.work);
         let command = ["sh", "-c", script].map(String::from).to_vec();
         let folder = workspace.work.clone();
-        let spec =
-            ProcessSpec { command, environment, workspace, folder, cpus: vec![], open_files: 256 };
+        let spec = ProcessSpec {
+            command,
+            environment,
+            workspace,
+            folder,
+            cpus: vec![],
+            open_files: 256,
+            lists_compiled: true,
+        };
         Process::start(spec).unwrap()
     }
 
@@ -554,6 +582,31 @@ mod tests {
         let daemon = daemon(&process);
         drop(process);
         assert!(!runs(daemon));
+    }
+
+    /// A runtime's lists of compiled code would fill `/tmp`, which is often memory.
+    #[test]
+    fn lists_of_compiled_code_are_removed() {
+        let list = |pid: u32| PathBuf::from(format!("/tmp/perf-{pid}.map"));
+        let is_written = |pid| list(pid).exists().then_some(());
+        let script = "echo 1 1 a >/tmp/perf-$$.map; exec sleep 98761";
+        for is_stopped in [true, false] {
+            let process = start(script, &no_groups());
+            let pid = process.pid();
+            wait_for("the list", || is_written(pid));
+            if is_stopped {
+                process.stop(Signal::Term, 60_000_000_000, || Patience::Whole).unwrap();
+            } else {
+                drop(process);
+            }
+            assert!(!list(pid).exists(), "is stopped: {is_stopped}");
+        }
+        let mut crashed = start("echo 1 1 a >/tmp/perf-$$.map; kill -9 $$", &no_groups());
+        wait_for("the end", || crashed.exit_status());
+        let pid = crashed.pid();
+        assert!(list(pid).exists());
+        drop(crashed);
+        assert!(!list(pid).exists());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
@@ -54,10 +54,13 @@ pub(crate) fn read_bytes(path: &Path, pid: u32, max_bytes: u64) -> Option<Vec<u8
 /// Whether a file belongs to the user of a process and is younger than the process.
 fn is_written_by(file: &fs::Metadata, pid: u32) -> bool {
     let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
-    let is_younger = proc::start_time(pid)
-        .zip(file.modified().ok())
-        .is_some_and(|(began, written)| written + CLOCK_RESOLUTION >= began);
-    file.is_file() && owner == Some(file.uid()) && is_younger
+    let is_younger = || proc::start_time(pid).is_some_and(|began| is_younger(file, began));
+    file.is_file() && owner == Some(file.uid()) && is_younger()
+}
+
+/// Whether a file was written after an instant, as far as the clocks can tell.
+fn is_younger(file: &fs::Metadata, began: SystemTime) -> bool {
+    file.modified().is_ok_and(|written| written + CLOCK_RESOLUTION >= began)
 }
 
 fn is_written_by_at(path: &Path, pid: u32) -> bool {
@@ -80,7 +83,7 @@ fn namespace_pid(pid: u32) -> Option<u32> {
         .ok()
 }
 
-/// Files that processes do not remove from dyno's `/tmp` when they end.
+/// Files in dyno's `/tmp` that a killed process does not remove.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeFiles(Vec<PathBuf>);
 
@@ -108,6 +111,25 @@ impl RuntimeFiles {
             Some(Path::new("/").join(path.strip_prefix(format!("/proc/{pid}/root")).ok()?))
         };
         RuntimeFiles(files.filter_map(path_from_root).collect())
+    }
+
+    /// Finds the list of JIT-compiled code of a process that has ended. `began`: start of the
+    /// process, wall clock. A file of another user, of a running process or of an earlier process
+    /// is excluded.
+    #[must_use]
+    pub fn of_ended(pid: u32, began: SystemTime) -> RuntimeFiles {
+        let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+        let is_ours = fs::symlink_metadata(&path).is_ok_and(|file| {
+            let is_own = file.is_file() && file.uid() == rustix::process::geteuid().as_raw();
+            is_own && is_younger(&file, began)
+        });
+        let is_running = Path::new(&format!("/proc/{pid}")).exists();
+        RuntimeFiles(if is_ours && !is_running { vec![path] } else { Vec::new() })
+    }
+
+    /// Adds the files of other processes.
+    pub fn add(&mut self, other: RuntimeFiles) {
+        self.0.extend(other.0);
     }
 
     /// Removes the files.

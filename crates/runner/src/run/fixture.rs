@@ -56,6 +56,7 @@ pub(super) fn part(addr: Option<std::net::SocketAddr>, alive: AliveCheck) -> Run
         workspace,
         cpus: Vec::new(),
         open_files: 256,
+        lists_compiled: false,
     };
     let listener = |addr| Listener { addr, protocol: Protocol::H1, authority: None };
     let checked = |addr| {

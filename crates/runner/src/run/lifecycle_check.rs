@@ -155,9 +155,7 @@ impl Runner<'_> {
     fn stop_relayed(&self, start: Option<RelayedStart>, definition: &Definition) {
         let Some(start) = start else { return };
         let patience = || self.interrupts.patience();
-        let files = self.runtime_files(&start.part.process);
         start.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, patience);
-        files.remove();
     }
 
     /// Starts the subject with relays in front of its back ends. The message of a failure includes
@@ -219,11 +217,9 @@ impl Runner<'_> {
             check_output(&promise.prints, &process.log(), 0, port).map(|()| message)
         });
         let oom_kills = process.oom_kills();
-        let files = self.runtime_files(&process);
         process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || {
             Patience::None
         });
-        files.remove();
         Ok(ObservedPromise { result, oom_kills, ended: None })
     }
 }

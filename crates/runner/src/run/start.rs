@@ -271,7 +271,8 @@ impl Runner<'_> {
         .map_err(harness)?;
         let secrets = settings.environment.secret_values();
         let listeners = checked_listeners(definition, ports, certs, &secrets).map_err(harness)?;
-        let spec = settings.spec(recipe, workspace).map_err(harness)?;
+        let mut spec = settings.spec(recipe, workspace).map_err(harness)?;
+        spec.lists_compiled = is_profiled;
         let started = recipe.network.as_server(|| Process::start(spec));
         let process = started
             .map_err(StartError::from)
@@ -489,6 +490,7 @@ impl Settings {
             folder,
             cpus: recipe.cpus.to_vec(),
             open_files: open_files(recipe.limits),
+            lists_compiled: false,
         })
     }
 

@@ -7,17 +7,16 @@ use std::io;
 use dyno_analysis::{capacity, report, stopping};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Arm, Isolation, Plan};
-use dyno_archive::probe::Probe;
 use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
 use dyno_launch::network::Network;
-use dyno_launch::process::{self, Process};
+use dyno_launch::process;
 use dyno_launch::set_affinity;
 use dyno_launch::supervision::Supervision;
 use dyno_observer::cgroup::Layout;
+use dyno_observer::monotonic_ns;
 use dyno_observer::probes::Probes;
-use dyno_observer::{RuntimeFiles, monotonic_ns};
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
@@ -277,14 +276,6 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Returns the files of a process in `/tmp` for profiles and tools. dyno removes them after the
-    /// exit of the process, because a killed process does not remove its files.
-    pub(super) fn runtime_files(&self, process: &Process) -> RuntimeFiles {
-        let is_profiled =
-            self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
-        RuntimeFiles::from_pids(&process.sampler.pids(), is_profiled)
-    }
-
     /// Stops the running parts in the reverse order of their starts, so that no part is stopped
     /// before a part that needs it.
     fn stop(&self, record: &mut StartRecord, parts: Vec<RunningPart>) {
@@ -294,14 +285,7 @@ impl Runner<'_> {
                 Party::Backend(index) => &self.backend(index).definition.stop,
                 _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
             };
-            let is_subject = !matches!(part.party, Party::Backend(_));
-            let files = if is_subject {
-                self.runtime_files(&part.process)
-            } else {
-                RuntimeFiles::default()
-            };
             let stopped = part.process.stop(stop.signal, stop.deadline_ns, patience);
-            files.remove();
             part_record(record, part.party).stop = stopped;
         }
     }
