@@ -11,7 +11,7 @@ use std::thread;
 
 use dyno_archive::plan::Build;
 use dyno_launch::environment::Environment;
-use dyno_launch::folder;
+use dyno_launch::folder::{self, ExistingFile};
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{self, ToolCommand, ToolExit, ToolOutput};
@@ -190,7 +190,7 @@ impl Recipe<'_> {
             return Ok(None);
         }
         if before != receipt.artefact {
-            // An error is ignored: without the new stamps, the next check only takes longer. For
+            // An error is ignored: the old receipt stays, and the next check only takes longer. For
             // example, another user's receipt cannot be written.
             let _ = folder.write_receipt(&receipt);
         }
@@ -343,7 +343,8 @@ impl BuildFolder {
 
     fn write_receipt(&self, receipt: &Receipt) -> Result<(), String> {
         let text = serde_json::to_string(receipt).expect("numbers and text only");
-        fs::write(self.receipt(), text).map_err(|e| self.error(&e))
+        folder::write_whole(&self.receipt(), text.as_bytes(), ExistingFile::Replace)
+            .map_err(|e| self.error(&e))
     }
 
     fn error(&self, error: &io::Error) -> String {

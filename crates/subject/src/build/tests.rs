@@ -382,3 +382,21 @@ fn failed_build_error_has_output_and_is_not_cached() {
         assert!(error.contains("no such luck") && error.contains("exit status: 3"), "{error}");
     }
 }
+
+/// A full disk or a kill must not lose the receipt, and with it the build.
+#[test]
+fn receipt_is_replaced_as_whole_file() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = BuildFolder(root.path().to_path_buf());
+    let receipt = |wall_ns| Receipt {
+        wall_ns,
+        cpu_ns: 1,
+        artefact: Artefact::default(),
+        environment: BTreeMap::new(),
+    };
+    folder.write_receipt(&receipt(1)).unwrap();
+    let old = fs::File::open(folder.receipt()).unwrap();
+    folder.write_receipt(&receipt(2)).unwrap();
+    assert_eq!(read_receipt(&folder.receipt()).unwrap().wall_ns, 2);
+    assert!(io::read_to_string(old).unwrap().contains("\"wall_ns\":1"), "not overwritten");
+}
