@@ -17,7 +17,7 @@ use crate::key::PartsHash;
 pub struct Snapshot(BTreeMap<PathBuf, String>);
 
 impl Snapshot {
-    /// Reads and hashes the files. Unreadable files are omitted, because they make the start fail.
+    /// Reads and hashes the files. Unreadable files are omitted: the server cannot read them either.
     #[must_use]
     pub fn take(definition: &Definition) -> Snapshot {
         let mut hashes = BTreeMap::new();
@@ -61,7 +61,10 @@ fn hash(entry: &Entry, name: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sources::MAX_LINKED_ENTRIES;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::super::sources::{MAX_LINKED_ENTRIES, VisitedFiles, walk};
     use super::*;
 
     #[test]
@@ -100,6 +103,37 @@ mod tests {
         assert_eq!(snapshot.new_files(&definition), Err(Path::new("t")));
         std::fs::remove_file(folder.join("t")).unwrap();
         assert_eq!(snapshot.new_files(&definition), Err(Path::new("t")));
+    }
+
+    /// Root can read the folder. The change is found in either case.
+    #[test]
+    fn unreadable_folder_hides_no_change() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = subject_of_folder(root.path());
+        std::fs::write(folder.join("server.py"), "one").unwrap();
+        let cache = folder.join(".cache");
+        std::fs::create_dir(&cache).unwrap();
+        std::fs::set_permissions(&cache, Permissions::from_mode(0)).unwrap();
+        let definition = Definition::read(&folder).unwrap();
+        let snapshot = Snapshot::take(&definition);
+        std::fs::write(folder.join("server.py"), "two").unwrap();
+        assert_eq!(snapshot.new_files(&definition), Err(Path::new("server.py")));
+        std::fs::set_permissions(&cache, Permissions::from_mode(0o700)).unwrap();
+    }
+
+    #[test]
+    fn entry_that_vanishes_hides_no_other_entry() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(root.path().join(name), "").unwrap();
+        }
+        let mut visited = Vec::new();
+        let visit = &mut |name: &Path, _: &Entry| {
+            visited.push(name.to_path_buf());
+            let _ = std::fs::remove_file(root.path().join("b"));
+        };
+        walk(root.path(), VisitedFiles::Sources, visit).unwrap();
+        assert_eq!(visited, [Path::new("a"), Path::new("c")]);
     }
 
     /// Writes a subject whose start uses all of its folder, and returns the folder.

@@ -25,8 +25,8 @@ impl Definition {
     /// folder: templates and, if the start uses `{dir}`, the files in the folder.
     ///
     /// # Errors
-    /// A file cannot be read. After an unreadable template, the other templates are still visited.
-    /// The walk of the folder ends at the first error.
+    /// A template or the folder cannot be read. The other files are still visited. Unreadable
+    /// entries of the folder are skipped.
     pub(super) fn visit_files(&self, visit: &mut dyn FnMut(&Path, &Entry)) -> io::Result<()> {
         let mut result = Ok(());
         for file in &self.start.files {
@@ -130,6 +130,10 @@ impl Entry {
 }
 
 /// Visits entries of a folder, sorted by name, with their paths relative to `folder`.
+///
+/// # Errors
+/// The folder or, with [`VisitedFiles::Everything`], one of its entries cannot be read. Entries
+/// that no longer exist are skipped.
 pub(super) fn walk(
     folder: &Path,
     files: VisitedFiles,
@@ -161,34 +165,49 @@ impl SourceWalk<'_> {
         let mut names = entries.collect::<io::Result<Vec<_>>>()?;
         names.sort();
         for name in names.iter().map(|name| parent.join(name)) {
-            let path = self.folder.join(&name);
-            let kind = std::fs::symlink_metadata(&path)?.file_type();
-            // The definition is hashed separately, without its comments.
-            let is_definition =
-                [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
-            if is_definition || !self.files.includes(kind, &name) {
-                continue;
+            match self.visit_entry(&name, is_linked) {
+                Err(error) if !self.can_skip(&error) => return Err(error),
+                _ => {}
             }
-            if is_linked {
-                let Some(remaining) = self.remaining_linked_entries.checked_sub(1) else {
-                    return Ok(());
-                };
-                self.remaining_linked_entries = remaining;
+        }
+        Ok(())
+    }
+
+    /// Whether an entry with this error is skipped. A source that dyno cannot read is not read by
+    /// the server either, which has the same user. An entry that no longer exists may be a
+    /// temporary file of an editor.
+    fn can_skip(&self, error: &io::Error) -> bool {
+        self.files == VisitedFiles::Sources || error.kind() == io::ErrorKind::NotFound
+    }
+
+    /// Visits an entry and, if it is a folder, the entries below it.
+    fn visit_entry(&mut self, name: &Path, is_linked: bool) -> io::Result<()> {
+        let path = self.folder.join(name);
+        let kind = std::fs::symlink_metadata(&path)?.file_type();
+        // The definition is hashed separately, without its comments.
+        let is_definition =
+            [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
+        if is_definition || !self.files.includes(kind, name) {
+            return Ok(());
+        }
+        if is_linked {
+            let Some(remaining) = self.remaining_linked_entries.checked_sub(1) else {
+                return Ok(());
+            };
+            self.remaining_linked_entries = remaining;
+        }
+        let follows_links = self.files == VisitedFiles::Sources;
+        if kind.is_dir() {
+            if self.files == VisitedFiles::Everything {
+                (self.visit)(name, &Entry::Folder);
             }
-            let follows_links = self.files == VisitedFiles::Sources;
-            if kind.is_dir() {
-                if self.files == VisitedFiles::Everything {
-                    (self.visit)(&name, &Entry::Folder);
-                }
-                self.walk_folder(&name, is_linked)?;
-                continue;
-            }
-            let has_linked_contents = follows_links && (is_linked || kind.is_symlink());
-            let access = if has_linked_contents { Access::Linked } else { Access::Own };
-            (self.visit)(&name, &read_entry(&path, kind, access)?);
-            if follows_links && kind.is_symlink() {
-                self.walk_linked_folder(&path, &name);
-            }
+            return self.walk_folder(name, is_linked);
+        }
+        let has_linked_contents = follows_links && (is_linked || kind.is_symlink());
+        let access = if has_linked_contents { Access::Linked } else { Access::Own };
+        (self.visit)(name, &read_entry(&path, kind, access)?);
+        if follows_links && kind.is_symlink() {
+            self.walk_linked_folder(&path, name);
         }
         Ok(())
     }
