@@ -163,6 +163,15 @@ impl Contract {
             Some((check.name.as_str(), shared?))
         })
     }
+
+    /// Returns the names by which a subject can waive checks: their names, and their names at each
+    /// protocol.
+    pub fn waivable_names(&self) -> impl Iterator<Item = String> {
+        self.checks.iter().flat_map(|check| {
+            let at_protocols = check.protocols.iter().map(|p| check.name_at_protocol(*p));
+            std::iter::once(check.name.clone()).chain(at_protocols)
+        })
+    }
 }
 
 /// The reason why a contract cannot be used.
@@ -413,8 +422,7 @@ pub fn lifecycle_promises(
 impl Check {
     /// Returns the check's name at one protocol, `json over h2`. A subject can waive the check
     /// under this name, for this protocol only.
-    #[must_use]
-    pub fn name_at_protocol(&self, protocol: Protocol) -> String {
+    fn name_at_protocol(&self, protocol: Protocol) -> String {
         format!("{} over {protocol}", self.name)
     }
 

@@ -426,6 +426,13 @@ mod tests {
         let checks = definition.contracts.iter().flat_map(|contract| &contract.checks);
         let names: Vec<&str> = checks.map(|check| check.name.as_str()).collect();
         assert_eq!(names, ["new", "added", "gone"]);
+
+        let definition_path = root.path().join("old/subjects/x/subject.toml");
+        let text = fs::read_to_string(&definition_path).unwrap();
+        fs::write(&definition_path, text.replace("[\"old\"]", "[\"olt\"]")).unwrap();
+        let error = revised.subject("x").unwrap_err().to_string();
+        assert!(error.contains("check \"olt\": not in the contracts"), "{error}");
+        assert!(error.contains("did you mean \"old\"?"), "{error}");
     }
 
     #[test]

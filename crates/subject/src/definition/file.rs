@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use dyno_archive::Protocol;
-use dyno_contract::contracts::{Check, Contract, ContractError};
+use dyno_contract::contracts::{Contract, ContractError};
 use dyno_contract::ready::Status;
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_launch::folder::{read_in_folder, read_regular};
@@ -265,9 +265,12 @@ impl DefinitionReader<'_> {
             keys.add(mistake("checks", message));
             return None;
         }
-        let is_incomplete = self.contracts_folder.is_some();
-        let mut contracts = NamedContracts { is_incomplete, ..NamedContracts::default() };
+        let mut contracts = NamedContracts::default();
         for (i, name) in names.iter().enumerate() {
+            if self.contracts_folder.is_some() {
+                let own = Contract::find(name, self.folder);
+                contracts.waivable.extend(own.iter().flat_map(Contract::waivable_names));
+            }
             match self.contract(name).and_then(|contract| contracts.add(contract)) {
                 Ok(()) => {}
                 Err(message) => {
@@ -444,8 +447,9 @@ struct StartParts {
 #[derive(Default)]
 struct NamedContracts {
     contracts: Vec<Contract>,
-    /// Whether a waived check may be unknown, because a contract has mistakes, or belongs to
-    /// another revision of the definition.
+    /// Names in `waive`: checks of the contracts, and of the contracts of its own revision.
+    waivable: Vec<String>,
+    /// Whether a waived check may be unknown, because a contract has mistakes.
     is_incomplete: bool,
 }
 
@@ -463,6 +467,7 @@ impl NamedContracts {
                 )));
             }
         }
+        self.waivable.extend(contract.waivable_names());
         self.contracts.push(contract);
         Ok(())
     }
@@ -494,15 +499,9 @@ fn read_waive(keys: &mut Keys<'_>, contracts: &NamedContracts) -> Option<Vec<Str
     if contracts.is_incomplete {
         return Some(names);
     }
-    let checks = contracts.contracts.iter().flat_map(|contract| &contract.checks);
-    let names_at_protocols = |check: &Check| {
-        check.protocols.iter().map(|p| check.name_at_protocol(*p)).collect::<Vec<_>>()
-    };
-    let check_names: Vec<String> = checks
-        .flat_map(|check| [vec![check.name.clone()], names_at_protocols(check)].concat())
-        .collect();
-    for (i, name) in names.iter().enumerate().filter(|(_, name)| !check_names.contains(name)) {
-        let hint = match nearest(name, check_names.iter().map(String::as_str)) {
+    let is_unknown = |name: &String| !contracts.waivable.contains(name);
+    for (i, name) in names.iter().enumerate().filter(|(_, name)| is_unknown(name)) {
+        let hint = match nearest(name, contracts.waivable.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
             None => "`dyno subjects check` prints the names of all checks".into(),
         };
