@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::urls::words_before_comment;
 use super::{Imports, curl, har, urls, vegeta};
 use crate::ReadFile;
 
@@ -34,12 +35,10 @@ impl ImportFormat {
             let is_har = json.is_ok_and(|json| json.get("log").is_some());
             return if is_har { ImportFormat::Har } else { ImportFormat::Vegeta };
         }
-        if first.trim_start_matches("$ ").starts_with("curl ") {
+        let first_word = first.trim_start_matches("$ ").split_ascii_whitespace().next();
+        if first_word.and_then(|word| word.rsplit('/').next()) == Some("curl") {
             return ImportFormat::Curl;
         }
-        let is_url_line = |line: &str| {
-            line.split_ascii_whitespace().next_back().is_some_and(|w| w.contains("://"))
-        };
         if lines().all(is_url_line) { ImportFormat::Urls } else { ImportFormat::Vegeta }
     }
 
@@ -66,6 +65,20 @@ impl ImportFormat {
     }
 }
 
+/// Whether a line can be in a list of URLs: a URL, or a method and a URL. A header of vegeta whose
+/// value is a URL is none.
+fn is_url_line(line: &str) -> bool {
+    let is_url = |word: &str| {
+        let scheme = word.split_once("://").map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| scheme.bytes().all(|b| b.is_ascii_alphanumeric()))
+    };
+    match words_before_comment(line)[..] {
+        [url] => is_url(url),
+        [method, url] => !method.ends_with(':') && is_url(url),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +93,12 @@ mod tests {
             ("$ curl http://h/", ImportFormat::Curl),
             ("http://h/\n\nhttp://h/b\n", ImportFormat::Urls),
             ("GET http://h/\n", ImportFormat::Urls),
+            ("http://h/ # start page\nPOST http://h/b #\n", ImportFormat::Urls),
+            ("GET http://h/\nReferer: http://h/a\n", ImportFormat::Vegeta),
+            ("GET http://h/\nReferer:http://h/a\n", ImportFormat::Vegeta),
+            ("GET http://h/\nX-A: b http://h/a\n", ImportFormat::Vegeta),
+            ("curl\thttp://h/", ImportFormat::Curl),
+            ("/usr/bin/curl http://h/", ImportFormat::Curl),
             ("\u{feff}{\"log\":{\"entries\":[]}}", ImportFormat::Har),
             ("\u{feff}curl http://h/", ImportFormat::Curl),
         ] {

@@ -9,9 +9,7 @@ pub fn urls(text: &str) -> Result<Imports, String> {
     let mut requests = Vec::new();
     for (i, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let location = format!("line {}", i + 1);
-        // A URL has no blanks, so a # after a blank cannot begin its fragment.
-        let words: Vec<&str> =
-            line.split_whitespace().take_while(|word| !word.starts_with('#')).collect();
+        let words = words_before_comment(line);
         requests.push(match words[..] {
             [] => continue,
             [url] => ImportedRequest::new(location, "GET", url).normalize()?,
@@ -23,6 +21,12 @@ pub fn urls(text: &str) -> Result<Imports, String> {
         Changes::default(),
         "the list has no URLs\nhint: write one URL per line, such as http://localhost:8080/",
     )
+}
+
+/// The words of a line up to one that begins with `#`. A URL has no blanks, so this `#` cannot
+/// begin its fragment.
+pub(super) fn words_before_comment(line: &str) -> Vec<&str> {
+    line.split_whitespace().take_while(|word| !word.starts_with('#')).collect()
 }
 
 #[cfg(test)]

@@ -129,9 +129,7 @@ impl CurlCommand {
                 let message = "-b: cookies cannot be read from a file\nhint: write -b 'name=value'";
                 return Err(message.into());
             }
-            "user" if value.contains(':') => {
-                self.set_option_header("Authorization", format!("Basic {}", BASE64.encode(value)));
-            }
+            "user" if value.contains(':') => self.set_user(&value),
             "user" => {
                 let message = "-u: has no password, and curl would ask for it\nhint: write -u \
                                'user:password'";
@@ -174,6 +172,18 @@ impl CurlCommand {
     fn set_option_header(&mut self, name: &'static str, value: String) {
         self.option_headers.retain(|(other, _)| *other != name);
         self.option_headers.push((name, value));
+    }
+
+    /// Stores the credentials of `-u`. As in curl, a token of `--oauth2-bearer` applies instead of
+    /// them, whichever option is first.
+    fn set_user(&mut self, credentials: &str) {
+        let is_token = |(name, value): &(&str, String)| {
+            *name == "Authorization" && value.starts_with("Bearer ")
+        };
+        if !self.option_headers.iter().any(is_token) {
+            let value = format!("Basic {}", BASE64.encode(credentials));
+            self.set_option_header("Authorization", value);
+        }
     }
 
     fn add_data(&mut self, name: &str, more: &[u8]) {

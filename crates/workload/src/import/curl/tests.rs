@@ -145,6 +145,8 @@ fn form_encoded_as_multipart() {
 fn header_option_replaces_headers_of_other_options() {
     check(
         r"
+curl a -u me:pw --oauth2-bearer t → GET http://a | Authorization: Bearer t
+curl a --oauth2-bearer t -u me:pw → GET http://a | Authorization: Bearer t
 curl a -u me:p:w -r0-9 -A x -A y -e 'z;auto' -b c=1 -b d=2 → GET http://a | Authorization: Basic bWU6cDp3 | Range: bytes=0-9 | User-Agent: y | Referer: z | Cookie: c=1;d=2
 curl a --compressed -H 'Accept-Encoding: br' -A x -H user-agent: -u a: -H 'authorization: z' → GET http://a | Accept-Encoding: br | authorization: z
 curl a -A '' -H 'Host: b' -H Content-Length:3 -H 'X: 1' -H 'X: 2' -H Y: → GET http://a | Host: b | X: 1 | X: 2
