@@ -20,6 +20,8 @@ use super::transport::{Transport, closed_error};
 pub(super) struct H2Session {
     transport: Transport,
     client: Client<()>,
+    /// Received bytes after the last response, such as a WINDOW_UPDATE.
+    unread: Vec<u8>,
     out: Vec<u8>,
     counts: FrameCounts,
 }
@@ -49,7 +51,7 @@ impl H2Session {
         let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let client = Client::new(ClientSettings::default(), traffic.shared_bytes(), &mut io);
-        H2Session { transport, client, out, counts }
+        H2Session { transport, client, unread: Vec::new(), out, counts }
     }
 
     pub(super) fn set_timeout(&mut self, timeout: Duration) {
@@ -64,6 +66,8 @@ impl H2Session {
     ) -> io::Result<ProbeResponse> {
         let mut response =
             ProbeResponse { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
+        let unread = std::mem::take(&mut self.unread);
+        self.read_bytes(&unread, retention, &mut response)?;
         let mut buffer = [0; 16 * 1024];
         let mut is_open = self.open_stream(request);
         loop {
@@ -100,7 +104,8 @@ impl H2Session {
         true
     }
 
-    /// Processes received bytes. Returns whether the response is complete.
+    /// Processes received bytes. Returns whether the response is complete. Bytes after a complete
+    /// response are kept for the next exchange.
     fn read_bytes(
         &mut self,
         mut bytes: &[u8],
@@ -140,6 +145,7 @@ impl H2Session {
             };
             if let Some(stream) = complete {
                 self.client.finish(stream, &mut io);
+                self.unread = bytes.to_vec();
                 return Ok(true);
             }
         }
@@ -152,4 +158,82 @@ fn malformed_error(violation: impl Into<Box<dyn std::error::Error + Send + Sync>
 
 fn refused_error(code: ErrorCode) -> Error {
     Error::new(io::ErrorKind::InvalidData, format!("the server refused the request: {code:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+
+    use dyno_archive::Protocol;
+    use dyno_archive::plan::{Body, Request};
+    use dyno_wire::h2::frame::{
+        FrameHeader, HEADER_BYTES, Kind, PREFACE, flag, put_header, put_window_update,
+    };
+
+    use super::*;
+    use crate::client::ProbeClient;
+    use crate::listener::Listener;
+
+    const BODY_LENGTH: usize = 1024;
+
+    /// Field block of `:status: 200`, entry 8 of the static table (RFC 7541 §6.1).
+    const STATUS_200: u8 = 0x88;
+
+    /// Sends HEADERS and a WINDOW_UPDATE of the connection for each request, in one write. The last
+    /// `held` bytes of the WINDOW_UPDATE follow with the next response. Panics if the client splits
+    /// a body, which it does if its window is too small.
+    fn serve(mut stream: TcpStream, held: usize) -> io::Result<()> {
+        let mut out = Vec::new();
+        put_header(Kind::Settings, 0, 0, 0, &mut out);
+        stream.write_all(&std::mem::take(&mut out))?;
+        stream.read_exact(&mut [0; PREFACE.len()])?;
+        loop {
+            let mut header = [0; HEADER_BYTES];
+            stream.read_exact(&mut header)?;
+            let header = FrameHeader::parse(&header);
+            let mut payload = vec![0; header.length as usize];
+            stream.read_exact(&mut payload)?;
+            if header.kind != Kind::Data {
+                continue;
+            }
+            assert_eq!(payload.len(), BODY_LENGTH, "stream {}", header.stream);
+            let flags = flag::END_HEADERS | flag::END_STREAM;
+            put_header(Kind::Headers, flags, header.stream, 1, &mut out);
+            out.push(STATUS_200);
+            put_window_update(0, BODY_LENGTH as u32, &mut out);
+            let later = out.split_off(out.len() - held);
+            stream.write_all(&out)?;
+            out = later;
+        }
+    }
+
+    /// The bodies of all requests together are larger than the window of a connection.
+    #[test]
+    fn window_update_after_response_is_kept() {
+        for held in [0, 4] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let addr = listener.local_addr().unwrap();
+            let server = thread::spawn(move || serve(listener.accept().unwrap().0, held));
+            let listener = Listener { addr, protocol: Protocol::H2c, authority: None };
+            let client = ProbeClient::new(&listener).unwrap();
+            let request = Request {
+                weight: 1,
+                method: "POST".into(),
+                path: "/".into(),
+                body: Some(Body(vec![b'x'; BODY_LENGTH])),
+                ..Request::default()
+            };
+            let traffic = client.compile(vec![request]).unwrap();
+            let mut session = client.session(&traffic, Duration::from_secs(600)).unwrap();
+            for i in 1..=100 {
+                let response = session.exchange(&traffic.requests()[0], BodyRetention::Whole);
+                let status = response.map(|response| response.status);
+                assert!(matches!(status, Ok(200)), "held {held}, exchange {i}: {status:?}");
+            }
+            drop(session);
+            let _ = server.join().unwrap();
+        }
+    }
 }
