@@ -223,6 +223,7 @@ fn read_check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let streams = keys.parse("streams", |n| check_range("streams", n, STREAMS));
     let bytes = keys.optional::<ByteCheck>("bytes");
     let life = LifecyclePromise::from_keys(keys);
+    refuse_unused_keys(keys);
     let is_list = keys.has("requests");
     let requests = read_requests(keys, life.as_ref(), read)?;
     let protocols = protocols.unwrap_or_else(|| default_protocols(bytes));
@@ -247,21 +248,59 @@ fn read_check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
         keys.add(mistake("bytes", fault));
         return None;
     }
-    if requests.len() > 1 && streams.is_some_and(|streams| streams > 1) {
-        let message = "`streams`: cannot be used with a list of `requests`, which are sent one \
-                       after the other\nhint: use one request";
-        keys.add(mistake("streams", message));
-        return None;
+    let (times, streams) = (times.unwrap_or(1), streams.unwrap_or(1));
+    let check = Check { name, protocols, requests, times, streams, bytes, life };
+    check_streams(&check).map_err(|mistake| keys.add(mistake)).ok()?;
+    Some(check)
+}
+
+/// Reports the keys that lifecycle checks and checks of bytes do not use.
+fn refuse_unused_keys(keys: &Keys<'_>) {
+    let (unused, kind): (&[&'static str], _) = if keys.has("life") {
+        (&["protocols", "times", "streams", "bytes"], "lifecycle check (a check with `life`)")
+    } else if keys.has("bytes") {
+        (&["times", "streams"], "check of bytes (a check with `bytes`)")
+    } else {
+        return;
+    };
+    for &key in unused.iter().filter(|key| keys.has(key)) {
+        let message = format!("`{key}`: cannot be used in a {kind}\nhint: remove `{key}`");
+        keys.add(mistake(key, message));
     }
-    Some(Check {
-        name,
-        protocols,
-        requests,
-        times: times.unwrap_or(1),
-        streams: streams.unwrap_or(1),
-        bytes,
-        life,
-    })
+}
+
+/// Checks that a check can have as many requests in flight as its `streams`.
+fn check_streams(check: &Check) -> Result<(), Mistake> {
+    let &Check { streams, times, .. } = check;
+    // `streams` of other kinds of checks is refused already.
+    if streams == 1 || check.life.is_some() || check.bytes.is_some() {
+        return Ok(());
+    }
+    let fault = |message: &str| Err(mistake("streams", message));
+    if check.requests.len() > 1 {
+        return fault(
+            "`streams`: cannot be used with a list of `requests`, which are sent one after the \
+             other\nhint: use one request",
+        );
+    }
+    if !check.protocols.iter().any(|protocol| protocol.is_h2()) {
+        return fault(
+            "`streams`: needs HTTP/2, but all `protocols` of the check are HTTP/1.1\nhint: add a \
+             protocol such as \"h2c\", or remove `streams`",
+        );
+    }
+    let (min_times, reason) = if check.protocols.contains(&Protocol::H2cUpgrade) {
+        (streams + 1, ", because the first request over h2c-upgrade is sent before the others")
+    } else {
+        (streams, "")
+    };
+    if times < min_times {
+        return fault(&format!(
+            "`streams`: {streams} concurrent requests need `times` of at least \
+             {min_times}{reason}\nhint: set `times = {min_times}`"
+        ));
+    }
+    Ok(())
 }
 
 /// Reads the requests of a check, and reports their mistakes.
@@ -277,15 +316,6 @@ fn read_requests(
         } else {
             Some(vec![read_request(keys, read)?])
         };
-    }
-    for key in ["protocols", "times", "streams", "bytes"].into_iter().filter(|key| keys.has(key)) {
-        keys.add(mistake(
-            key,
-            format!(
-                "`{key}`: cannot be used in a lifecycle check (a check with `life`)\nhint: remove \
-                 `{key}`"
-            ),
-        ));
     }
     let Some(life) = life else {
         // The required keys depend on the promise, which could not be read.
@@ -349,7 +379,18 @@ fn check_range(key: &'static str, n: u32, max: u32) -> Result<u32, Mistake> {
 /// Reads the request whose keys are in the check itself.
 fn read_request(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Request> {
     let raw = keys.take_rest::<RawRequest>()?;
-    raw.check(read).map_err(|mistake| keys.add(mistake)).ok()
+    check_request(raw, read).map_err(|mistake| keys.add(mistake)).ok()
+}
+
+/// Checks a request of a check.
+fn check_request(raw: RawRequest, read: ReadFile<'_>) -> Result<Request, Mistake> {
+    match raw.mix_key() {
+        Some(key) => {
+            let message = format!("`{key}`: cannot be used in a contract\nhint: remove `{key}`");
+            Err(mistake(key, message))
+        }
+        None => raw.check(read),
+    }
 }
 
 /// Reads the list `requests` of a check.
@@ -362,10 +403,9 @@ fn read_request_list(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Requ
         ));
         return None;
     }
-    let checked = raw
-        .into_iter()
-        .enumerate()
-        .map(|(i, raw)| raw.check(read).map_err(|m| m.with_parent(i).with_parent("requests")));
+    let checked = raw.into_iter().enumerate().map(|(i, raw)| {
+        check_request(raw, read).map_err(|m| m.with_parent(i).with_parent("requests"))
+    });
     checked.collect::<Result<Vec<_>, _>>().map_err(|mistake| keys.add(mistake)).ok()
 }
 
@@ -476,19 +516,16 @@ mod tests {
     }
 
     #[test]
-    fn request_list_with_several_streams_fails() {
-        let source = |streams: u32| {
-            format!(
-                "[[checks]]\nname = \"a\"\nrequests = [{{ path = \"/\" }}, {{ path = \"/b\" \
-                 }}]\nstreams = {streams}\n"
-            )
-        };
-        assert_eq!(parse(&source(1)).unwrap().checks[0].requests.len(), 2);
-        let message = parse(&source(2)).unwrap_err();
-        assert!(
-            message.starts_with("c.toml:4:") && message.contains("one after the other"),
-            "{message}"
-        );
+    fn possible_streams_are_accepted() {
+        for keys in [
+            "times = 10\nstreams = 10\nprotocols = [\"h1\", \"h2\", \"h2c\"]\npath = \"/\"",
+            "times = 11\nstreams = 10\npath = \"/\"",
+            "streams = 1\npath = \"/\"",
+            "streams = 1\nrequests = [{ path = \"/\" }, { path = \"/b\" }]",
+        ] {
+            let check = parse(&format!("[[checks]]\nname = \"a\"\n{keys}"));
+            assert!(check.is_ok(), "{keys}\n→ {check:?}");
+        }
     }
 
     #[test]
@@ -527,6 +564,48 @@ mod tests {
         ("", "c.toml:1:1", "`path`: a request must have one"),
         ("path = \"/{seq}\"", "c.toml:3:8", "placeholders cannot be used"),
         ("path = \"/\"\ntimes = 0", "c.toml:4:9", "`times`: must be 1 to"),
+        (
+            "path = \"/\"\nprotocols = [\"h2\"]\ntimes = 9\nstreams = 10",
+            "c.toml:6:11",
+            "`streams`: 10 concurrent requests need `times` of at least 10",
+        ),
+        (
+            "path = \"/\"\ntimes = 10\nstreams = 10",
+            "c.toml:5:11",
+            "at least 11, because the first request over h2c-upgrade is sent before the others",
+        ),
+        ("path = \"/\"\nstreams = 2", "c.toml:4:11", "need `times` of at least 3"),
+        (
+            "path = \"/\"\nprotocols = [\"h1\"]\ntimes = 10\nstreams = 10",
+            "c.toml:6:11",
+            "`streams`: needs HTTP/2",
+        ),
+        (
+            "requests = [{ path = \"/\" }, { path = \"/b\" }]\ntimes = 9\nstreams = 2",
+            "c.toml:5:11",
+            "one after the other",
+        ),
+        (
+            "path = \"/\"\nbytes = \"in-pieces\"\ntimes = 5",
+            "c.toml:5:9",
+            "`times`: cannot be used in a check of bytes",
+        ),
+        (
+            "path = \"/\"\nbytes = \"in-pieces\"\nstreams = 5",
+            "c.toml:5:11",
+            "`streams`: cannot be used in a check of bytes",
+        ),
+        (
+            "path = \"/\"\nlife = \"stops\"\nstreams = 5",
+            "c.toml:5:11",
+            "`streams`: cannot be used in a lifecycle check",
+        ),
+        ("path = \"/\"\nweight = 2", "c.toml:4:10", "`weight`: cannot be used in a contract"),
+        (
+            "requests = [{ path = \"/\" }, { path = \"/b\", name = \"b\" }]",
+            "c.toml:3:51",
+            "`name`: cannot be used in a contract",
+        ),
         ("path = \"/\"\nbytes = \"pipelind\"", "c.toml:4:9", "did you mean `pipelined`?"),
         (
             "path = \"/\"\nbytes = \"pipelined\"\nprotocols = [\"h2\"]",

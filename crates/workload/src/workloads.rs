@@ -607,6 +607,16 @@ impl RawRequest {
         if self.body_file.is_some() { "body_file" } else { "body" }
     }
 
+    /// Returns the first key that only requests of a mix have.
+    #[must_use]
+    pub const fn mix_key(&self) -> Option<&'static str> {
+        match (&self.name, self.weight) {
+            (Some(_), _) => Some("name"),
+            (None, Some(_)) => Some("weight"),
+            (None, None) => None,
+        }
+    }
+
     /// # Errors
     /// A value cannot be sent, or a file cannot be read.
     pub fn check(self, read: ReadFile<'_>) -> Result<Request, Mistake> {
