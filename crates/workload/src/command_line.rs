@@ -33,23 +33,24 @@ pub fn request(
 pub fn parse_mix_entry(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
     const WRONG: &str = "not a request\nhint: write weight, method and path, such as '80 GET \
                          /items' or '20 POST /items @body.json'";
-    let mut words = text.trim().splitn(4, ' ');
-    let (Some(weight), Some(method), Some(path)) = (words.next(), words.next(), words.next())
-    else {
-        return Err(WRONG.into());
-    };
+    let (weight, rest) = split_word(text.trim_start());
+    let (method, rest) = split_word(rest);
+    let (path, body) = split_word(rest);
     let weight = weight.parse().map_err(|_| WRONG)?;
     if !path.starts_with('/') {
         return Err(WRONG.into());
     }
-    let body = match words.next().map(|body| (body, body.strip_prefix('@'))) {
-        Some((_, Some(file))) => {
-            Some(Body(read(file).map_err(|error| format!("{file}: {error}"))?))
-        }
-        Some((text, None)) => Some(Body(text.as_bytes().to_vec())),
-        None => None,
+    let body = match body.strip_prefix('@').map(str::trim_end) {
+        Some(file) => Some(Body(read(file).map_err(|error| format!("{file}: {error}"))?)),
+        None => (!body.is_empty()).then(|| Body(body.into())),
     };
     Ok(Request { weight, ..request(method, path, Vec::new(), body) })
+}
+
+/// Returns the first word, and the text after the blanks that follow the word.
+fn split_word(text: &str) -> (&str, &str) {
+    let (word, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
+    (word, rest.trim_start())
 }
 
 /// Reads a header that is sent: `Name: value`. `Err`: the header has no colon, or is a framing
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(request.body.unwrap().0, b"{\"n\": 1, \"m\": 2}");
         assert!(parse_mix_entry("80 GET /x", &read).unwrap().body.is_none());
         assert_eq!(parse_mix_entry("1 PUT /x @body.json", &read).unwrap().body.unwrap().0, b"{}");
-        for text in ["GET /x", "x GET /x", "1 GET x", ""] {
+        for text in ["GET /x", "x GET /x", "1 GET x", "1 GET", ""] {
             assert!(
                 parse_mix_entry(text, &read).unwrap_err().contains("'80 GET /items'"),
                 "{text}"
@@ -126,6 +127,27 @@ mod tests {
             parse_mix_entry("1 POST /x @/no/such", &read).unwrap_err(),
             "/no/such: no such file"
         );
+    }
+
+    #[test]
+    fn blanks_between_words_of_mix_entry_are_skipped() {
+        for (text, expected) in [
+            ("1 PUT /x  @body.json", Some("{}")),
+            (" 1  PUT\t/x \t@body.json\n", Some("{}")),
+            ("1 PUT /x   a b", Some("a b")),
+            ("1 PUT /x  ", None),
+        ] {
+            let request = parse_mix_entry(text, &read).unwrap();
+            assert_eq!((request.method.as_str(), request.path.as_str()), ("PUT", "/x"), "{text:?}");
+            let body = request.body.map(|body| String::from_utf8(body.0).unwrap());
+            assert_eq!(body.as_deref(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn inline_body_of_mix_entry_keeps_its_end() {
+        let body = parse_mix_entry("1 PUT /x a,b \n", &read).unwrap().body.unwrap();
+        assert_eq!(body.0, b"a,b \n");
     }
 
     #[test]

@@ -5,8 +5,10 @@
 //! before this module runs.
 
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::sync::Arc;
 
+use csv::ByteRecord;
 use dyno_engine::traffic::RequestPart;
 
 use crate::quotation::plain;
@@ -257,31 +259,24 @@ fn parse_random(range: &str) -> Result<RequestPart, String> {
     if from > to { Err(error()) } else { Ok(RequestPart::Random(from, to)) }
 }
 
-/// Returns the values of a column, by its name in the first line or by its number from 1.
+/// Returns the values of a column, by its number from 1 or by its name in the first line.
 fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>, String> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bytes);
-    let mut records = Vec::new();
-    for record in reader.byte_records() {
-        records.push(record.map_err(|error| format!("{file}: {error}"))?);
-    }
+    let records = read_records(file, bytes)?;
     let first = records.first().ok_or_else(|| format!("{file}: the file is empty"))?;
-    let named = first.iter().position(|name| name == column.as_bytes());
     // If the column is given by its name, the first line has the names. Otherwise the first line
     // has values.
-    let (index, skip) = match (named, column.parse::<usize>()) {
-        (Some(index), _) => (index, 1),
-        (None, Ok(number @ 1..)) => (number - 1, 0),
-        _ => {
-            let names: Vec<_> = first.iter().map(String::from_utf8_lossy).collect();
-            return Err(format!(
-                "{file}: no column {column:?}\nhint: use a column of the first line: {}",
-                names.join(", ")
-            ));
-        }
+    let (index, skip) = match column.parse::<usize>() {
+        Ok(number @ 1..) => (number - 1, 0),
+        _ => (find_column(file, first, column)?, 1),
     };
-    let values = records.iter().enumerate().skip(skip).map(|(line, record)| {
-        let value = record.get(index);
-        value.map(Box::from).ok_or_else(|| format!("{file}:{}: no column {column}", line + 1))
+    let values = records.iter().skip(skip).map(|record| {
+        record.get(index).map(Box::from).ok_or_else(|| {
+            format!(
+                "{file}:{}: no column {column}\nhint: use a column that each row has. A number is \
+                 the position of a column, not its name",
+                line(record)
+            )
+        })
     });
     let values = values.collect::<Result<Vec<_>, _>>()?;
     if values.is_empty() {
@@ -291,6 +286,49 @@ fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>,
     }
 }
 
+/// Reads the rows of a file.
+fn read_records(file: &str, bytes: &[u8]) -> Result<Vec<ByteRecord>, String> {
+    // The reader accepts a quote without an end. Such a quote includes the line that is added here,
+    // which otherwise is the last row.
+    let source = bytes.chain(&b"\nEND"[..]);
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(source);
+    let records = reader.byte_records().collect::<Result<Vec<_>, _>>();
+    let mut records = records.map_err(|error| format!("{file}: {error}"))?;
+    match records.pop() {
+        Some(last) if last.as_slice() != b"END" => Err(format!(
+            "{file}:{}: a quote in this row has no end\nhint: close the quote. A quote within a \
+             quoted value is written twice",
+            line(&last)
+        )),
+        _ => Ok(records),
+    }
+}
+
+/// Returns the index of the column with this name in the first line.
+fn find_column(file: &str, first: &ByteRecord, name: &str) -> Result<usize, String> {
+    let mut columns = first.iter().enumerate().filter(|(_, cell)| *cell == name.as_bytes());
+    match (columns.next(), columns.next()) {
+        (Some((index, _)), None) => Ok(index),
+        (Some(_), Some(_)) => Err(format!(
+            "{file}:{}: two columns have the name {name:?}\nhint: rename one of them",
+            line(first)
+        )),
+        (None, _) => {
+            let names: Vec<_> = first.iter().map(String::from_utf8_lossy).collect();
+            Err(format!(
+                "{file}: no column {name:?}\nhint: use a column of the first line: {}",
+                names.join(", ")
+            ))
+        }
+    }
+}
+
+/// Returns the line at which a row begins, from 1.
+fn line(record: &ByteRecord) -> u64 {
+    record.position().map_or(1, csv::Position::line)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,6 +336,11 @@ mod tests {
     fn parse(text: &str) -> Result<Vec<RequestPart>, String> {
         let read = |path: &str| match path {
             "u.csv" => Ok(b"id,name\n7,ann\n8,\"b, c\"\n".to_vec()),
+            "n.csv" => Ok(b"5,1\n6,2\n".to_vec()),
+            "open.csv" => Ok(b"id,note\n7,\"a\nb\"\n8,\"c\n9,d\n".to_vec()),
+            "closed.csv" => Ok(b"7\n\"a\nEND\"".to_vec()),
+            "twice.csv" => Ok(b"id,a,id\n7,x,8\n".to_vec()),
+            "short.csv" => Ok(b"id,note\n7,\"a\nb\"\n8\n".to_vec()),
             "bom.csv" => Ok(b"\xEF\xBB\xBF\"id\",name\n7,ann\n".to_vec()),
             _ => Err("no such file".to_string()),
         };
@@ -327,6 +370,11 @@ mod tests {
         );
         assert_eq!(parse("{csv:u.csv:name}").unwrap(), [column(&["ann", "b, c"])]);
         assert_eq!(parse("{csv:u.csv:1}").unwrap(), [column(&["id", "7", "8"])]);
+        // A cell of the first row equals the number of another column.
+        assert_eq!(parse("{csv:n.csv:1}").unwrap(), [column(&["5", "6"])]);
+        assert_eq!(parse("{csv:n.csv:2}").unwrap(), [column(&["1", "2"])]);
+        assert_eq!(parse("{csv:closed.csv:1}").unwrap(), [column(&["7", "a\nEND"])]);
+        assert_eq!(parse("{csv:twice.csv:3}").unwrap(), [column(&["id", "8"])]);
         assert_eq!(parse("{csv:bom.csv:id}").unwrap(), [column(&["7"])]);
         assert_eq!(parse("{csv:bom.csv:1}").unwrap(), [column(&["id", "7"])]);
         assert_eq!(parse("{fill:3}").unwrap(), [bytes("xxx")]);
@@ -390,6 +438,11 @@ mod tests {
             ("{csv:u.csv:nam}", "id, name"),
             ("{csv:x.csv:1}", "x.csv: no such file"),
             ("{csv:u.csv:3}", "u.csv:1: no column 3"),
+            ("{csv:u.csv:0}", "id, name"),
+            ("{csv:n.csv:5}", "n.csv:1: no column 5\nhint: use a column that each row has"),
+            ("{csv:short.csv:note}", "short.csv:4: no column note"),
+            ("{csv:open.csv:id}", "open.csv:4: a quote in this row has no end"),
+            ("{csv:twice.csv:id}", "twice.csv:1: two columns have the name \"id\""),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
