@@ -200,11 +200,12 @@ impl TrialResult {
         self.is_broken() || self.has_lost_requests()
     }
 
-    /// Whether the trial is not valid because a server that kept running responded incorrectly or
-    /// violated its contract. Noise does not cause these faults.
+    /// Whether the trial is not valid because its server responded incorrectly or violated its
+    /// contract. Noise does not cause these faults. The end of a server alone is none of them.
     #[must_use]
     pub fn has_wrong_responses(&self) -> bool {
-        self.is_broken() && !self.is_invalid_because_of(&[Code::SubjectFailed])
+        let is_wrong = |code: Code| code != Code::SubjectFailed && SERVER_FAULTS.contains(&code);
+        self.is_broken() && self.invalid_codes().any(is_wrong)
     }
 
     /// Whether the trial is not valid because its server responded incorrectly, ended, or violated
@@ -508,6 +509,7 @@ mod tests {
             trial.has_wrong_responses()
         };
         assert!(has_wrong_responses(&[Code::IncorrectResponses, Code::Errors]));
+        assert!(has_wrong_responses(&[Code::SubjectFailed, Code::IncorrectResponses]));
         for codes in [&MISSING_RESPONSES[..], &[Code::SubjectFailed, Code::Errors]] {
             assert!(!has_wrong_responses(codes), "{codes:?}");
         }

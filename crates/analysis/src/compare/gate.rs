@@ -429,8 +429,10 @@ impl<'a> GateCell<'a> {
                  missing."
             ));
         }
-        // The machine may have dropped packets of failed requests, so the cause is unknown.
-        if self.cell.b.with_doubtful_failures > 0 {
+        // The machine may have dropped packets of failed requests, so the cause is unknown. If that
+        // concerns A only, it is unknown whether B fails more requests.
+        let (a, b) = (&self.cell.a, &self.cell.b);
+        if b.with_doubtful_failures > 0 || a.with_doubtful_failures > 0 && b.with_failures > 0 {
             return Some(self.with_repeats(text.into()));
         }
         let reason = self.missing_control.as_ref()?;

@@ -69,7 +69,8 @@ pub struct SideRepeats {
     pub failed_requests: u64,
     pub requests: u64,
     /// Included and `limited` repeats in which requests failed and the machine may have dropped
-    /// their packets. They are not in `with_failures`. No gate is held if `b` has such a repeat.
+    /// their packets. They are not in `with_failures`. No gate is held if `b` has such a repeat, or
+    /// if `a` has one and requests of `b` failed.
     pub with_doubtful_failures: usize,
     /// Requests of the repeats in which the number of failed requests is known.
     #[serde(skip)]

@@ -27,8 +27,11 @@ pub struct SideStarts {
     /// Starts in which the server did not build or start, ended, or responded incorrectly: to a
     /// check, or so often that a step is not valid.
     pub broken: usize,
-    /// Starts in which the server was broken, or any request to it failed.
+    /// Starts in which the server was broken, or failed any request.
     pub with_failures: usize,
+    /// Other starts in which requests failed for an unknown cause: the step is not valid for a
+    /// reason other than its server, or the machine may have dropped packets.
+    pub with_doubtful_failures: usize,
     /// For each kind of failure, such as `responded incorrectly`, the number of starts.
     pub kinds: BTreeMap<String, usize>,
     /// Starts in which a request of a warm-up (of the start or of a step) got no correct response.
@@ -40,6 +43,9 @@ pub struct SideStarts {
     /// requests is known.
     #[serde(skip)]
     pub(super) requests_by_start: Vec<BlockRequests>,
+    /// Starts that are broken, or in which the number of failed requests is known in any step.
+    #[serde(skip)]
+    known: usize,
 }
 
 /// The starts of both sides of a server.
@@ -52,7 +58,8 @@ pub struct ServerStarts {
     pub a: SideStarts,
     pub b: SideStarts,
     /// Chance that so many more starts of `b` than of `a` have failures if the two are alike, by
-    /// Fisher's exact test: 0 to 1, not adjusted for other tests. `None`: no start has failures.
+    /// Fisher's exact test: 0 to 1, not adjusted for other tests. Doubtful failures of `a` are
+    /// failures, and those of `b` are not. `None`: no start has failures.
     pub p_failed: Option<f64>,
     #[serde(skip)]
     pub(super) checks: OneSidedChecks,
@@ -84,8 +91,9 @@ impl SideStarts {
         let trials: Vec<&TrialResult> = side.report.trials.iter().filter(is_of_start).collect();
         let is_broken = !kinds.is_empty() || trials.iter().any(|trial| trial.is_broken());
         let requests = start_requests(&trials, block);
-        let has_failures = is_broken
-            || trials.iter().any(|trial| failed_in_step(trial).is_some_and(|failed| failed > 0));
+        let has_failures = is_broken || requests.is_some_and(|requests| requests.failed > 0);
+        let has_doubt = !has_failures && trials.iter().any(|trial| has_unknown_failures(trial));
+        self.known += usize::from(is_broken || requests.is_some());
         self.requests_by_start.extend(requests.filter(|_| !is_broken));
         let warm_ups = subject.map_or(&[][..], |subject| &subject.warm_ups).iter();
         // The warm-up of a control that refuses all connections fails as intended.
@@ -99,22 +107,25 @@ impl SideStarts {
         self.observed += usize::from(is_broken || !trials.is_empty());
         self.broken += usize::from(is_broken);
         self.with_failures += usize::from(has_failures);
+        self.with_doubtful_failures += usize::from(has_doubt);
         for kind in kinds {
             *self.kinds.entry(kind.into()).or_default() += 1;
         }
     }
 
-    /// Returns the number of starts with failures, of all observed starts.
-    const fn failures(&self) -> Failures {
-        Failures { failed: self.with_failures, all: self.observed }
+    /// Returns the largest possible number of starts with failures, of all observed starts: each
+    /// doubtful failure is the server's.
+    const fn possible_failures(&self) -> Failures {
+        Failures { failed: self.with_failures + self.with_doubtful_failures, all: self.observed }
     }
 
-    /// Returns the number of starts with failures, of all observed starts. A start whose failed
-    /// requests are explained by a control has no failures. A broken start always has failures.
-    fn failures_without(&self, explained: &Explained) -> Failures {
+    /// Returns the number of starts with known failures, of all starts with a known step. A start
+    /// whose failed requests are explained by a control has no failures. A broken start always has
+    /// failures.
+    fn known_failures(&self, explained: &Explained) -> Failures {
         let is_excused = |start: &&BlockRequests| explained.explains_all(**start);
         let excused = self.requests_by_start.iter().filter(is_excused).count();
-        Failures { failed: self.with_failures - excused, ..self.failures() }
+        Failures { failed: self.with_failures - excused, all: self.known }
     }
 
     /// Returns the number of broken starts, of all observed starts.
@@ -155,6 +166,11 @@ fn failed_in_step(trial: &TrialResult) -> Option<u64> {
     (is_included && !trial.has_doubtful_losses()).then(|| trial.server_losses())
 }
 
+/// Whether requests of a step failed, and it is unknown how many of them the server failed.
+fn has_unknown_failures(trial: &TrialResult) -> bool {
+    !trial.refused && trial.load.failed_requests() > 0 && failed_in_step(trial).is_none()
+}
+
 /// Returns the sum of the requests of a start, over the steps in which the number of failed
 /// requests is known. `None`: it is known in no step.
 fn start_requests(trials: &[&TrialResult], block: u32) -> Option<BlockRequests> {
@@ -184,7 +200,10 @@ impl ServerStarts {
             control: [a, b].iter().all(|(side, arm)| {
                 side.arm.is_none() && side.run.header.plan.subject_of(*arm).control
             }),
-            p_failed: p_of_failures(starts_a.failures(), starts_b.failures()),
+            p_failed: p_of_failures(
+                starts_a.possible_failures(),
+                starts_b.known_failures(&Explained::default()),
+            ),
             a: starts_a,
             b: starts_b,
             checks: OneSidedChecks::new(a, b),
@@ -218,13 +237,13 @@ impl ServerStarts {
     }
 }
 
-/// Numbers of failed starts of a server, for a test. Failures that the machine may explain are
-/// removed.
+/// Numbers of failed starts of a server, for a test. Failures whose cause is unknown or outside of
+/// the server cannot make `b` look worse than `a`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct StartTest<'a> {
     pub server: &'a ServerStarts,
-    /// Starts with failures, of `a` and of `b`. A start of `b` whose failures a control explains is
-    /// not counted as failed.
+    /// Possible failures of `a`, and known failures of `b`. A start of `b` whose failures a control
+    /// explains is not counted as failed.
     pub failures: (Failures, Failures),
     /// Broken starts of `a` and of `b`. Failures of a control do not explain them.
     pub breaks: (Failures, Failures),
@@ -275,7 +294,7 @@ pub(super) fn tests(all: &[ServerStarts]) -> Vec<StartTest<'_>> {
     servers
         .map(|server| StartTest {
             server,
-            failures: (server.a.failures(), server.b.failures_without(&explained)),
+            failures: (server.a.possible_failures(), server.b.known_failures(&explained)),
             breaks: (server.a.breaks(), server.b.breaks()),
         })
         .collect()

@@ -17,7 +17,7 @@ fn options() -> ComparisonOptions {
 }
 
 /// Adds failed requests to each repeat of an arm, in the order of the repeats.
-fn fail_requests(run: &mut Run, arm: usize, failed: impl Fn(usize) -> u64) {
+pub(super) fn fail_requests(run: &mut Run, arm: usize, failed: impl Fn(usize) -> u64) {
     let arms: Vec<usize> = run.header.plan.trials.iter().map(|trial| trial.arm).collect();
     let trials = run.trials.iter_mut().filter(|trial| arms[trial.trial] == arm);
     for (repeat, trial) in trials.enumerate() {

@@ -3,8 +3,11 @@
 use dyno_archive::sample::{CgroupUse, Party, PartyUse, Sample};
 use dyno_archive::trial::CheckResult;
 
+use super::failures::fail_requests;
 use super::gates::{FOURTEEN, NULL_OF_FOURTEEN, RepeatOutcome, spoil};
 use super::*;
+use crate::caveat::{Caveat, Code, Severity};
+use crate::trial::TrialResult;
 
 /// The generator limits the number of requests, not the server's CPU time for each of them.
 #[test]
@@ -120,6 +123,92 @@ fn losses_outside_of_server_miss_no_gate() {
     assert_eq!((state, counts), (GateState::Undecided, (0, 14)), "{sentence}");
     let expected = "in 14 of 14 repeats, requests of B failed and the machine may have dropped";
     assert!(sentence.contains(expected), "{sentence}");
+}
+
+fn add_caveat(trial: &mut TrialResult, code: Code, severity: Severity) {
+    trial.valid &= severity != Severity::Invalid;
+    trial.caveats.push(Caveat::new(code, severity, String::new(), serde_json::json!({})));
+}
+
+/// A request of each start of both servers failed, and the cause is unknown for A.
+#[test]
+fn unknown_failures_of_a_leave_gate_undecided() {
+    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+    fail_requests(&mut run, 0, |_| 1);
+    fail_requests(&mut run, 1, |_| 1);
+    for (code, severity) in
+        [(Code::DroppedPackets, Severity::Warning), (Code::StillWarming, Severity::Invalid)]
+    {
+        let mut report = report(&run);
+        let trials = report.trials.iter_mut().filter(|trial| trial.cell.arm == 0);
+        trials.for_each(|trial| add_caveat(trial, code, severity));
+        let options = ComparisonOptions {
+            gates: Gate::parse("throughput<-20%").unwrap(),
+            ..ComparisonOptions::default()
+        };
+        let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
+        let comparison = compare(side(0), side(1), &options);
+        let GateResult { state, sentence, .. } = &comparison.gates[0];
+        assert_eq!(*state, GateState::Undecided, "{code}: {sentence}");
+        let ServerStarts { a, b, p_failed, .. } = &comparison.starts[0];
+        assert_eq!((a.with_failures, a.with_doubtful_failures, b.with_failures), (0, 14, 14));
+        assert_eq!(*p_failed, Some(1.0), "{code}");
+    }
+}
+
+/// Returns the test of the starts of the arms 0 and 1, after a change of the trials' results.
+/// Returned: failed and all starts of A, those of B, and whether the two are separated.
+fn start_test(
+    run: &Run,
+    change: impl Fn(&mut Vec<TrialResult>),
+) -> ((usize, usize), (usize, usize), bool) {
+    let mut report = report(run);
+    change(&mut report.trials);
+    let side = |arm| Side { run, report: &report, arm: Some(arm) };
+    let starts = [ServerStarts::new((side(0), 0), (side(1), 1))];
+    let test = starts::tests(&starts)[0];
+    let (a, b) = test.failures;
+    ((a.failed, a.all), (b.failed, b.all), test.is_separated())
+}
+
+/// Every start of B has a failed request, and it is unknown whether the server failed it in the
+/// first start.
+#[test]
+fn unknown_start_of_b_is_in_no_test() {
+    let six: &[u64] = &[400; 6];
+    let mut run = run_with_servers("r", &[("x", six), ("y", six), ("null", six)]);
+    fail_requests(&mut run, 1, |_| 1);
+    assert_eq!(start_test(&run, |_| ()), ((0, 6), (6, 6), true));
+    let stop_first = |trials: &mut Vec<TrialResult>| {
+        let is_first = |trial: &&mut TrialResult| trial.cell.arm == 1 && trial.block == 1;
+        let first = trials.iter_mut().find(is_first).unwrap();
+        add_caveat(first, Code::GeneratorStopped, Severity::Invalid);
+    };
+    assert_eq!(start_test(&run, stop_first), ((0, 6), (5, 5), true));
+}
+
+/// The server fails no request in one step of a start. In another step, the machine may have
+/// dropped the packets of a failed request.
+#[test]
+fn start_with_unknown_step_favors_b() {
+    let run = |arm: usize| {
+        let mut run = run_with_servers("r", &[("x", &[400; 5]), ("y", &[400; 5]), NULL]);
+        fail_requests(&mut run, 1 - arm, |_| 1);
+        run
+    };
+    let add_step = |arm: usize| {
+        move |trials: &mut Vec<TrialResult>| {
+            let is_of_arm = |trial: &&TrialResult| trial.cell.arm == arm;
+            let mut others: Vec<TrialResult> = trials.iter().filter(is_of_arm).cloned().collect();
+            for trial in &mut others {
+                trial.load.exchanges.failed += 1;
+                add_caveat(trial, Code::DroppedPackets, Severity::Warning);
+            }
+            trials.extend(others);
+        }
+    };
+    assert_eq!(start_test(&run(0), add_step(0)), ((5, 5), (5, 5), false));
+    assert_eq!(start_test(&run(1), add_step(1)), ((5, 5), (0, 5), false));
 }
 
 /// In three of five repeats p99 is unknown, because they stalled. The other two are no sample of
