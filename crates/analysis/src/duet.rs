@@ -225,14 +225,12 @@ fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
     pieces
 }
 
-/// Codes of caveats about the wait for the CPUs of servers or generators.
-const WAITING_CODES: [Code; 14] = [
-    Code::GeneratorBusy,
-    Code::GeneratorCrowded,
+/// Codes of caveats about the wait for the CPUs of servers or generators, in addition to those
+/// about the generator's capacity.
+const WAITING_CODES: [Code; 11] = [
     Code::GeneratorStarved,
     Code::GeneratorLate,
     Code::SharedGenerator,
-    Code::Oversubscribed,
     Code::Queueing,
     Code::Clumped,
     Code::Ceiling,
@@ -245,7 +243,8 @@ const WAITING_CODES: [Code; 14] = [
 
 /// Removes caveats about waiting. They do not apply to a duet, whose times are not compared.
 pub(crate) fn without_wait_caveats(mut caveats: Vec<Caveat>) -> Vec<Caveat> {
-    caveats.retain(|caveat| !WAITING_CODES.contains(&caveat.code));
+    let is_about_waiting = |code: Code| code.is_generator_limit() || WAITING_CODES.contains(&code);
+    caveats.retain(|caveat| !is_about_waiting(caveat.code));
     caveats
 }
 
@@ -489,5 +488,12 @@ mod tests {
         let all = vec![info(Code::GeneratorStarved, "x"), info(Code::IncorrectResponses, "y")];
         let codes: Vec<Code> = without_wait_caveats(all).iter().map(|caveat| caveat.code).collect();
         assert_eq!(codes, [Code::IncorrectResponses]);
+    }
+
+    #[test]
+    fn generator_limits_do_not_apply_to_duets() {
+        for code in Code::ALL.iter().copied().filter(|code| code.is_generator_limit()) {
+            assert!(without_wait_caveats(vec![info(code, "x")]).is_empty(), "{code}");
+        }
     }
 }
