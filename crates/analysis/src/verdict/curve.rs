@@ -9,15 +9,18 @@
 //!   request that does not wait. This number is the queue's width: with 1,000 requests per second
 //!   and 5 ms it is 5.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod full_cpu;
+
+use std::collections::BTreeMap;
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
 use serde_json::json;
 
-use super::limiter::{Limiter, filling_interrupt_s, met_rate};
+use super::limiter::{Limiter, filling_interrupt_s, has_nearly_full_thread};
 use super::polling::{idle_waits, polling_evidence};
 use super::resource::{Confidence, Resource};
+use super::server::MAX_WAITING;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
 use super::waits::{MIN_LOCK_CALLS, asleep_threads, lock_calls_per_response};
 use crate::caveat::Code;
@@ -34,11 +37,6 @@ const GROWTH_RATIO: f64 = 1.25;
 
 /// Throughput is flat if it is at most this many times as high with more requests in flight.
 const FLAT_RATIO: f64 = 1.1;
-
-/// If two throughputs with full CPUs differ by at least this ratio, the CPU did not limit the lower
-/// one. If the CPU had limited both, the work per request would differ by this ratio, which is too
-/// much.
-const FULL_CPU_RATIO: f64 = 1.5;
 
 /// No request queues if the response time is at most this many times the response time with the
 /// fewest requests in flight.
@@ -73,9 +71,9 @@ const DISTURBED: [Code; 3] = [Code::ServerStarved, Code::GeneratorStarved, Code:
 /// conclusion. Throughputs that differ by this share still count as flat.
 const MAX_STOLEN: f64 = FLAT_RATIO - 1.0;
 
-/// Sentence about a full CPU of a server that polls, as another step shows.
-const POLLS_AT_OTHER_STEP: &str = " Another step shows that this server polls (asks for work when \
-                                   there is none), so its CPU is always full.";
+/// Sentence about a CPU that is full at all steps of a server.
+const MAY_POLL: &str = " At no step did it have a quarter of its time left, so the server may poll \
+                        (ask for work when there is none).";
 
 /// Whether other programs or virtual machines may have changed the throughput of a step.
 fn is_disturbed(trial: &TrialResult) -> bool {
@@ -95,65 +93,7 @@ pub(crate) fn revise_limiters(trials: &mut [TrialResult]) {
             trials[i].limiter = limiter;
         }
     }
-    doubt_full_cpus(trials);
-}
-
-/// Revises the limiter of steps with a full CPU if the server polls, because the CPU of a server
-/// that polls is always full.
-///
-/// - The server polls, as any of its steps shows, and kept up with an offered rate: the rate was
-///   the limit.
-/// - The server polls, but did not keep up, or the loop is closed: the confidence that the full CPU
-///   was the limit is lowered.
-/// - The CPU was also full at a much lower throughput: the confidence is lowered too, because the
-///   server may poll, or was cold. A server whose CPU was idle at another step does not poll.
-fn doubt_full_cpus(trials: &mut [TrialResult]) {
-    let key = |t: &TrialResult| (t.cell.arm, t.cell.workload);
-    let arms_with = |condition: &dyn Fn(&TrialResult) -> bool| -> BTreeSet<usize> {
-        trials.iter().filter(|t| t.valid && condition(t)).map(|t| t.cell.arm).collect()
-    };
-    let polling_arms = arms_with(&|t| polling_evidence(&t.load, &t.server).is_some());
-    let idle_arms = arms_with(&|t| t.server.cpu_utilisation.is_some_and(|used| used < SERVER_IDLE));
-    let is_full = |t: &&TrialResult| {
-        t.valid && t.server.cpu_utilisation.is_some_and(|used| used >= SERVER_BUSY)
-    };
-    // By arm and workload: the lowest and the highest throughput with a full CPU.
-    let mut full_cpu_ranges: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
-    for trial in trials.iter().filter(is_full) {
-        let rps = trial.load.throughput_rps;
-        let (lowest, highest) = full_cpu_ranges.entry(key(trial)).or_insert((rps, rps));
-        (*lowest, *highest) = (lowest.min(rps), highest.max(rps));
-    }
-    let is_cpu_limit = |t: &TrialResult| {
-        t.valid && matches!(t.limiter.resource, Resource::ServerCpu | Resource::ServerThread)
-    };
-    let may_poll = |t: &TrialResult| {
-        let is_wide = |(lowest, highest): &(f64, f64)| *highest >= FULL_CPU_RATIO * lowest;
-        full_cpu_ranges.get(&key(t)).is_some_and(is_wide) && !idle_arms.contains(&t.cell.arm)
-    };
-    for trial in trials.iter_mut().filter(|trial| is_cpu_limit(trial)) {
-        let polls = polling_arms.contains(&trial.cell.arm);
-        if polls
-            && let Some(limiter) =
-                met_rate(&trial.load, &trial.server, Confidence::Medium, POLLS_AT_OTHER_STEP)
-        {
-            trial.limiter = limiter;
-            continue;
-        }
-        let is_sure = trial.limiter.confidence == Confidence::High;
-        let is_doubtful = is_sure && (polls || may_poll(trial));
-        if !is_doubtful {
-            continue;
-        }
-        let doubt = match polls {
-            true => POLLS_AT_OTHER_STEP,
-            false => {
-                " The server's CPU was equally full at throughputs that differ by a factor of 1.5 \
-                 or more, so the server may poll (ask for work when there is none)."
-            }
-        };
-        trial.limiter = trial.limiter.weaken(Confidence::Medium, doubt);
-    }
+    full_cpu::doubt_full_cpus(trials);
 }
 
 /// Properties that are the same at all levels of a curve: arm (a server with its settings),
@@ -188,6 +128,8 @@ struct Level {
     confidence: Confidence,
     /// The server's CPU utilisation. `None`: unknown.
     cpu: Option<f64>,
+    /// Share of one CPU that the server's busiest serving thread used. `None`: unknown.
+    busiest_thread: Option<f64>,
     /// Whether server and generator had CPU time left.
     has_headroom: bool,
     /// Mean number of threads that were asleep, or in futex waits that may be sleeps. `None`:
@@ -221,6 +163,7 @@ impl Level {
             resource: leading.limiter.resource,
             confidence: leading.limiter.confidence,
             cpu,
+            busiest_thread: median_of(&|t| t.server.busiest_serving_utilisation),
             has_headroom: [cpu, generator_used]
                 .into_iter()
                 .all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
@@ -348,9 +291,12 @@ impl Curve {
                 self.explain_idle(trial, level)
             }
             // Other programs are not the limit if requests take no longer than with the fewest in
-            // flight.
+            // flight. If throughput does not grow with more requests, too few are not the limit
+            // either.
             Resource::OtherPrograms if limiter.confidence == Confidence::Low => {
-                self.has_no_queue(level).then(|| self.no_queue(trial, level))
+                let are_too_few =
+                    self.has_no_queue(level) && !matches!(self.course(level), Course::Flat(_));
+                are_too_few.then(|| self.no_queue(trial, level))
             }
             // The curve refutes the workers.
             Resource::Workers if level.resource == Resource::Elsewhere => Some(
@@ -371,11 +317,18 @@ impl Curve {
                 Course::Flat(other) => self.with_width(trial, level, other),
                 _ => None,
             },
+            // Requests queue at higher steps if throughput is flat, even if hardly any request
+            // waits at this one.
             Resource::Lock | Resource::Workers => match self.course(level) {
                 Course::Grows(more) => Some(Self::too_few(trial, level, more)),
-                _ if self.has_no_queue(level) => Some(self.no_queue(trial, level)),
                 Course::Flat(other) => self.with_width(trial, level, other),
-                Course::Unknown => None,
+                Course::Unknown => self.has_no_queue(level).then(|| self.no_queue(trial, level)),
+            },
+            // A runtime that spins fills the CPU before it is the limit. A server that batches
+            // needs less CPU time per request with more requests in flight.
+            Resource::ServerCpu => match self.course(level) {
+                Course::Grows(more) => Some(Self::weaken_by_growth(limiter, more)),
+                _ => None,
             },
             _ => None,
         }
@@ -390,11 +343,11 @@ impl Curve {
         }
         match self.course(level) {
             Course::Grows(more) if !is_busy => Some(Self::too_few(trial, level, more)),
-            // If the other step filled the CPU of the server or of the generator, that CPU was its
-            // limit, and not a queue.
-            Course::Flat(other) if level.has_headroom && other.has_headroom => {
-                Some(self.queue(trial, level, other))
-            }
+            Course::Flat(other) => self.explain_full(trial, level, other).or_else(|| {
+                // If the other step filled the CPU of the server or of the generator, that CPU was
+                // its limit, and not a queue.
+                (level.has_headroom && other.has_headroom).then(|| self.queue(trial, level, other))
+            }),
             Course::Unknown if level.has_headroom && self.has_no_queue(level) => {
                 Some(self.no_queue(trial, level))
             }
@@ -424,6 +377,51 @@ impl Curve {
             full.throughput_rps
         );
         Some(Self::verdict(trial, full.resource, confidence, sentence, level, full))
+    }
+
+    /// Returns the server's CPU, or its busiest thread, as the limiter of two levels with the same
+    /// throughput. Both must have nearly filled it, and at least one must have filled it.
+    fn explain_full(&self, trial: &TrialResult, level: &Level, other: &Level) -> Option<Limiter> {
+        type Use = fn(&Level) -> Option<f64>;
+        let parts: [(Resource, &str, Use); 2] = [
+            (Resource::ServerCpu, "The server's CPU", |l| l.cpu),
+            (Resource::ServerThread, "One thread of the server", |l| l.busiest_thread),
+        ];
+        let (fewer, more) = in_order(level, other);
+        parts.into_iter().find_map(|(resource, name, used)| {
+            let (used_by_fewer, used_by_more) = used(fewer).zip(used(more))?;
+            let is_full = used_by_fewer.min(used_by_more) >= SERVER_IDLE
+                && used_by_fewer.max(used_by_more) >= SERVER_BUSY;
+            // The CPU of a server that polls is full at any load.
+            let has_slept = self.levels.iter().any(|l| used(l).is_some_and(|u| u < SERVER_IDLE));
+            let may_poll = !has_slept && polling_evidence(&trial.load, &trial.server).is_some();
+            let (confidence, doubt) = match may_poll {
+                true => (Confidence::Low, MAY_POLL),
+                false => (Confidence::Medium, ""),
+            };
+            let sentence = format!(
+                "{name}: with {} requests in flight, it was busy for {} of the time, and the \
+                 server served {:.0} requests per second. With {} in flight, it was busy for {}, \
+                 and the server served {:.0}.{doubt}",
+                fewer.planned,
+                percent(used_by_fewer),
+                fewer.throughput_rps,
+                more.planned,
+                percent(used_by_more),
+                more.throughput_rps
+            );
+            is_full.then(|| Self::verdict(trial, resource, confidence, sentence, level, other))
+        })
+    }
+
+    /// Weakens the server's CPU as the limiter of a level above which throughput grows.
+    fn weaken_by_growth(limiter: &Limiter, more: &Level) -> Limiter {
+        let doubt = format!(
+            " With {} requests in flight, the server served {:.0} per second, so requests may need \
+             less CPU time.",
+            more.planned, more.throughput_rps
+        );
+        limiter.weaken(Confidence::Medium, &doubt)
     }
 
     /// Returns the limiter of a level above which throughput grows: too few requests in flight.
@@ -457,8 +455,7 @@ impl Curve {
             let name = queue_name(l.resource)?;
             matches!(self.course(l), Course::Flat(_)).then_some((l, name))
         });
-        let (fewer, more) =
-            if level.planned < other.planned { (level, other) } else { (other, level) };
+        let (fewer, more) = in_order(level, other);
         let width = self.width(more).map_or(String::new(), |width| {
             format!(
                 " About {width:.1} requests are served at a time (throughput × response time of a \
@@ -492,7 +489,7 @@ impl Curve {
             ),
             None if backends.is_empty() => (
                 Resource::Elsewhere,
-                elsewhere_confidence(&trial.server),
+                elsewhere_confidence(&trial.server, other),
                 format!(
                     "Requests queue in the server or in a service that it needs: {comparison} The \
                      requests wait for {}a lock, a pool or a limit of the server, or for a service \
@@ -572,19 +569,38 @@ impl Curve {
     }
 }
 
-/// Returns the confidence in a queue that no other rule names. It is high under two conditions:
+/// Returns the confidence in a queue that no other rule names. `other`: the level with the same
+/// throughput. The confidence is high under these conditions:
 ///
 /// - threads wait for peers, or were not observed
 /// - requests wait neither for a timer nor for a CPU that interrupts may have filled
-fn elsewhere_confidence(server: &ServerUse) -> Confidence {
+/// - no thread was nearly full or unknown, nor full at the other level
+/// - the server's threads hardly waited for CPUs. The server may have bound itself to fewer CPUs
+///   than dyno knows.
+fn elsewhere_confidence(server: &ServerUse, other: &Level) -> Confidence {
     let may_wait_for_timers =
         server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= TIMERS_PER_RESPONSE);
     let waits_for_peers = server
         .serving
         .as_ref()
         .is_none_or(|serving| serving.share(ThreadState::Network) >= PEER_SHARE);
-    let is_sure = waits_for_peers && !may_wait_for_timers && filling_interrupt_s(server).is_none();
+    let may_fill_thread =
+        has_nearly_full_thread(server) || other.resource == Resource::ServerThread;
+    let waits_for_cpus = server
+        .run_delay_s
+        .zip(server.cpu_allowed_s)
+        .is_none_or(|(waited_s, allowed_s)| waited_s >= MAX_WAITING * allowed_s);
+    let is_sure = waits_for_peers
+        && !may_wait_for_timers
+        && !may_fill_thread
+        && !waits_for_cpus
+        && filling_interrupt_s(server).is_none();
     if is_sure { Confidence::High } else { Confidence::Medium }
+}
+
+/// Returns two levels, the one with fewer requests in flight first.
+const fn in_order<'a>(level: &'a Level, other: &'a Level) -> (&'a Level, &'a Level) {
+    if level.planned < other.planned { (level, other) } else { (other, level) }
 }
 
 /// Returns the name of a queue, for the beginning of a sentence. `None`: the resource is not a

@@ -14,7 +14,7 @@ use super::polling::{POLLS, is_full, polling_evidence, polling_limiter};
 use super::resource::{Confidence, Resource};
 use super::server::{MAX_WAITING, delays_itself, starved_seconds};
 use super::thresholds::{
-    JIT_SHARE, LINK_FULL, MANY_THROTTLED, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED,
+    JIT_SHARE, LINK_FULL, MANY_THROTTLED, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED,
 };
 use super::waits::{
     accept_queue, are_queues_excluded, delayed_ack, disk, gc, lock, memory, sleep, workers,
@@ -101,8 +101,7 @@ pub fn limiter(
 ) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
     let failures: [Rule; 3] = [dropped_packets, failure, refusal];
-    let before_backends: [Rule; 10] = [
-        generator,
+    let before_backends: [Rule; 9] = [
         // A server that keeps up with its load is limited neither by its quota nor by its runtime,
         // so this rule comes before the rules for both.
         offered_rate,
@@ -124,6 +123,7 @@ pub fn limiter(
     };
     try_all(&failures)
         .or_else(|| other_programs::generator_limiter(load, server, backends, machine))
+        .or_else(|| generator(load, server, backends))
         .or_else(|| try_all(&before_backends))
         .or_else(|| memory(load, server, machine))
         .or_else(|| other_programs::backend(server, backends))
@@ -137,13 +137,14 @@ pub fn limiter(
 }
 
 /// Returns the CPU seconds of interrupts that are billed to no program, if they may have filled the
-/// server's CPUs. The seconds are known only for the whole machine, so the rule assumes that all
-/// interrupts ran on the server's CPUs.
+/// server's CPUs, or the CPU of its busiest serving thread. The seconds are known only for the
+/// whole machine, so the rule assumes that all interrupts ran there.
 pub(super) fn filling_interrupt_s(server: &ServerUse) -> Option<f64> {
     let interrupt_s = server.interrupt_s.filter(|s| *s > 0.0)?;
-    let interrupt_share = interrupt_s / server.cpu_allowed_s?;
-    let may_be_full = server.cpu_utilisation? + interrupt_share >= SERVER_IDLE;
-    may_be_full.then_some(interrupt_s)
+    let all = server.cpu_utilisation? + interrupt_s / server.cpu_allowed_s?;
+    let of_thread = server.busiest_serving_utilisation.unwrap_or(0.0);
+    let busiest = of_thread + interrupt_s / server.window_s;
+    (all.max(busiest) >= SERVER_IDLE).then_some(interrupt_s)
 }
 
 /// Weakens a limiter that needs an idle server CPU, if interrupts may have filled it.
@@ -151,7 +152,7 @@ fn weaken_by_interrupts(limiter: Limiter, server: &ServerUse) -> Limiter {
     let Some(interrupt_s) = filling_interrupt_s(server) else { return limiter };
     let doubt = format!(
         " In the window of {:.2} s, interrupts used {interrupt_s:.2} s of this machine's CPU time. \
-         This kernel counts that time for no program, so the server's CPUs may have been full.",
+         This kernel counts that time for no program, so a CPU of the server may have been full.",
         server.window_s
     );
     limiter.weaken(Confidence::Medium, &doubt)
@@ -197,19 +198,25 @@ fn from_caveat(caveat: &Caveat, resource: Resource) -> Limiter {
     Limiter::new(resource, Confidence::High, sentence, evidence)
 }
 
-/// The generator had no headroom, and the server did not fill its CPU.
-fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+/// The generator had no headroom, and the server did not fill its CPU. The confidence is low if a
+/// thread of the server, or a back end, was full.
+fn generator(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let bound = GeneratorBound::from_result(load)?;
     let server_share = server.cpu_utilisation;
     (!is_full(load, server)).then(|| {
         let while_server =
             |share| format!(", while the server used {} of its allowed CPU time", percent(share));
         let server_text = server_share.map_or(String::new(), while_server);
-        let sentence = format!("The generator: {}{server_text}.", bound.clause());
+        let full_part = other_programs::full_part(load, server, backends, SERVER_FULL);
+        let has_busy_thread = polling_evidence(load, server).is_none()
+            && server.busiest_serving_utilisation.is_some_and(|busiest| busiest >= SERVER_BUSY);
+        let doubt = full_part.as_ref().map_or(String::new(), |full| format!(" {full}"));
+        let sentence = format!("The generator: {}{server_text}.{doubt}", bound.clause());
         let confidence = match server_share {
+            _ if full_part.is_some() => Confidence::Low,
             // Without the other programs the generator may have had headroom.
             _ if other_programs::may_have_contended(load, server) => Confidence::Low,
-            Some(share) if share < SERVER_BUSY => Confidence::High,
+            Some(share) if share < SERVER_BUSY && !has_busy_thread => Confidence::High,
             _ => Confidence::Medium,
         };
         let evidence = json!({
@@ -296,12 +303,15 @@ pub(super) fn throttling_clause(throttling: Throttling) -> String {
 
 /// The server kept up with the rate of an open loop.
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    // A full server was the limit even if it nearly kept up, because its queue grows.
-    if is_full(load, server) {
+    let polling = polling_evidence(load, server);
+    // A full server or thread was the limit even if it nearly kept up, because its queue grows.
+    let has_full_thread = polling.is_none()
+        && server.busiest_serving_utilisation.is_some_and(|busiest| busiest >= SERVER_FULL);
+    if is_full(load, server) || has_full_thread {
         return None;
     }
-    let polls = polling_evidence(load, server)
-        .map_or(String::new(), |polling| format!("{POLLS} {}", polling.observation()));
+    let polls =
+        polling.map_or(String::new(), |polling| format!("{POLLS} {}", polling.observation()));
     met_rate(load, server, Confidence::High, &polls)
 }
 
@@ -522,7 +532,7 @@ fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
 
 /// Whether the busiest thread has little CPU time left, or its use is unknown. Threads of all roles
 /// count: roles are guessed from names, so any thread may serve requests.
-fn has_nearly_full_thread(server: &ServerUse) -> bool {
+pub(super) fn has_nearly_full_thread(server: &ServerUse) -> bool {
     server.busiest_thread_utilisation.is_none_or(|busiest| busiest >= SERVER_IDLE)
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::headroom::GeneratorBound;
 use super::limiter::{Limiter, is_generator_starved, is_quota_used, throttling_clause};
-use super::polling::{has_many_idle_calls, is_full};
+use super::polling::{has_many_idle_calls, is_full, polling_evidence};
 use super::resource::{Confidence, Resource};
 use super::server::starved_seconds;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
@@ -106,6 +106,26 @@ pub(super) fn generator_limiter(
     })
 }
 
+/// Returns a sentence about a full thread of the server or a full back end, which may be the limit
+/// of a step that has another explanation. `full_share`: use of a CPU at which the thread is full.
+/// `None`: neither is full.
+pub(super) fn full_part(
+    load: &LoadResult,
+    server: &ServerUse,
+    backends: &[BackendUse],
+    full_share: f64,
+) -> Option<String> {
+    let busiest = server.busiest_serving_utilisation.filter(|busiest| *busiest >= full_share);
+    if let Some(busiest) = busiest.filter(|_| polling_evidence(load, server).is_none()) {
+        return Some(format!(
+            "One thread of the server was busy for {} of the time, so it may be the limit.",
+            percent(busiest)
+        ));
+    }
+    let backend = backend(server, backends)?;
+    Some(format!("A back end may be the limit as well. {}", backend.claim()))
+}
+
 /// Returns a sentence about what else explains the limit of a step in which the generator waited
 /// for its CPUs: a full thread of the server, a full back end, or a generator that slept. A
 /// generator in a closed loop sleeps only while no response is ready, so it then waited for the
@@ -115,16 +135,11 @@ fn other_explanation(
     server: &ServerUse,
     backends: &[BackendUse],
 ) -> Option<String> {
-    let busiest = server.busiest_serving_utilisation.filter(|busiest| *busiest >= SERVER_BUSY);
-    if let Some(busiest) = busiest {
-        return Some(format!(
-            "One thread of the server was busy for {} of the time, so it may be the limit.",
-            percent(busiest)
-        ));
-    }
-    if let Some(backend) = backend(server, backends) {
-        return Some(format!("A back end may be the limit as well. {}", backend.claim()));
-    }
+    full_part(load, server, backends, SERVER_BUSY).or_else(|| idle_generator(load))
+}
+
+/// Returns a sentence about a generator that had nothing to do. `None`: it was busy.
+fn idle_generator(load: &LoadResult) -> Option<String> {
     // In an open loop, the generator also sleeps until the next request is due.
     let is_closed = load.config.model == LoadModel::Closed;
     let headroom = Some(&load.client.headroom).filter(|_| is_closed)?;
@@ -354,27 +369,32 @@ pub(super) fn weaken_by_shared_cpus(
     }
 }
 
-/// The server and its back ends together fill the CPUs that they share.
+/// The server and its back ends together fill the CPUs that they share. The part that used more of
+/// them is the limit. A back end that polls may use this time for nothing.
 fn shared_cpus(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
-    let together = shared_utilisation(server, backends)?;
-    let sharing = backends.iter().filter(|backend| backend.shares_cpus);
-    let (backend, used) = highest(sharing, |backend| backend.cpu_utilisation)?;
-    let server_used = server.cpu_utilisation;
-    (together >= SERVER_BUSY).then(|| {
-        let sentence = format!(
-            "The CPUs that the server and its back end {} share: together they used {} of these \
-             CPUs (the server {}, {} {}). Give the back end separate CPUs (`cpuset` in \
-             `[[backends]]`).",
-            backend.name,
-            percent(together),
-            server_used.map_or_else(|| "an unknown part".into(), percent),
-            backend.name,
-            percent(used)
-        );
-        let evidence = json!({
-            "backend": backend.name, "backend_utilisation": used, "server_utilisation": server_used,
-            "together": together,
-        });
-        Limiter::new(Resource::Backend, Confidence::High, sentence, evidence)
-    })
+    let together = shared_utilisation(server, backends).filter(|used| *used >= SERVER_BUSY)?;
+    let sharing = || backends.iter().filter(|backend| backend.shares_cpus);
+    if sharing().any(|backend| has_many_idle_calls(&backend.server)) {
+        return None;
+    }
+    let (backend, used) = highest(sharing(), |backend| backend.cpu_utilisation)?;
+    let server_used = server.cpu_utilisation?;
+    let (resource, confidence) = match server_used > together - server_used {
+        true => (Resource::ServerCpu, Confidence::Medium),
+        false => (Resource::Backend, work_confidence(backend)),
+    };
+    let sentence = format!(
+        "The CPUs that the server and its back end {} share: together they used {} of these CPUs \
+         (the server {}, {} {}). Give the back end separate CPUs (`cpuset` in `[[backends]]`).",
+        backend.name,
+        percent(together),
+        percent(server_used),
+        backend.name,
+        percent(used)
+    );
+    let evidence = json!({
+        "backend": backend.name, "backend_utilisation": used, "server_utilisation": server_used,
+        "together": together,
+    });
+    Some(Limiter::new(resource, confidence, sentence, evidence))
 }

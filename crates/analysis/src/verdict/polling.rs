@@ -95,7 +95,7 @@ pub(super) fn has_many_idle_calls(server: &ServerUse) -> bool {
 /// Returns the utilisation of the server's CPUs, or the utilisation of one CPU by its busiest
 /// serving thread, whichever is higher. Threads of a compiler or garbage collector are left out,
 /// because they work without requests and do not poll.
-fn highest_utilisation(server: &ServerUse) -> Option<f64> {
+pub(super) fn highest_utilisation(server: &ServerUse) -> Option<f64> {
     [server.cpu_utilisation, server.busiest_serving_utilisation]
         .into_iter()
         .flatten()

@@ -230,11 +230,13 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
     Some(Limiter::new(Resource::AcceptQueue, confidence, sentence, evidence))
 }
 
-/// Returns the number of connections in the accept queue when the sockets were sampled. `None`: the
-/// number is unknown, or less than half of the requests in flight.
+/// Returns the number of connections in full accept queues when the sockets were sampled. `None`:
+/// the number is unknown, or less than half of the requests in flight. A queue that is not full
+/// only shows that the server accepts when it is ready for a connection.
 fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
-    let queued: u64 =
-        server.sockets.as_ref()?.listeners.iter().map(|listener| listener.queued).sum();
+    let listeners = &server.sockets.as_ref()?.listeners;
+    let full = listeners.iter().filter(|listener| listener.queued >= listener.backlog);
+    let queued: u64 = full.map(|listener| listener.queued).sum();
     (queued > 1 && queued as f64 >= QUEUED_SHARE * load.in_flight.mean).then_some(queued)
 }
 

@@ -9,7 +9,10 @@ use crate::fixture::five_block_report;
 use crate::server::{Call, CallRates, ServingThreads};
 
 use Confidence::{High, Low, Medium};
-use Resource::{Concurrency, CpuQuota, Elsewhere, Lock, ServerCpu, Unknown, Workers};
+use Resource::{
+    Concurrency, CpuQuota, Elsewhere, Lock, OtherPrograms, ServerCpu, ServerThread, Unknown,
+    Workers,
+};
 
 /// A step: requests in flight, throughput, the server's CPU utilisation, and the limiter that the
 /// step alone shows.
@@ -27,6 +30,10 @@ fn trials(steps: &[Step]) -> Vec<TrialResult> {
         // Little's law.
         trial.load.response_time_us.mean = Some(f64::from(in_flight) / throughput_rps * 1e6);
         trial.server.cpu_utilisation = Some(cpu);
+        // The server has one thread and may use one CPU, for which it does not wait.
+        trial.server.cpu_allowed_s = Some(trial.server.window_s);
+        trial.server.run_delay_s = Some(0.0);
+        set_busiest_thread(&mut trial, cpu);
         // The server sleeps once per response, and its thread states were not observed.
         let responses = throughput_rps * trial.server.window_s;
         trial.server.context_switches_voluntary = Some(responses as u64);
@@ -35,6 +42,11 @@ fn trials(steps: &[Step]) -> Vec<TrialResult> {
         trial
     };
     steps.iter().enumerate().map(trial).collect()
+}
+
+fn set_busiest_thread(trial: &mut TrialResult, used: f64) {
+    trial.server.busiest_thread_utilisation = Some(used);
+    trial.server.busiest_serving_utilisation = Some(used);
 }
 
 fn revise(steps: &[Step]) -> Vec<Limiter> {
@@ -95,6 +107,30 @@ fn growing_throughput_excludes_locks_and_pools() {
         (16, 800.0, 0.02, Workers, High),
     ];
     assert_eq!(verdicts(&steps), [(Concurrency, High); 3]);
+}
+
+/// Threads or workers block for each request. The step has as many requests as threads, or a few
+/// more, and throughput does not grow with more requests.
+#[test]
+fn flat_throughput_without_queue_is_not_too_few() {
+    let threads = |resource, confidence| {
+        [
+            (1, 50.0, 0.01, Concurrency, Medium),
+            (16, 790.0, 0.05, resource, confidence),
+            (64, 800.0, 0.05, resource, confidence),
+            (256, 800.0, 0.05, resource, confidence),
+        ]
+    };
+    assert_eq!(verdicts(&threads(Lock, Medium))[1..], [(Lock, Medium); 3]);
+    assert_eq!(verdicts(&threads(OtherPrograms, Low))[1..], [(OtherPrograms, Low); 3]);
+    let workers = [
+        (1, 20.0, 0.01, Concurrency, Medium),
+        (12, 200.0, 0.02, Workers, High),
+        (64, 200.0, 0.02, Workers, High),
+    ];
+    assert_eq!(verdicts(&workers)[1..], [(Workers, High); 2]);
+    // No higher step shows that throughput stays.
+    assert_eq!(verdicts(&workers[..2])[1], (Concurrency, High));
 }
 
 /// A limiter that only one step shows applies to the server's other steps.
@@ -175,11 +211,29 @@ fn queue_with_monitored_back_end_names_back_end() {
 /// A thread that is always busy serves no more requests than it does.
 #[test]
 fn growing_throughput_excludes_full_thread() {
-    let steps = |rps| {
-        [(4, 1_000.0, 0.3, Resource::ServerThread, High), (16, rps, 0.6, Concurrency, Medium)]
-    };
+    let steps = |rps| [(4, 1_000.0, 0.3, ServerThread, High), (16, rps, 0.6, Concurrency, Medium)];
     assert_eq!(verdicts(&steps(2_000.0))[0], (Concurrency, High));
-    assert_eq!(verdicts(&steps(1_240.0))[0], (Resource::ServerThread, High));
+    assert_eq!(verdicts(&steps(1_240.0))[0], (ServerThread, High));
+}
+
+/// One thread on two CPUs is nearly full at 8 requests in flight, and full at 64.
+#[test]
+fn nearly_full_thread_is_limiter_if_throughput_stays() {
+    let steps =
+        |rps| [(8, rps, 0.44, Concurrency, Medium), (64, 22_800.0, 0.49, ServerThread, High)];
+    let verdicts = |rps: f64, first_thread: f64| {
+        let mut trials = trials(&steps(rps));
+        set_busiest_thread(&mut trials[0], first_thread);
+        set_busiest_thread(&mut trials[1], 0.97);
+        revise_limiters(&mut trials);
+        [0, 1].map(|i| (trials[i].limiter.resource, trials[i].limiter.confidence))
+    };
+    assert_eq!(verdicts(21_000.0, 0.88), [(ServerThread, Medium), (ServerThread, High)]);
+    assert_eq!(verdicts(21_000.0, 0.75)[0], (ServerThread, Medium));
+    // The thread had time left, although it was full at the other step.
+    assert_eq!(verdicts(21_000.0, 0.74)[0], (Elsewhere, Medium));
+    // Throughput is not flat.
+    assert_eq!(verdicts(20_000.0, 0.88)[0], (Concurrency, Medium));
 }
 
 /// Bursts of a server with CPU time left are throttled, but more requests are served.
@@ -376,18 +430,54 @@ fn queue_with_many_interrupts_is_not_certain() {
     assert_eq!(revise_with(&steps, interrupts(0.74)), [(Elsewhere, Medium); 2]);
 }
 
+/// One thread of a server that may use two CPUs, and interrupts that are billed to no program.
+#[test]
+fn queue_with_nearly_full_thread_is_not_certain() {
+    let steps = [(64, 9_000.0, 0.41, Elsewhere, Medium), (256, 9_000.0, 0.41, Elsewhere, Medium)];
+    let thread = |busiest: f64, interrupt_s: f64| {
+        move |t: &mut TrialResult| {
+            t.server.cpu_allowed_s = Some(2.0 * t.server.window_s);
+            t.server.interrupt_s = Some(interrupt_s * t.server.window_s);
+            set_busiest_thread(t, busiest);
+        }
+    };
+    assert_eq!(revise_with(&steps, thread(0.82, 0.3)), [(Elsewhere, Medium); 2]);
+    assert_eq!(revise_with(&steps, thread(0.75, 0.0)), [(Elsewhere, Medium); 2]);
+    assert_eq!(revise_with(&steps, thread(0.74, 0.0)), [(Elsewhere, High); 2]);
+    assert_eq!(revise_with(&steps, thread(0.5, 0.25)), [(Elsewhere, Medium); 2]);
+    assert_eq!(revise_with(&steps, thread(0.5, 0.24)), [(Elsewhere, High); 2]);
+    let unknown = |t: &mut TrialResult| t.server.busiest_thread_utilisation = None;
+    assert_eq!(revise_with(&steps, unknown), [(Elsewhere, Medium); 2]);
+}
+
+/// Four threads of a server that bound itself to one of its two CPUs.
+#[test]
+fn queue_with_waits_for_cpus_is_not_certain() {
+    let steps = [(64, 9_000.0, 0.5, Elsewhere, Medium), (256, 9_000.0, 0.5, Elsewhere, Medium)];
+    let waits = |run_delay_s: Option<f64>| {
+        move |t: &mut TrialResult| {
+            t.server.cpu_allowed_s = Some(2.0);
+            t.server.run_delay_s = run_delay_s;
+            set_busiest_thread(t, 0.25);
+        }
+    };
+    assert_eq!(revise_with(&steps, waits(Some(3.0))), [(Elsewhere, Medium); 2]);
+    assert_eq!(revise_with(&steps, waits(Some(0.2))), [(Elsewhere, Medium); 2]);
+    assert_eq!(revise_with(&steps, waits(Some(0.19))), [(Elsewhere, High); 2]);
+    assert_eq!(revise_with(&steps, waits(None)), [(Elsewhere, Medium); 2]);
+}
+
 /// The threads of 32 connections wake up at the same time and wait for a CPU, but requests take no
 /// longer.
 #[test]
 fn other_programs_without_delay_are_not_limiter() {
     let steps = |in_flight, rps| {
-        [(1, 48.0, 0.01, Concurrency, Medium), (in_flight, rps, 0.1, Resource::OtherPrograms, Low)]
+        [(1, 48.0, 0.01, Concurrency, Medium), (in_flight, rps, 0.1, OtherPrograms, Low)]
     };
     assert_eq!(verdicts(&steps(32, 1_530.0))[1], (Concurrency, High));
-    assert_eq!(verdicts(&steps(32, 1_200.0))[1], (Resource::OtherPrograms, Low));
-    let likely =
-        [(1, 48.0, 0.01, Concurrency, Medium), (32, 1_530.0, 0.1, Resource::OtherPrograms, Medium)];
-    assert_eq!(verdicts(&likely)[1], (Resource::OtherPrograms, Medium));
+    assert_eq!(verdicts(&steps(32, 1_200.0))[1], (OtherPrograms, Low));
+    let likely = [(1, 48.0, 0.01, Concurrency, Medium), (32, 1_530.0, 0.1, OtherPrograms, Medium)];
+    assert_eq!(verdicts(&likely)[1], (OtherPrograms, Medium));
 }
 
 /// Requests need more CPU time from step to step. At the first step the server had CPU time left.
@@ -411,6 +501,68 @@ fn polling_at_other_step_lowers_confidence_in_full_cpu() {
     assert_eq!(verdicts(&steps)[1], (ServerCpu, High));
     let polls = |t: &mut TrialResult| t.server.context_switches_voluntary = Some(0);
     assert_eq!(revise_with(&steps, polls)[1], (ServerCpu, Medium));
+}
+
+/// A proxy makes three reads per response that end with EAGAIN.
+#[test]
+fn idle_calls_with_flat_throughput_are_no_polling() {
+    let steps = |first_cpu: f64| {
+        [
+            (1, 9_000.0, first_cpu, Concurrency, Medium),
+            (64, 20_000.0, 0.98, Concurrency, Medium),
+            (256, 20_000.0, 0.98, Concurrency, Medium),
+        ]
+    };
+    let reads = |t: &mut TrialResult| t.server.calls = calls("epoll_wait", 4.1, 3.1);
+    let cpu = [(Concurrency, High), (ServerCpu, Medium), (ServerCpu, Medium)];
+    assert_eq!(revise_with(&steps(0.45), reads), cpu);
+    // The CPU is nearly full at all steps, so the server may poll.
+    let verdicts = revise_with(&steps(0.75), reads);
+    assert_eq!(verdicts[1..], [(ServerCpu, Low); 2]);
+    // One thread on two CPUs.
+    let one_thread = |t: &mut TrialResult| {
+        reads(t);
+        let cpu = t.server.cpu_utilisation.map(|used| used / 2.0);
+        t.server.cpu_utilisation = cpu;
+    };
+    let thread = [(Concurrency, High), (ServerThread, Medium), (ServerThread, Medium)];
+    assert_eq!(revise_with(&steps(0.45), one_thread), thread);
+}
+
+/// The server slept at the first step, so idle calls at the last one show no polling.
+#[test]
+fn idle_step_excludes_polling_by_idle_calls() {
+    let last = |first_cpu: f64| {
+        let mut trials = trials(&[
+            (1, 9_000.0, first_cpu, Concurrency, Medium),
+            (16, 17_000.0, 0.98, ServerCpu, High),
+            (64, 20_000.0, 0.98, Concurrency, Medium),
+        ]);
+        trials[2].server.calls = calls("epoll_wait", 4.1, 3.1);
+        revise_limiters(&mut trials);
+        (trials[1].limiter.resource, trials[1].limiter.confidence)
+    };
+    assert_eq!(last(0.74), (ServerCpu, High));
+    assert_eq!(last(0.76), (ServerCpu, Medium));
+}
+
+/// A runtime spins while it has few requests, or a server handles several requests per call.
+#[test]
+fn growing_throughput_lowers_confidence_in_full_cpu() {
+    let steps = |rps| {
+        [
+            (1, 9_000.0, 0.4, Concurrency, Medium),
+            (8, 40_000.0, 0.92, ServerCpu, High),
+            (64, rps, 0.99, ServerCpu, High),
+        ]
+    };
+    assert_eq!(verdicts(&steps(70_000.0))[1..], [(ServerCpu, Medium), (ServerCpu, High)]);
+    assert_eq!(verdicts(&steps(50_000.0))[1], (ServerCpu, Medium));
+    assert_eq!(verdicts(&steps(49_000.0))[1], (ServerCpu, High));
+    let sentence = &revise(&steps(70_000.0))[1].sentence;
+    let growth = " With 64 requests in flight, the server served 70000 per second, so requests may \
+                  need less CPU time.";
+    assert!(sentence.ends_with(growth), "{sentence}");
 }
 
 /// The CPU of a server that polls is full at any offered rate, so a rate that was met is the limit.

@@ -3,7 +3,7 @@
 use dyno_archive::sample::ThreadState;
 
 use super::limiter::Case;
-use super::world::{S, TrialWorld};
+use super::world::{MS, S, TrialWorld};
 use crate::backend::BackendUse;
 use crate::server::{Call, CallRates, ServerUse, Throttling};
 use crate::verdict::{Confidence, Resource};
@@ -29,20 +29,61 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Backend,
         confidence: Confidence::High,
         claim: "The CPUs that the server and its back end db share: together they used 95 % of \
-                these CPUs (the server 50 %, db 45 %).",
+                these CPUs (the server 40 %, db 55 %).",
         evidence: r#"{"together": 0.95}"#,
-        trigger: |w| w.backends = vec![backend_use("db", 0.45, true)],
-        near_miss: |w| w.backends = vec![backend_use("db", 0.45, false)],
+        trigger: |w| {
+            w.set_server_cpu(400 * MS);
+            w.backends = vec![backend_use("db", 0.55, true)];
+        },
+        near_miss: |w| {
+            w.set_server_cpu(400 * MS);
+            w.backends = vec![backend_use("db", 0.55, false)];
+        },
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // A faster back end would hardly help a server that uses most of the shared CPUs itself.
+    Case {
+        resource: Resource::ServerCpu,
+        confidence: Confidence::Medium,
+        claim: "The CPUs that the server and its back end db share: together they used 91 % of \
+                these CPUs (the server 46 %, db 45 %).",
+        evidence: r#"{"together": 0.91}"#,
+        trigger: |w| {
+            w.set_server_cpu(460 * MS);
+            w.backends = vec![backend_use("db", 0.45, true)];
+        },
+        near_miss: |w| {
+            w.set_server_cpu(450 * MS);
+            w.backends = vec![backend_use("db", 0.46, true)];
+        },
+        near_miss_verdict: (Resource::Backend, Confidence::High),
+    },
+    // A back end that polls may fill the shared CPUs with nothing.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::Medium,
+        claim: "The back end db: it used 100 % of its allowed CPU time",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![BackendUse { shares_cpus: true, ..full_backend(None) }],
+        near_miss: |w| {
+            w.backends = vec![BackendUse { shares_cpus: true, ..full_backend(Some(3.0)) }];
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
         claim: "together they used 90 % of these CPUs",
         evidence: "{}",
-        trigger: |w| w.backends = vec![backend_use("db", 0.4, true)],
+        trigger: |w| {
+            w.set_server_cpu(400 * MS);
+            w.backends = vec![backend_use("db", 0.5, true)];
+        },
         // Server and back end share CPUs that have little time left.
-        near_miss: |w| w.backends = vec![backend_use("db", 0.39, true)],
+        near_miss: |w| {
+            w.set_server_cpu(400 * MS);
+            w.backends = vec![backend_use("db", 0.49, true)];
+        },
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // The busiest back end has separate CPUs.
@@ -52,10 +93,12 @@ pub(super) const CASES: &[Case] = &[
         claim: "The CPUs that the server and its back end cache share: together they used 95 %",
         evidence: r#"{"backend": "cache", "together": 0.95}"#,
         trigger: |w| {
-            w.backends = vec![backend_use("cache", 0.45, true), backend_use("db", 0.6, false)];
+            w.set_server_cpu(400 * MS);
+            w.backends = vec![backend_use("cache", 0.55, true), backend_use("db", 0.6, false)];
         },
         near_miss: |w| {
-            w.backends = vec![backend_use("cache", 0.24, true), backend_use("db", 0.6, false)];
+            w.set_server_cpu(400 * MS);
+            w.backends = vec![backend_use("cache", 0.34, true), backend_use("db", 0.6, false)];
         },
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },

@@ -6,7 +6,7 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 
 use super::world::{MS, S, TrialWorld};
-use super::{backends, missing_evidence, other_programs, polling, waits};
+use super::{backends, full_thread, missing_evidence, other_programs, polling, waits};
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// One bound of a rule, with a world on either side of it.
@@ -612,8 +612,8 @@ const CASES: &[Case] = &[
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
         claim: "The server used 50 % of its CPU. In the window of 1.00 s, interrupts used 0.25 s \
-                of this machine's CPU time. This kernel counts that time for no program, so the \
-                server's CPUs may have been full.",
+                of this machine's CPU time. This kernel counts that time for no program, so a \
+                CPU of the server may have been full.",
         evidence: "{}",
         trigger: |w| set_interrupts(w, 250 * MS),
         near_miss: |w| set_interrupts(w, 250 * MS - 1),
@@ -631,9 +631,15 @@ const CASES: &[Case] = &[
 ];
 
 fn all_cases() -> impl Iterator<Item = &'static Case> {
-    [CASES, backends::CASES, other_programs::CASES, polling::CASES, waits::CASES]
-        .into_iter()
-        .flatten()
+    let lists = [
+        CASES,
+        backends::CASES,
+        full_thread::CASES,
+        other_programs::CASES,
+        polling::CASES,
+        waits::CASES,
+    ];
+    lists.into_iter().flatten()
 }
 
 fn limiter_after(change: fn(&mut TrialWorld)) -> Limiter {

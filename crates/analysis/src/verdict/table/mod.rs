@@ -3,6 +3,7 @@
 //! rules run on it, so that a moved bound or an incorrect number makes a test fail.
 
 mod backends;
+mod full_thread;
 mod generator;
 mod levels;
 mod limiter;

@@ -420,11 +420,22 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        claim: "The server's accept queue: 5 connections waited in the queue, with 10 requests in \
+        claim: "The server's accept queue: 8 connections waited in the queue, with 16 requests in \
                 flight, while the server used 50 %",
-        evidence: r#"{"listen_overflows": null, "queued": 5}"#,
-        trigger: |w| set_accept_queue(w, 5),
-        near_miss: |w| set_accept_queue(w, 4),
+        evidence: r#"{"listen_overflows": null, "queued": 8}"#,
+        trigger: |w| set_accept_queue(w, 16, 8),
+        near_miss: |w| set_accept_queue(w, 17, 8),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // A queue that is not full belongs to a server that accepts when it is ready.
+    Case {
+        resource: Resource::AcceptQueue,
+        confidence: Confidence::Medium,
+        claim: "The server's accept queue: 8 connections waited in the queue, with 10 requests in \
+                flight",
+        evidence: r#"{"listen_overflows": null, "queued": 8}"#,
+        trigger: |w| set_accept_queue(w, 10, 8),
+        near_miss: |w| set_accept_queue(w, 10, 7),
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // Waits for a fast disk are short, so page faults per response decide.
@@ -586,9 +597,10 @@ fn read_pages(w: &mut TrialWorld, faults: u64, waited_ns: Option<u64>) {
     }
 }
 
-/// Sets ten requests in flight with a connection each, and how many of these wait to be accepted.
-fn set_accept_queue(w: &mut TrialWorld, queued: u64) {
-    w.set_in_flight_time(10 * S);
+/// Sets requests in flight with a connection each, and how many of these wait to be accepted. The
+/// queue is full with eight connections.
+fn set_accept_queue(w: &mut TrialWorld, in_flight: u64, queued: u64) {
+    w.set_in_flight_time(in_flight * S);
     w.plan.requests_per_connection = Some(1);
     let listeners = vec![ListenerUse { port: 80, queued, backlog: 8 }];
     w.server_counters().sockets = Some(SocketsUse { listeners, ..SocketsUse::default() });
