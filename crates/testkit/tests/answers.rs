@@ -3,6 +3,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use dyno_testkit::{Behaviour, Program, behaviours};
 
@@ -25,11 +26,14 @@ impl Server {
 
     fn connect(&mut self) -> TcpStream {
         loop {
+            // A connection to a port without a listener may be connected to itself.
             match TcpStream::connect(("127.0.0.1", self.port)) {
-                Ok(stream) => return stream,
-                Err(_) => assert!(self.child.try_wait().unwrap().is_none(), "the server ended"),
+                Ok(stream) if stream.local_addr().unwrap() != stream.peer_addr().unwrap() => {
+                    return stream;
+                }
+                _ => assert!(self.child.try_wait().unwrap().is_none(), "the server ended"),
             }
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

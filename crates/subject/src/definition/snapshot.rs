@@ -17,7 +17,8 @@ use crate::key::PartsHash;
 pub struct Snapshot(BTreeMap<PathBuf, String>);
 
 impl Snapshot {
-    /// Reads and hashes the files. Unreadable files are omitted: the server cannot read them either.
+    /// Reads and hashes the files. Unreadable files are omitted, because the server cannot read
+    /// them either.
     #[must_use]
     pub fn take(definition: &Definition) -> Snapshot {
         let mut hashes = BTreeMap::new();
