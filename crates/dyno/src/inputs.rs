@@ -1,7 +1,6 @@
 //! Reads the files that the command line names, and records the files that a command reads, because
 //! an output must not overwrite them.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{fs, io};
@@ -69,7 +68,7 @@ impl Inputs {
         if let Ok(file) = fs::metadata(opened)
             && file.is_file()
         {
-            self.0.push((FileIdentity::Present(file.dev(), file.ino()), path.into()));
+            self.0.push((FileIdentity::from_metadata(&file), path.into()));
         }
     }
 
@@ -100,14 +99,7 @@ impl Inputs {
     /// device.
     pub fn check(&self, output: &Path) -> anyhow::Result<Option<FileIdentity>> {
         let identity = result_file::check(output)?;
-        // For a path below /proc, such as /proc/self/fd/3, `identity` is `None`. The path can lead
-        // to an input, so the file at the end of the path is compared, too.
-        let opened = fs::metadata(output).ok().filter(fs::Metadata::is_file);
-        let opened = opened.map(|file| FileIdentity::Present(file.dev(), file.ino()));
-        let is_written = |input_id: &FileIdentity| {
-            [&identity, &opened].into_iter().flatten().any(|id| id == input_id)
-        };
-        let input = self.0.iter().find(|(input_id, _)| is_written(input_id));
+        let input = self.0.iter().find(|(input_id, _)| identity.as_ref() == Some(input_id));
         match input {
             Some((_, input)) => Err(usage_error(format!(
                 "{}: this output would overwrite an input ({})\nhint: write the output to another \

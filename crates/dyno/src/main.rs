@@ -17,6 +17,9 @@ mod line_writer;
 mod live;
 mod other_programs;
 mod progress;
+#[cfg(test)]
+#[path = "../../../tests/support/not_run.rs"]
+mod reasons;
 mod result_file;
 mod terminal;
 mod this_machine;

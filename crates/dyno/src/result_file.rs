@@ -1,7 +1,7 @@
 //! Writes result files completely or not at all, so that a failed write leaves the previous file.
 
 use std::ffi::OsStr;
-use std::fs::{self, Metadata, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{
@@ -10,6 +10,8 @@ use std::os::unix::fs::{
 use std::path::{Path, PathBuf};
 
 use dyno_launch::may_write;
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use crate::exit::usage_error;
 
@@ -25,12 +27,36 @@ pub enum FileIdentity {
     Absent(PathBuf),
 }
 
+impl FileIdentity {
+    pub fn from_metadata(file: &Metadata) -> FileIdentity {
+        FileIdentity::Present(file.dev(), file.ino())
+    }
+}
+
 /// The target of a path after all links.
 enum Target {
     /// A regular file, or a file that does not exist yet.
     File(PathBuf),
-    /// A pipe, a device, or an open file of a process, such as `/dev/stdout`.
-    Special,
+    /// A pipe, a device, or an open file of a process, such as `/proc/7/fd/3`.
+    Special(PathBuf),
+}
+
+/// Whether an output goes to standard output: its path is `-` or `/dev/stdout`, or leads to the
+/// file or pipe that standard output is.
+pub fn is_standard_output(path: &Path) -> bool {
+    // Outputs into the same device, such as /dev/null, do not overwrite each other.
+    let identity = |path: &Path| {
+        let file = fs::metadata(path).ok().filter(|f| !f.file_type().is_char_device())?;
+        Some(FileIdentity::from_metadata(&file))
+    };
+    let is_descriptor = || match target(path) {
+        Ok(Target::Special(path)) => descriptor(&path) == Some((std::process::id() as i32, 1)),
+        _ => false,
+    };
+    let standard_output = Path::new("/proc/self/fd/1");
+    path == Path::new("-")
+        || is_descriptor()
+        || identity(path).is_some_and(|file| Some(file) == identity(standard_output))
 }
 
 /// Checks before the measurements that a file can be written, without changing it. `None`: the file
@@ -41,18 +67,14 @@ pub fn check(path: &Path) -> anyhow::Result<Option<FileIdentity>> {
 }
 
 fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
-    let Target::File(target) = target(path)? else {
-        // The check does not open a pipe or a device. If the check opened and closed a pipe, the
-        // reader of the pipe would see the end of the file. Opening a device can affect the device.
-        if fs::metadata(path)?.file_type().is_socket() {
-            return Err(io::Error::other("the path is a socket\nhint: name a file or a pipe"));
-        }
-        return may_write(path).map(|()| None);
+    let target = match target(path)? {
+        Target::File(target) => target,
+        Target::Special(special) => return check_special(&special),
     };
     match fs::metadata(&target) {
         Ok(_) => {
-            let file = fs::File::options().append(true).open(&target)?.metadata()?;
-            Ok(Some(FileIdentity::Present(file.dev(), file.ino())))
+            let file = File::options().append(true).open(&target)?;
+            Ok(Some(FileIdentity::from_metadata(&file.metadata()?)))
         }
         Err(_) => {
             let folder = folder(&target).canonicalize()?;
@@ -63,12 +85,29 @@ fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
     }
 }
 
-/// Writes a file completely or not at all. Pipes and devices are written directly.
+fn check_special(path: &Path) -> io::Result<Option<FileIdentity>> {
+    let file = fs::metadata(path)?;
+    if file.file_type().is_socket() {
+        return Err(io::Error::other("the path is a socket\nhint: name a file or a pipe"));
+    }
+    if file.is_file() {
+        return open_special(path).map(|_| Some(FileIdentity::from_metadata(&file)));
+    }
+    // The check does not open a pipe or a device. If the check opened and closed a pipe, the reader
+    // of the pipe would see the end of the file. Opening a device can affect the device.
+    may_write(path).map(|()| None)
+}
+
+/// Writes a file completely or not at all. Pipes, devices and open files of a process are written
+/// directly.
 ///
 /// # Errors
 /// The file cannot be written. In this case, the file is unchanged.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let Target::File(target) = target(path)? else { return fs::write(path, bytes) };
+    let target = match target(path)? {
+        Target::File(target) => target,
+        Target::Special(special) => return open_special(&special)?.write_all(bytes),
+    };
     let before = fs::metadata(&target).ok();
     if before.is_some() {
         // A file without write permission must not be replaced by a rename.
@@ -82,6 +121,44 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Opens an open file of a process, such as `/dev/fd/3`. Its content is kept. `None`: the path is
+/// another file, a pipe or a device.
+pub fn open_file_of_process(path: &Path) -> io::Result<Option<File>> {
+    match target(path)? {
+        Target::Special(path) if fs::metadata(&path)?.is_file() => open_special(&path).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Opens a pipe or a device, or shares an open file with its process. The process may write to the
+/// file, too, so the next byte of either comes after the last byte of both.
+fn open_special(path: &Path) -> io::Result<File> {
+    let file = fs::metadata(path)?;
+    if let Some(shared) = shared_descriptor(path).filter(|_| file.is_file()) {
+        return Ok(shared);
+    }
+    // The descriptor cannot be written or shared (before Linux 5.6, or in some containers).
+    File::options().write(true).append(file.is_file()).open(path)
+}
+
+/// Duplicates the descriptor that a path names. Both have one position. `None`: the path names no
+/// descriptor, or one that cannot be shared or written.
+fn shared_descriptor(path: &Path) -> Option<File> {
+    let (process, number) = descriptor(path)?;
+    let process = pidfd_open(Pid::from_raw(process)?, PidfdFlags::empty()).ok()?;
+    let file = File::from(pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok()?);
+    let is_writable = fcntl_getfl(&file).ok()?.intersects(OFlags::WRONLY | OFlags::RDWR);
+    is_writable.then_some(file)
+}
+
+/// Returns the process and the number of the descriptor that a path such as `/proc/7/fd/3` names.
+fn descriptor(path: &Path) -> Option<(i32, i32)> {
+    let number = |name: &OsStr| name.to_str()?.parse().ok();
+    let is_descriptor = path.starts_with("/proc") && folder(path).ends_with("fd");
+    let process = path.iter().nth(2).filter(|_| is_descriptor)?;
+    Some((number(process)?, number(path.file_name()?)?))
+}
+
 /// Whether the error means that the target's folder accepts no new file, or that a rename cannot
 /// replace the target.
 fn must_write_in_place(error: &io::Error) -> bool {
@@ -92,7 +169,7 @@ fn must_write_in_place(error: &io::Error) -> bool {
 /// Writes a file in place. If the new content is longer than the old content, the bytes beyond the
 /// old length are written first. On a full disk this write fails before the old content changes.
 fn overwrite(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = fs::File::options().write(true).open(target)?;
+    let file = File::options().write(true).open(target)?;
     let (old, new) = (file.metadata()?.len(), bytes.len() as u64);
     if let Some(added) = bytes.get(old as usize..).filter(|added| !added.is_empty()) {
         // Some file systems, such as NFS, report a full disk only when they synchronise.
@@ -143,11 +220,13 @@ fn target(path: &Path) -> io::Result<Target> {
         let folder_path = folder(&path).canonicalize()?;
         path = folder_path.join(path.file_name().unwrap_or(OsStr::new("..")));
         if path.starts_with("/proc") {
-            return Ok(Target::Special);
+            return Ok(Target::Special(path));
         }
         match fs::symlink_metadata(&path) {
             Ok(file) if file.is_symlink() => path = folder(&path).join(fs::read_link(&path)?),
-            Ok(file) if !file.is_file() && !file.is_dir() => return Ok(Target::Special),
+            Ok(file) if !file.is_file() && !file.is_dir() => {
+                return Ok(Target::Special(path));
+            }
             Ok(_) => return Ok(Target::File(path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::File(path)),
             Err(error) => return Err(error),
@@ -165,8 +244,11 @@ fn folder(path: &Path) -> &Path {
 mod tests {
     use super::*;
 
+    use std::io::Seek as _;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::symlink;
+
+    use crate::reasons::not_run;
 
     fn inode(path: &Path) -> u64 {
         fs::metadata(path).unwrap().ino()
@@ -226,14 +308,51 @@ mod tests {
         assert!(write(Path::new("/dev/full"), b"x").is_err());
     }
 
+    fn by_descriptor(file: &File) -> PathBuf {
+        format!("/dev/fd/{}", file.as_raw_fd()).into()
+    }
+
     #[test]
-    fn open_file_behind_dev_fd_is_written_directly() {
+    fn open_file_of_process_keeps_its_content() {
         let root = tempfile::tempdir().unwrap();
-        let file = fs::File::create(root.path().join("result")).unwrap();
-        let path = format!("/dev/fd/{}", file.as_raw_fd());
-        assert_eq!(check(Path::new(&path)).unwrap(), None);
-        write(Path::new(&path), b"result").unwrap();
-        assert_eq!(file.metadata().unwrap().len(), 6, "the file is the same");
+        let path = root.path().join("result");
+        fs::write(&path, "old ").unwrap();
+        // If a descriptor can only be read, the file is opened again.
+        for opened in [File::options().append(true).open(&path), File::open(&path)] {
+            let opened = opened.unwrap();
+            let file = by_descriptor(&opened);
+            assert_eq!(check(&file).unwrap(), check(&path).unwrap());
+            write(&file, b"result ").unwrap();
+            open_file_of_process(&file).unwrap().unwrap().write_all(b"stream ").unwrap();
+        }
+        let content = fs::read_to_string(&path).unwrap();
+        assert_eq!(content, "old result stream result stream ");
+        assert!(open_file_of_process(&path).unwrap().is_none());
+        assert!(open_file_of_process(Path::new("/dev/null")).unwrap().is_none());
+    }
+
+    #[test]
+    fn open_file_of_process_shares_its_position() {
+        let mut file = tempfile::tempfile().unwrap();
+        let resolved = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        if shared_descriptor(Path::new(&resolved)).is_none() {
+            return not_run("a shared descriptor: pidfd_getfd(2) is missing or refused");
+        }
+        file.write_all(b"old ").unwrap();
+        write(&by_descriptor(&file), b"result ").unwrap();
+        file.write_all(b"new").unwrap();
+        file.rewind().unwrap();
+        assert_eq!(io::read_to_string(&file).unwrap(), "old result new");
+    }
+
+    #[test]
+    fn descriptor_is_read_from_path() {
+        for path in ["/proc/7/fd/3", "/proc/7/task/8/fd/3"] {
+            assert_eq!(descriptor(Path::new(path)), Some((7, 3)), "{path}");
+        }
+        for path in ["/proc/7/fdinfo/3", "/proc/7/fd/x", "/tmp/7/fd/3", "/dev/null", "-"] {
+            assert_eq!(descriptor(Path::new(path)), None, "{path}");
+        }
     }
 
     #[test]

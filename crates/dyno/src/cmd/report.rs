@@ -139,9 +139,9 @@ pub fn goes_to_terminal(output: Option<&Path>) -> bool {
     is_standard_output(output) && std::io::IsTerminal::is_terminal(&std::io::stdout())
 }
 
-/// Whether a result goes to standard output: its file is `-` or not set.
+/// Whether a result goes to standard output: its file is not set, or is standard output.
 pub fn is_standard_output(output: Option<&Path>) -> bool {
-    output.is_none_or(|path| path == Path::new("-"))
+    output.is_none_or(result_file::is_standard_output)
 }
 
 /// Checks before any work that an output file can be written, and is not an input of the command.

@@ -341,3 +341,79 @@ fn result_above_file_size_limit_is_a_write_error() {
         assert!(left.is_empty(), "{output_option}: {left:?}");
     }
 }
+
+/// Runs dyno with a file as standard output, as `>> results` does. The file keeps its content.
+/// Returns the exit status, the added content, and the messages.
+fn append_to_results(sandbox: &Sandbox, arguments: &[&str]) -> (i32, String, String) {
+    let file = sandbox.path().join("results");
+    fs::write(&file, "old\n").unwrap();
+    let results = fs::File::options().append(true).open(&file).unwrap();
+    let output = sandbox.command(Path::new(DYNO)).args(arguments).stdout(results).output().unwrap();
+    let (content, messages) = (fs::read_to_string(&file).unwrap(), text(&output));
+    let added = content.strip_prefix("old\n");
+    let added = added.unwrap_or_else(|| panic!("{arguments:?}: {content}{messages}"));
+    (output.status.code().unwrap(), added.into(), messages)
+}
+
+fn assert_json_lines(lines: &str) {
+    assert!(lines.lines().count() > 1, "{lines}");
+    for line in lines.lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    }
+}
+
+#[test]
+fn file_of_standard_output_keeps_its_content() {
+    let (sandbox, server) = (Sandbox::new(), Server::null());
+    let url = server.url("/plaintext");
+    for name in ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "results"] {
+        let load = |options: &[&str]| {
+            append_to_results(&sandbox, &[&["load", &url, "-n", "100"], options].concat())
+        };
+        let (status, added, messages) = load(&["--format", "json", "-o", name]);
+        assert!(status <= 1, "{name}: {messages}");
+        assert!(serde_json::from_str::<Value>(&added).is_ok(), "{name}: {added}");
+        let (status, added, messages) = load(&["--stream", name]);
+        assert!(status <= 1 && messages.contains("requests/s"), "{name}: {messages}");
+        assert_json_lines(&added);
+        // Two outputs in one file would mix.
+        for options in [
+            &["--hgrm", name][..],
+            &["--hlog", name],
+            &["--stream", name, "--format", "json", "-o", name],
+        ] {
+            let (status, added, messages) = load(options);
+            assert_eq!((status, &*added), (2, ""), "{options:?}: {messages}");
+        }
+        let watch = ["watch", "--pid", "1", "--report", name];
+        assert_eq!(append_to_results(&sandbox, &watch).0, 2, "{name}");
+    }
+    let output = sandbox.dyno(&["load", &url, "-n", "100", "--save", "kept"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    let archive =
+        fs::read_dir(sandbox.path().join("kept")).unwrap().next().unwrap().unwrap().path();
+    let report = ["report", archive.to_str().unwrap(), "--format", "json", "-o"];
+    let (_, added, _) = append_to_results(&sandbox, &[&report[..], &["/dev/stdout"]].concat());
+    assert!(serde_json::from_str::<Value>(&added).is_ok(), "{added}");
+}
+
+/// dyno and its shell write to one open file, each after the other.
+#[test]
+fn open_file_of_shell_keeps_its_content() {
+    let (sandbox, server) = (Sandbox::new(), Server::null());
+    let url = server.url("/plaintext");
+    for option in ["--stream", "--format json -o"] {
+        let _ = fs::remove_file(sandbox.path().join("out"));
+        let script = format!(
+            "exec 3>>out; echo old >&3; {DYNO} load {url} -n 100 {option} /dev/fd/3; echo new >&3"
+        );
+        let output = sandbox.command(Path::new("sh")).args(["-c", &script]).output().unwrap();
+        let content = fs::read_to_string(sandbox.path().join("out")).unwrap();
+        let added = content.strip_prefix("old\n").and_then(|rest| rest.strip_suffix("new\n"));
+        let added = added.unwrap_or_else(|| panic!("{option}: {content}{}", text(&output)));
+        match option {
+            "--stream" => assert_json_lines(added),
+            _ => assert!(serde_json::from_str::<Value>(added).is_ok(), "{added}"),
+        }
+    }
+}

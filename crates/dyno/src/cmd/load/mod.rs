@@ -10,7 +10,6 @@ mod target;
 mod watch;
 
 use std::io::IsTerminal as _;
-use std::path::Path;
 use std::sync::Arc;
 
 use dyno_analysis::LoadResult;
@@ -25,8 +24,8 @@ use dyno_runner::load::LoadSpec;
 use dyno_runner::single::{self, LoadEnd};
 use dyno_runner::tracking;
 
-use self::outputs::IntervalStream;
 pub use self::outputs::MetricsPage;
+use self::outputs::{IntervalStream, streams_to_stdout};
 use self::preparation::Preparation;
 use self::requests::ReadableFiles;
 use self::save::SavedLoad;
@@ -186,8 +185,7 @@ impl PreparedLoad {
 fn write_result(plan: &Plan, args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     let output = args.output.as_deref();
     // If standard output has the stream for programs, the text for people goes to standard error.
-    let has_stream =
-        super::report::is_standard_output(output) && args.stream.as_deref() == Some(Path::new("-"));
+    let has_stream = super::report::is_standard_output(output) && streams_to_stdout(args);
     let text_for_programs = match args.format {
         LoadFormat::Text if has_stream => {
             let text = text::load(result, terminal::progress_style());

@@ -24,13 +24,18 @@ use crate::cli::LoadArgs;
 use crate::exit::{unwritten, usage_error};
 use crate::inputs::Inputs;
 use crate::line_writer::{LineWriter, WriterState};
+use crate::result_file::{is_standard_output, open_file_of_process};
 use crate::{calibration, terminal};
+
+/// Whether the stream of a load goes to standard output.
+pub fn streams_to_stdout(args: &LoadArgs) -> bool {
+    args.stream.as_deref().is_some_and(is_standard_output)
+}
 
 /// Checks before the load that every output file can be written, that all outputs are different
 /// files, and that none of them is an input.
 pub fn check_files(args: &LoadArgs, files: &ReadableFiles) -> anyhow::Result<()> {
-    let standard_output = Path::new("-");
-    if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| path == standard_output) {
+    if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| is_standard_output(path)) {
         return Err(usage_error(
             "--hgrm and --hlog: must be files, because standard output has the result\nhint: name \
              a file, such as --hgrm load.hgrm",
@@ -39,7 +44,7 @@ pub fn check_files(args: &LoadArgs, files: &ReadableFiles) -> anyhow::Result<()>
     let inputs = input_files(args, files);
     let mut outputs = Vec::new();
     for path in [&args.output, &args.hgrm, &args.hlog, &args.stream].into_iter().flatten() {
-        if path == standard_output {
+        if is_standard_output(path) {
             continue;
         }
         let Some(identity) = inputs.check(path)? else { continue };
@@ -88,7 +93,8 @@ pub struct IntervalStream {
 
 enum StreamOutput {
     Standard,
-    Pipe(BufWriter<File>),
+    /// A pipe, or an open file of a process, whose content is kept.
+    Direct(BufWriter<File>),
     File(BufWriter<File>),
 }
 
@@ -96,12 +102,15 @@ impl StreamOutput {
     /// Opens an output. If it is a pipe, waits for a reader. Also returns the path of the file, if
     /// this function created the file.
     fn open(path: &Path) -> io::Result<(StreamOutput, Option<PathBuf>)> {
-        if path == Path::new("-") {
+        if is_standard_output(path) {
             return Ok((StreamOutput::Standard, None));
         }
         let before = std::fs::metadata(path).ok();
         if before.as_ref().is_some_and(|file| file.file_type().is_fifo()) {
-            return Ok((StreamOutput::Pipe(BufWriter::new(open_pipe(path)?)), None));
+            return Ok((StreamOutput::Direct(BufWriter::new(open_pipe(path)?)), None));
+        }
+        if let Some(file) = open_file_of_process(path)? {
+            return Ok((StreamOutput::Direct(BufWriter::new(file)), None));
         }
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
         // If the path is a link to a file that did not exist, dyno created the file, not the link.
@@ -125,7 +134,7 @@ impl StreamOutput {
     fn line(&mut self, line: &str) -> io::Result<()> {
         let output: &mut dyn Write = match self {
             StreamOutput::Standard => &mut io::stdout(),
-            StreamOutput::Pipe(file) | StreamOutput::File(file) => file,
+            StreamOutput::Direct(file) | StreamOutput::File(file) => file,
         };
         writeln!(output, "{line}").and_then(|()| output.flush())
     }

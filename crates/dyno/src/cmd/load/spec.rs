@@ -18,6 +18,7 @@ use dyno_runner::load::{self, LoadSpec, polling};
 use dyno_workload::{compile, units};
 use sha2::{Digest as _, Sha256};
 
+use super::outputs::streams_to_stdout;
 use super::requests::{ReadableFiles, streams};
 use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
@@ -57,13 +58,12 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     if args.interval.0 < 10_000_000 {
         return Err(usage_error("--interval: must be at least 10ms"));
     }
-    let streams_to_stdout = args.stream.as_deref() == Some(Path::new("-"));
-    if streams_to_stdout
+    if streams_to_stdout(args)
         && is_standard_output(args.output.as_deref())
         && args.format != LoadFormat::Text
     {
         return Err(usage_error(
-            "--stream -: standard output already has the result\nhint: write one of the two to a \
+            "--stream: standard output already has the result\nhint: write one of the two to a \
              file, with --stream FILE or -o FILE",
         ));
     }

@@ -13,7 +13,7 @@ use dyno_report::format::{count, plural, running_percentile_text};
 use dyno_report::{terminal as filter, text};
 use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 
-use super::outputs::{IntervalStream, Metrics, missing_lines_warning};
+use super::outputs::{IntervalStream, Metrics, missing_lines_warning, streams_to_stdout};
 use crate::background::PATIENCE;
 use crate::cli::{LoadArgs, LoadFormat};
 use crate::line_writer::{LineWriter, WriterState};
@@ -140,8 +140,7 @@ impl LoadWatch {
 /// Starts the live view. `None`: the output is not a terminal, or the view is disabled.
 fn start_live_view(args: &LoadArgs) -> Option<Live> {
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
-    let streams_to_stdout = args.stream.as_deref() == Some(std::path::Path::new("-"));
-    if args.no_tui || !is_terminal || streams_to_stdout || args.format != LoadFormat::Text {
+    if args.no_tui || !is_terminal || streams_to_stdout(args) || args.format != LoadFormat::Text {
         return None;
     }
     let palette = match terminal::progress_style() {
