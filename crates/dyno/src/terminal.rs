@@ -146,6 +146,35 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(exit::unwritten)
 }
 
+/// Prints until the first error, and keeps the error, so that a closed standard output does not end
+/// the work.
+#[derive(Debug, Default)]
+pub struct Printer {
+    error: Option<anyhow::Error>,
+}
+
+impl Printer {
+    /// Calls a function that prints, unless an earlier call failed.
+    pub fn print(&mut self, print: impl FnOnce() -> anyhow::Result<()>) {
+        if self.error.is_none() {
+            self.error = print().err();
+        }
+    }
+
+    pub const fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Returns the error at the end of the work. A closed standard output is an error only if the
+    /// exit status of the work is 0, because other statuses are worse.
+    pub fn end(self, exit: Exit) -> anyhow::Result<()> {
+        match self.error {
+            Some(error) if exit == Exit::Valid || !error.is::<exit::Unread>() => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Quotes an argument for a shell, for commands in messages.
 pub fn quote(argument: &str) -> String {
     dyno_report::shell::command(&[argument.into()])
@@ -154,6 +183,30 @@ pub fn quote(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn printer_stops_after_first_error() {
+        let print_all = |error: fn() -> anyhow::Error| {
+            let (mut printer, mut calls) = (Printer::default(), 0);
+            for result in [Ok(()), Err(error()), Ok(())] {
+                printer.print(|| {
+                    calls += 1;
+                    result
+                });
+            }
+            assert_eq!((calls, printer.has_failed()), (2, true));
+            printer
+        };
+        let status = |printer: Printer, exit| {
+            printer.end(exit).map_or_else(|error| exit::exit_status(&error), |()| exit)
+        };
+        for (exit, expected) in [(Exit::Valid, Exit::Unread), (Exit::Invalid, Exit::Invalid)] {
+            assert_eq!(status(print_all(|| exit::Unread.into()), exit), expected);
+            let full = || anyhow::anyhow!("standard output: no space left");
+            assert_eq!(status(print_all(full), exit), Exit::Failed);
+        }
+        assert_eq!(status(Printer::default(), Exit::Valid), Exit::Valid);
+    }
 
     #[test]
     fn quoted_argument_is_one_word_for_shell() {

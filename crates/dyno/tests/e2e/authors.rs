@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::drive::{DYNO, Sandbox, free_port, runs_as_root, text};
+use crate::drive::{DYNO, Sandbox, closed_pipe, free_port, runs_as_root, text};
 
 /// Writes a subject with this definition into a folder of subjects.
 fn write(folder: &Path, name: &str, toml: &str) {
@@ -296,4 +296,31 @@ fn mistake_in_back_end_does_not_affect_other_checks() {
         "{printed}"
     );
     assert!(row("null ").contains("all passed"), "{printed}");
+}
+
+/// `dyno subjects build … | head -1`
+#[test]
+fn closed_output_ends_no_build_and_no_check() {
+    let sandbox = Sandbox::new();
+    let subjects = sandbox.path().join("subjects");
+    let build = "[build]\ncommand = \"echo 1 > {out}/data\"\ninputs = []\n";
+    for name in ["one", "two", "three"] {
+        write(&subjects, name, &null_on("{port}", build));
+    }
+    let wrong = null_on("{port}", "").replace("\"serve-null\"", "\"serve-null\", \"--answer=no\"");
+    write(&subjects, "wrong", &wrong);
+    let status = |arguments: &[&str]| {
+        let mut dyno = sandbox.command(Path::new(DYNO));
+        dyno.args(arguments).stdout(closed_pipe()).status().unwrap().code()
+    };
+    assert_eq!(status(&["subjects", "build", "one", "two", "three"]), Some(141));
+    for name in ["one", "two", "three"] {
+        let builds = fs::read_dir(sandbox.path().join("cache").join(name)).unwrap();
+        let has_data = |folder: fs::DirEntry| folder.path().join("out/data").exists();
+        assert!(builds.map(Result::unwrap).any(has_data), "{name} was built");
+    }
+    assert_eq!(status(&["subjects", "check", "one", "null"]), Some(141));
+    // The first one passes, and the status is that of the last one.
+    assert_eq!(status(&["subjects", "check", "one", "wrong"]), Some(1));
+    sandbox.assert_nothing_is_left();
 }

@@ -12,14 +12,9 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::drive::{DYNO, Sandbox, Server, free_port, not_run, send_signal, soon, text, unruly};
-
-/// Returns the writing end of a pipe whose reading end is closed.
-fn closed_pipe() -> Stdio {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    writer.into()
-}
+use crate::drive::{
+    DYNO, Sandbox, Server, closed_pipe, free_port, not_run, send_signal, soon, text, unruly,
+};
 
 /// Starts a server that responds to every request with 200. The receiver gets the first request.
 fn recorder() -> (u16, mpsc::Receiver<Vec<u8>>) {

@@ -307,6 +307,13 @@ pub fn refused_for(caveats: &Value) -> Vec<&str> {
     invalid.map(|c| c["code"].as_str().unwrap()).filter(|code| !MACHINE.contains(code)).collect()
 }
 
+/// Returns the writing end of a pipe whose reading end is closed.
+pub fn closed_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
 pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }

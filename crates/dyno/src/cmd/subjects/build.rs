@@ -10,15 +10,16 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::{ChosenSubjects, INTERRUPTED, Subject, show_output};
 use crate::exit::Exit;
-use crate::terminal::{ThirdInterrupt, catch_interrupts, say};
+use crate::terminal::{Printer, ThirdInterrupt, catch_interrupts, say};
 
-/// Builds the chosen subjects, and prints a row for each.
+/// Builds the chosen subjects, and prints a row for each. A closed standard output ends no build.
 pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let prerequisites = Prerequisites::new(&supervision);
     let mut exit = chosen.print_mistakes();
-    let mut processed: Vec<&Subject> = Vec::new();
+    let (mut processed, mut printer) = (Vec::<&Subject>::new(), Printer::default());
+    let mut print_row = |id: &str, result: &str| printer.print(|| chosen.row(id, result));
     for subject @ Subject { id, definition: d } in &chosen.subjects {
         let unmet_need = prerequisites.unmet_need(d);
         // A requirement seems unmet if its command was interrupted.
@@ -27,26 +28,26 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
             return Ok(Exit::Failed);
         }
         if let Some(reason) = unmet_need {
-            chosen.row(id, &format!("skipped: {reason}"))?;
+            print_row(id, &format!("skipped: {reason}"));
             exit = chosen.selection.exit_with_skipped(exit);
             continue;
         }
         // Most variants share their subject's build.
         let is_same = |s: &&&Subject| s.definition.name == d.name && s.definition.build == d.build;
         if let Some(earlier) = processed.iter().find(is_same) {
-            chosen.row(id, &format!("same build as {}", earlier.id))?;
+            print_row(id, &format!("same build as {}", earlier.id));
             continue;
         }
         processed.push(subject);
         match build::build(d, cache, &supervision, &mut |text| show_output(id, text)) {
-            Ok(built) => chosen.row(id, &build_time_text(&built))?,
+            Ok(built) => print_row(id, &build_time_text(&built)),
             Err(message) => {
-                chosen.row(id, &format!("build failed: {message}"))?;
+                print_row(id, &format!("build failed: {message}"));
                 exit = Exit::Failed;
             }
         }
     }
-    Ok(exit)
+    printer.end(exit).map(|()| exit)
 }
 
 /// Describes the time and the size of a build.

@@ -22,36 +22,41 @@ use dyno_workload::text::FileError;
 
 use super::{ChosenSubjects, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
-use crate::terminal::{ThirdInterrupt, catch_interrupts, print_text, print_text_about, say};
+use crate::terminal::{
+    Printer, ThirdInterrupt, catch_interrupts, print_text, print_text_about, say,
+};
 
-/// Checks the chosen subjects one after the other, and prints a table of them at the end.
+/// Checks the chosen subjects one after the other, and prints a table of them at the end. A closed
+/// standard output ends no check.
 pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts =
         catch_interrupts("stopping: shutting down this subject", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let prerequisites = Prerequisites::new(&supervision);
     let mut exit = chosen.print_mistakes();
-    let mut rows = Vec::new();
+    let (mut rows, mut printer) = (Vec::new(), Printer::default());
     for subject in &chosen.subjects {
         if interrupts.count() > 0 {
             break;
         }
-        let outcome = check(chosen, subject, cache, &prerequisites, &supervision)?;
+        let outcome = check(chosen, subject, cache, &prerequisites, &supervision, &mut printer)?;
         exit = more_severe(exit, outcome.exit(chosen));
         rows.push((subject, outcome));
     }
     if rows.len() > 1 {
-        print_text("\n")?;
-        chosen.row("subject", &table_row("built", "protocols", "checks", "result"))?;
-        rows.iter().try_for_each(|(subject, outcome)| {
-            chosen.row(&subject.id, &outcome.row(&subject.definition))
-        })?;
+        printer.print(|| {
+            print_text("\n")?;
+            chosen.row("subject", &table_row("built", "protocols", "checks", "result"))?;
+            rows.iter().try_for_each(|(subject, outcome)| {
+                chosen.row(&subject.id, &outcome.row(&subject.definition))
+            })
+        });
     }
     if interrupts.count() > 0 {
         say(INTERRUPTED);
         return Ok(Exit::Failed);
     }
-    Ok(exit)
+    printer.end(exit).map(|()| exit)
 }
 
 fn table_row(built: &str, protocols: &str, checks: &str, result: &str) -> String {
@@ -98,8 +103,9 @@ fn check(
     cache: &Path,
     prerequisites: &Prerequisites<'_>,
     supervision: &Supervision<'_>,
+    printer: &mut Printer,
 ) -> anyhow::Result<CheckOutcome> {
-    print_text(&format!("{}\n", escape_line(&subject.id)))?;
+    printer.print(|| print_text(&format!("{}\n", escape_line(&subject.id))));
     let suite = SuiteFile::parse(Path::new("check"), &check_suite(subject), &[])?;
     let cpus = dyno_launch::allowed_cpus();
     let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| {
@@ -109,7 +115,7 @@ fn check(
         Ok(planned) => planned,
         Err(error) => {
             let outcome = CheckOutcome::Mistake(error);
-            print_text(&outcome.describe())?;
+            printer.print(|| print_text(&outcome.describe()));
             return Ok(outcome);
         }
     };
@@ -139,7 +145,7 @@ fn check(
             })
         }
     };
-    print_text_about(&planned.plan, &outcome.describe())?;
+    printer.print(|| print_text_about(&planned.plan, &outcome.describe()));
     Ok(outcome)
 }
 
