@@ -29,7 +29,7 @@ pub use load::{
 pub use profile::{ProfileArgs, ProfileFormat};
 pub use report::{ReportArgs, ReportFormat};
 pub use values::{Ns, timeout};
-use values::{budget, duration, whole_number};
+use values::{budget, quiet_wait, whole_number};
 pub use watch::WatchArgs;
 
 const ABOUT: &str = "Benchmark HTTP servers and explain the results: dyno builds and starts \
@@ -190,7 +190,7 @@ pub struct RunArgs {
     pub anyway: bool,
     /// Wait up to TIME until other programs use less than 5 % of the CPUs for 3 s; else exit with
     /// 3.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = quiet_wait)]
     pub wait_quiet: Option<Ns>,
     #[command(flatten)]
     pub choices: Choices,

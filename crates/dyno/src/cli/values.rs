@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::time::Duration;
+
+use crate::other_programs::QUIET_FOR;
 
 /// Nanoseconds, as an argument.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +22,18 @@ pub fn timeout(text: &str) -> Result<Ns, String> {
     const MIN_NS: u64 = 1_000_000;
     match duration(text)? {
         Ns(ns) if ns < MIN_NS => Err("must be at least 1ms".into()),
+        limit => Ok(limit),
+    }
+}
+
+/// Parses the longest wait for a quiet machine (`--wait-quiet`). It includes the time for which the
+/// machine has to be quiet.
+pub(super) fn quiet_wait(text: &str) -> Result<Ns, String> {
+    match duration(text)? {
+        Ns(ns) if Duration::from_nanos(ns) < QUIET_FOR => Err(format!(
+            "must be at least {QUIET_FOR:?}, the time for which the machine has to be quiet\nhint: \
+             use --wait-quiet 5m"
+        )),
         limit => Ok(limit),
     }
 }
@@ -109,5 +124,11 @@ mod tests {
         for invalid in ["0", "-1", "1.5", "x", "5000M"] {
             assert!(small_count(invalid).is_err(), "{invalid}");
         }
+    }
+
+    #[test]
+    fn quiet_wait_has_time_for_quiet() {
+        assert!(quiet_wait("2999ms").unwrap_err().starts_with("must be at least 3s"));
+        assert_eq!(quiet_wait("3").unwrap().0, 3_000_000_000);
     }
 }

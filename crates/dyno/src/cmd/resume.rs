@@ -81,13 +81,15 @@ fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a run can be resumed, builds what it needs, and adds the resumption to its header.
+/// Checks that a run can be resumed, and builds what it needs. If `before_start` succeeds, adds the
+/// resumption to the run's header.
 pub(super) fn resume(
     path: &Path,
     policy: DifferencePolicy,
     cache: &Path,
     supervision: &Supervision<'_>,
     progress: &mut Progress,
+    before_start: &dyn Fn(&Plan) -> anyhow::Result<()>,
 ) -> anyhow::Result<PreparedRun> {
     let dir = RunDir::open(path)?.lock()?;
     let run = dir.read()?;
@@ -138,6 +140,7 @@ pub(super) fn resume(
         differences.extend(compare_backend(before, now));
     }
     policy.check(path, &differences)?;
+    before_start(&planned.plan)?;
     let header = resumed_header(&run, &planned.plan, &newly_included, facts, differences);
     // The plan is that of the archive, except for the hashes of the present files.
     let files = std::mem::take(&mut planned.plan.files);

@@ -44,19 +44,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let cache = args.folder_options.cache_folder()?;
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    // Called after the builds, which use the CPUs themselves, and before the archive is changed.
+    let check = |_: &Plan| wait_for_quiet(args, &supervision);
     let (planned, builds, dir) = match &args.resume {
         Some(path) => {
-            let resumed = resume(
-                path,
-                DifferencePolicy::from_args(args),
-                &cache,
-                &supervision,
-                &mut progress,
-            )?;
-            wait_for_quiet(args, &supervision)?;
-            resumed
+            let policy = DifferencePolicy::from_args(args);
+            resume(path, policy, &cache, &supervision, &mut progress, &check)?
         }
-        None => begin(args, &cache, &supervision, &mut progress)?,
+        None => begin(args, &cache, &supervision, &mut progress, &check)?,
     };
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress);
     progress.end();
@@ -85,25 +80,24 @@ fn begin(
     cache: &Path,
     supervision: &Supervision<'_>,
     progress: &mut Progress,
+    check: &dyn Fn(&Plan) -> anyhow::Result<()>,
 ) -> anyhow::Result<PreparedRun> {
     let path = args.suite.as_deref().expect("clap should require a suite or a run to resume");
     let suite = SuiteFile::read(path, &args.choices.profile, usable_cpus())?;
     let folders = args.folder_options.subjects.find(Some(path))?;
     let context = RunContext::new(path, &folders, cache, &args.runs);
     let overrides = args.choices.overrides();
-    // Called after the builds, which use the CPUs themselves.
-    let check = |_: &Plan| wait_for_quiet(args, supervision);
     if suite.shares.is_empty() {
-        return context.begin(suite, &overrides, supervision, progress, &check);
+        return context.begin(suite, &overrides, supervision, progress, check);
     }
     let capacity_run =
-        context.measure_capacities(&suite, &overrides, supervision, progress, &check)?;
+        context.measure_capacities(&suite, &overrides, supervision, progress, check)?;
     let (mut planned, builds, dir) = context.begin(
         suite.with_capacities(&capacity_run.capacities)?,
         &overrides,
         supervision,
         progress,
-        &check,
+        check,
     )?;
     planned.plan.measured_first = Some(capacity_run);
     // The archive began with a plan that did not name the capacity run yet.

@@ -72,3 +72,25 @@ fn run_reports_busy_programs_at_start() {
         others.map(|other| other["name"].as_str().unwrap().to_string()).collect();
     assert!(names.iter().any(|name| name == "burner-of-test"), "{names:?}");
 }
+
+#[test]
+fn resume_that_does_not_begin_changes_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["null"], "");
+    let run = sandbox.run_folder().unwrap();
+    std::fs::remove_file(run.join("trials/0001.json")).unwrap();
+    let header = || std::fs::read_to_string(run.join("run.json")).unwrap();
+    let before = header();
+    let resume = ["run", "--resume", run.to_str().unwrap(), "--wait-quiet"];
+    let output = sandbox.dyno(&[&resume[..], &["1s"]].concat());
+    let message = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("must be at least 3s"), "{message}");
+    assert_eq!(header(), before);
+    let burners = Burners::start(&sandbox);
+    let output = sandbox.dyno(&[&resume[..], &["3s"]].concat());
+    drop(burners);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("were not idle"), "{}", text(&output));
+    assert_eq!(header(), before);
+}
