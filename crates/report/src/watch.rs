@@ -13,6 +13,9 @@ use crate::text::Style;
 /// Maximum number of system calls in a line.
 const CALLS_IN_LINE: usize = 3;
 
+/// Rates of system calls are those of the whole time if calls were counted in at least this share.
+const COMPLETE_SHARE: f64 = 0.95;
+
 /// Formats a reading as a line for people.
 #[must_use]
 pub fn line(record: &WatchRecord) -> String {
@@ -68,6 +71,16 @@ fn error_text(syscalls: &Syscalls) -> String {
         Some(share) => format!(" (standard error {})", percent(share)),
         None => " (error unknown: too few slices)".into(),
     }
+}
+
+/// Describes the time in which calls were counted, if it is shorter than the watched time. In this
+/// case, the rates are those of a part of the time.
+fn counted_text(record: &WatchRecord, syscalls: &Syscalls) -> String {
+    let watched_s = record.end_s - record.start_s;
+    if syscalls.counted_s >= COMPLETE_SHARE * watched_s {
+        return String::new();
+    }
+    format!(" (counted in {} of {})", seconds(syscalls.counted_s), seconds(watched_s))
 }
 
 /// Formats the most frequent system calls, at most `max` of them.
@@ -137,10 +150,11 @@ fn facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
         ("CPU steal", or_dash(record.steal_share, percent)),
     ];
     if let Some(syscalls) = &record.syscalls {
+        let counted = counted_text(record, syscalls);
         facts.push((
             "system calls/s",
             format!(
-                "{}{}{}: {}",
+                "{}{}{}{counted}: {}",
                 total_sign(syscalls),
                 number(syscalls.per_s),
                 error_text(syscalls),
@@ -149,7 +163,7 @@ fn facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
         ));
         let sign = single_sign(syscalls);
         let transfers = format!(
-            "{} read, {} written",
+            "{} read, {} written{counted}",
             or_dash(syscalls.bytes_read_per_s, |n| format!("{sign}{}", bytes(n))),
             or_dash(syscalls.bytes_written_per_s, |n| format!("{sign}{}", bytes(n)))
         );
@@ -332,7 +346,7 @@ fn calls_table(record: &WatchRecord) -> Markup {
         @if let Some(syscalls) = &record.syscalls {
             p {
                 "Total: " (total_sign(syscalls)) (number(syscalls.per_s)) " per second"
-                (error_text(syscalls)) "."
+                (error_text(syscalls)) (counted_text(record, syscalls)) "."
             }
             div.scroll { table {
                 thead { tr { th { "Name" } th.n { "Per second" } } }
@@ -390,7 +404,7 @@ mod tests {
             memory_held_bytes: Some(3_000_000),
             threads: 4,
             syscalls: Some(Syscalls {
-                counted_s: 1.0,
+                counted_s: 2.0,
                 per_s: 196.0,
                 per_s_standard_error: Some(0.0),
                 by_name_per_s: rates.map(|(name, rate)| (name.to_string(), rate)).into(),
@@ -439,6 +453,26 @@ mod tests {
         assert!(summary.contains("~ 7.00 MB read, – written"), "{summary}");
         let page = page("x", &record, &[]);
         assert!(page.contains("Total: ≥ 196") && page.contains("~ 90.0"), "{page}");
+    }
+
+    #[test]
+    fn rates_of_a_part_of_the_time_name_it() {
+        let with_times = |end_s, counted_s| {
+            let mut record = WatchRecord { end_s, ..watch_record() };
+            record.syscalls.as_mut().unwrap().counted_s = counted_s;
+            (summary("x", &record, Style::Plain), page("x", &record, &[]))
+        };
+        let (summary, page) = with_times(3600.0, 5.0);
+        for text in [
+            "196 (counted in 5.00 s of 3,600 s): writev 100",
+            "– read, – written (counted in 5.00 s of 3,600 s)",
+        ] {
+            assert!(summary.contains(text) && page.contains(text), "{summary} {page}");
+        }
+        let total = "Total: 196 per second (counted in 5.00 s of 3,600 s).";
+        assert!(page.contains(total), "{page}");
+        let (summary, page) = with_times(100.0, 95.0);
+        assert!(!summary.contains("counted in") && !page.contains("counted in"), "{summary}");
     }
 
     #[test]

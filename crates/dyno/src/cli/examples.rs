@@ -132,8 +132,8 @@ Examples:
 
 dyno does not change the server, and sends no requests to it. Any client may load it.
 
-Exit status: 0 the server was observed, 2 wrong usage or no such server, 3 the server ended,
-141 the output pipe was closed.";
+Exit status: 0 the server was observed, 2 wrong usage or no such server, 3 the server ended, or
+the user ended the work before --duration was over, 141 the output pipe was closed.";
 
 /// The end of the short help of `dyno load`.
 pub const LOAD_SHORT: &str = "All options, with examples: dyno load --help";

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Sandbox, Server, free_port, not_run, soon, text};
+use crate::drive::{DYNO, Sandbox, Server, free_port, not_run, send_signal, soon, text};
 
 fn samples(output: &[u8]) -> Vec<Value> {
     let text = String::from_utf8(output.to_vec()).unwrap();
@@ -169,6 +169,26 @@ fn watch_with_closed_output_completes_its_page() {
     assert_eq!(output.status.code(), Some(141), "{}", text(&output));
     let page = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
     assert!(page.contains("1.4 s") || page.contains("1.40 s"), "the page covers the whole time");
+}
+
+#[test]
+fn watch_ended_before_its_duration_exits_with_3() {
+    let sandbox = Sandbox::new();
+    let pid = std::process::id().to_string();
+    let watch = ["watch", "--pid", &pid, "-i", "200ms", "--outside"];
+    for (more, status) in [(&["-d", "1h", "--report", "page.html"][..], 3), (&[], 0)] {
+        let mut command = sandbox.command(Path::new(DYNO));
+        command.args(watch).args(more);
+        let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+        assert!(lines.next().unwrap().unwrap().contains("CPUs"));
+        send_signal(watch.id(), libc::SIGTERM);
+        assert!(lines.map(Result::unwrap).any(|line| line.contains("watched")), "a summary");
+        let output = watch.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{more:?}: {}", text(&output));
+    }
+    let page = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
+    assert!(page.contains("All readings"), "{page}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::report::write_out;
 use crate::cli::{PlanFormat, WatchArgs};
 use crate::exit::{Exit, first_error, usage_error};
 use crate::result_file;
-use crate::terminal::{self, ThirdInterrupt};
+use crate::terminal::{self, Printer, ThirdInterrupt};
 use server::WatchedServer;
 
 /// Interval between two checks for an interrupt.
@@ -30,7 +30,7 @@ const MAX_SAMPLES: usize = 2000;
 
 /// Observes a server, prints samples, and writes the report at the end.
 pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
-    if args.report.as_deref() == Some(Path::new("-")) {
+    if args.report.as_deref().is_some_and(result_file::is_standard_output) {
         return Err(usage_error(
             "--report: must be a file, because standard output has the samples\nhint: name a file, \
              such as --report server.html",
@@ -52,21 +52,24 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     let counted_probes = probes.clone();
     thread::scope(|scope| {
         scope.spawn(move || count(counted_probes, &stop_counting));
-        let mut result = WatchResult::default();
-        let watched = watch(
+        let (mut result, mut printer) = (WatchResult::default(), Printer::default());
+        let end = watch(
             &mut server,
             &mut result,
+            &mut printer,
             args,
             probes.as_deref(),
             metrics_page.as_ref(),
             &interrupts,
         );
         drop(keep_counting);
-        // The report is written after an error, too.
         let written = report.map_or(Ok(()), |report| report.end(&server.title, &result));
-        let print_error = result.print_error.take().map_or(Ok(()), Err);
-        first_error([watched, written, print_error])?;
-        finish(args, &server.title, &result)
+        if let Some(total) = result.total.as_ref().filter(|_| args.format == PlanFormat::Text) {
+            let summary = watch_report::summary(&server.title, total, terminal::style());
+            printer.print(|| terminal::print_text(&summary));
+        }
+        let exit = end.exit(&server.title);
+        first_error([written, printer.end(exit)]).map(|()| exit)
     })
 }
 
@@ -88,10 +91,6 @@ struct WatchResult {
     total: Option<WatchRecord>,
     /// Samples for the report. Empty without a report.
     samples: Vec<WatchRecord>,
-    /// Whether the server ended during the observation.
-    is_gone: bool,
-    /// Why samples are no longer printed. The error is reported at the end.
-    print_error: Option<anyhow::Error>,
 }
 
 impl WatchResult {
@@ -113,15 +112,39 @@ impl WatchResult {
     }
 }
 
+/// The reason why an observation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WatchEnd {
+    /// The time is over, the user ended an observation without `--duration`, or standard output was
+    /// closed.
+    Finished,
+    /// The user ended the observation before its `--duration` was over.
+    Interrupted,
+    ServerEnded,
+}
+
+impl WatchEnd {
+    /// Prints the reason of an early end, and returns the exit status.
+    fn exit(self, title: &str) -> Exit {
+        match self {
+            WatchEnd::Finished => return Exit::Valid,
+            WatchEnd::Interrupted => terminal::say("ended before --duration was over"),
+            WatchEnd::ServerEnded => terminal::say(&format!("{title} has ended")),
+        }
+        Exit::Failed
+    }
+}
+
 /// Samples the server until it ends, the time is over, or the user interrupts.
 fn watch(
     server: &mut WatchedServer,
     result: &mut WatchResult,
+    printer: &mut Printer,
     args: &WatchArgs,
     probes: Option<&PartyMonitor>,
     metrics_page: Option<&MetricsPage>,
     interrupts: &Interrupts,
-) -> anyhow::Result<()> {
+) -> WatchEnd {
     let first = server.sample(probes);
     let began_ns = first.at_ns;
     let ends_ns = args.duration.map(|duration| began_ns + duration.0);
@@ -135,27 +158,28 @@ fn watch(
             );
         }
         let current = server.sample(probes);
-        result.is_gone = current.party_use(Party::SUBJECT).is_none_or(|used| used.processes == 0);
-        if result.is_gone {
-            return Ok(());
+        if current.party_use(Party::SUBJECT).is_none_or(|used| used.processes == 0) {
+            return WatchEnd::ServerEnded;
         }
         if let Some(sample) = watch_record(began_ns, &last, &current) {
-            let print_result =
-                print_sample(args, &sample, metrics_page, result.print_error.is_none());
+            if let Some(metrics_page) = metrics_page {
+                metrics_page.update(watch_report::openmetrics(&sample));
+            }
+            printer.print(|| print_sample(args, &sample));
             result.add(sample, args.report.is_some());
-            if let Err(error) = print_result {
-                // Standard output is not needed if samples are served as metrics, or if
-                // `--duration` ends the observation and `--report` shows it.
-                let is_report_expected = args.report.is_some() && args.duration.is_some();
-                if metrics_page.is_none() && !is_report_expected {
-                    return Err(error);
-                }
-                result.print_error = Some(error);
+            // Standard output is not needed if samples are served as metrics, or if `--duration`
+            // ends the observation and `--report` shows it.
+            let is_report_expected = args.report.is_some() && args.duration.is_some();
+            if printer.has_failed() && metrics_page.is_none() && !is_report_expected {
+                return WatchEnd::Finished;
             }
         }
         last = current;
-        if interrupts.count() > 0 || ends_ns.is_some_and(|end| last.at_ns >= end) {
-            return Ok(());
+        match ends_ns {
+            Some(end) if last.at_ns >= end => return WatchEnd::Finished,
+            Some(_) if interrupts.count() > 0 => return WatchEnd::Interrupted,
+            None if interrupts.count() > 0 => return WatchEnd::Finished,
+            _ => {}
         }
     }
 }
@@ -195,34 +219,11 @@ impl ReportFile<'_> {
     }
 }
 
-/// Prints a sample if `is_printed`, and serves it at `/metrics`.
-fn print_sample(
-    args: &WatchArgs,
-    sample: &WatchRecord,
-    metrics_page: Option<&MetricsPage>,
-    is_printed: bool,
-) -> anyhow::Result<()> {
-    if let Some(metrics_page) = metrics_page {
-        metrics_page.update(watch_report::openmetrics(sample));
-    }
-    if !is_printed {
-        return Ok(());
-    }
+fn print_sample(args: &WatchArgs, sample: &WatchRecord) -> anyhow::Result<()> {
     match args.format {
         PlanFormat::Text => terminal::print_text(&(watch_report::line(sample) + "\n")),
         PlanFormat::Json => terminal::print(&(serde_json::to_string(sample)? + "\n")),
     }
-}
-
-fn finish(args: &WatchArgs, title: &str, result: &WatchResult) -> anyhow::Result<Exit> {
-    if let Some(total) = result.total.as_ref().filter(|_| args.format == PlanFormat::Text) {
-        terminal::print_text(&watch_report::summary(title, total, terminal::style()))?;
-    }
-    if result.is_gone {
-        terminal::say(&format!("{title} has ended"));
-        return Ok(Exit::Failed);
-    }
-    Ok(Exit::Valid)
 }
 
 #[cfg(test)]
