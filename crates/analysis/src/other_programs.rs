@@ -158,6 +158,8 @@ mod tests {
             (Resource::Generator, Confidence::High);
         assert!(!all[0].is_disturbed());
         all[0].limiter.confidence = Confidence::Low;
+        let may_be_others = all[0].limiter.clone().with_other_programs();
+        all[0].limiter = may_be_others;
         assert!(!all[0].is_disturbed(), "the use of its CPUs may be the server's");
         let contaminated = crate::Caveat {
             code: Code::Contaminated,
@@ -166,6 +168,9 @@ mod tests {
         };
         all[0].caveats.push(contaminated);
         assert!(all[0].is_disturbed());
+        // A full thread of the server also makes the generator a guess.
+        all[0].limiter.evidence = serde_json::json!({});
+        assert!(!all[0].is_disturbed());
     }
 
     #[test]

@@ -420,6 +420,13 @@ impl<'a> GateCell<'a> {
         if let Some(reason) = self.starts.and_then(|starts| starts.server.checks.gate_note()) {
             return Some(format!("{text}, but the gate is undecided: {reason}"));
         }
+        if self.starts.is_some_and(|starts| starts.is_in_doubt()) {
+            return Some(format!(
+                "{text}, but the gate is undecided: more starts of B than of A may have failures. \
+                 In some starts of A, requests failed for a cause that is unknown or outside of the \
+                 server."
+            ));
+        }
         // Repeats in turns form a pair only if the two subjects took turns with each other.
         if self.lacks_pairs() {
             let (pairs, planned) = (self.row.pairs.len(), self.cell.a.planned);

@@ -13,7 +13,7 @@ use super::Side;
 use super::checks::OneSidedChecks;
 use super::failures::{BlockRequests, Explained, Failures, counts_clause, p_of_failures};
 use super::repeats::planned_blocks;
-use crate::stats::REPEATS_FOR_INTERVAL;
+use crate::stats::{ALPHA, REPEATS_FOR_INTERVAL};
 use crate::trial::TrialResult;
 
 /// The starts of one side of a server.
@@ -245,6 +245,8 @@ pub(super) struct StartTest<'a> {
     /// Possible failures of `a`, and known failures of `b`. A start of `b` whose failures a control
     /// explains is not counted as failed.
     pub failures: (Failures, Failures),
+    /// Known failures of `a`.
+    known_of_a: Failures,
     /// Broken starts of `a` and of `b`. Failures of a control do not explain them.
     pub breaks: (Failures, Failures),
 }
@@ -262,9 +264,15 @@ impl StartTest<'_> {
     /// server ((1/2)^10), for any share of starts with failures. No correction for other tests is
     /// needed.
     pub(super) const fn is_separated(&self) -> bool {
-        let (a, b) = self.failures;
-        let has_enough = a.all >= REPEATS_FOR_INTERVAL && b.all >= REPEATS_FOR_INTERVAL;
-        has_enough && a.failed == 0 && b.failed == b.all
+        are_separated(self.failures.0, self.failures.1)
+    }
+
+    /// Whether `b` may fail in more starts, but failures of `a` of unknown cause hide it. The test
+    /// is not corrected, because a doubt about a gate needs less evidence than its failure.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        let (a, b) = (self.known_of_a, self.failures.1);
+        a.failed < self.failures.0.failed
+            && (are_separated(a, b) || p_of_failures(a, b).is_some_and(|p| p < ALPHA))
     }
 
     /// Returns a sentence on starts for which [`StartTest::is_separated`] is true.
@@ -287,6 +295,12 @@ impl StartTest<'_> {
     }
 }
 
+/// Whether all of five or more starts of `b` failed, and none of five or more starts of `a`.
+const fn are_separated(a: Failures, b: Failures) -> bool {
+    let has_enough = a.all >= REPEATS_FOR_INTERVAL && b.all >= REPEATS_FOR_INTERVAL;
+    has_enough && a.failed == 0 && b.failed == b.all
+}
+
 /// Returns the test of each server that is not a control.
 pub(super) fn tests(all: &[ServerStarts]) -> Vec<StartTest<'_>> {
     let explained = Explained::in_starts(all);
@@ -295,6 +309,7 @@ pub(super) fn tests(all: &[ServerStarts]) -> Vec<StartTest<'_>> {
         .map(|server| StartTest {
             server,
             failures: (server.a.possible_failures(), server.b.known_failures(&explained)),
+            known_of_a: Failures { failed: server.a.with_failures, all: server.a.observed },
             breaks: (server.a.breaks(), server.b.breaks()),
         })
         .collect()

@@ -42,6 +42,9 @@ const HARDLY_ANY_IN_FLIGHT: f64 = 1.5;
 /// the response times.
 const CPU_WAIT_SHARE: f64 = 0.25;
 
+/// Key of the evidence that other programs may have been the limit in place of the generator.
+const OTHERS: &str = "may_be_other_programs";
+
 /// The verdict on what limited a step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limiter {
@@ -71,10 +74,15 @@ impl Limiter {
         Limiter { resource, confidence, sentence, claim, evidence, refutation }
     }
 
-    /// Whether the generator is named as the limit with low confidence, because other programs may
-    /// have been the limit.
+    /// Adds the evidence that other programs may have been the limit.
+    pub(crate) fn with_other_programs(mut self) -> Limiter {
+        self.evidence[OTHERS] = true.into();
+        self
+    }
+
+    /// Whether the generator is named as the limit, although other programs may have been it.
     pub(crate) fn is_doubtful_generator(&self) -> bool {
-        (self.resource, self.confidence) == (Resource::Generator, Confidence::Low)
+        self.resource == Resource::Generator && self.evidence[OTHERS] == true
     }
 
     /// Returns the same limiter with at most this confidence. `doubt`: the reason, appended to the
@@ -212,10 +220,10 @@ fn generator(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> 
             && server.busiest_serving_utilisation.is_some_and(|busiest| busiest >= SERVER_BUSY);
         let doubt = full_part.as_ref().map_or(String::new(), |full| format!(" {full}"));
         let sentence = format!("The generator: {}{server_text}.{doubt}", bound.clause());
+        // Without the other programs the generator may have had headroom.
+        let may_be_others = other_programs::may_have_contended(load, server);
         let confidence = match server_share {
-            _ if full_part.is_some() => Confidence::Low,
-            // Without the other programs the generator may have had headroom.
-            _ if other_programs::may_have_contended(load, server) => Confidence::Low,
+            _ if full_part.is_some() || may_be_others => Confidence::Low,
             Some(share) if share < SERVER_BUSY && !has_busy_thread => Confidence::High,
             _ => Confidence::Medium,
         };
@@ -224,7 +232,8 @@ fn generator(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> 
             "generator_need": load.client.headroom.need,
             "server_utilisation": server_share,
         });
-        Limiter::new(Resource::Generator, confidence, sentence, evidence)
+        let limiter = Limiter::new(Resource::Generator, confidence, sentence, evidence);
+        if may_be_others { limiter.with_other_programs() } else { limiter }
     })
 }
 
@@ -370,8 +379,8 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 }
 
 /// One serving thread was always busy. The rule follows `server_cpu`, so the server had CPU time
-/// left.
-fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+/// left. A thread that spins is busy at every rate with which the server keeps up.
+fn server_thread(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let busiest = server.busiest_serving_utilisation?;
     let used = server.cpu_utilisation?;
     (busiest >= SERVER_BUSY).then(|| {
@@ -382,7 +391,9 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             percent(used)
         );
         let evidence = json!({"busiest_serving_utilisation": busiest, "cpu_utilisation": used});
-        Limiter::new(Resource::ServerThread, Confidence::High, sentence, evidence)
+        let keeps_up = load.pace().is_some_and(|pace| pace.has_responded());
+        let confidence = if keeps_up { Confidence::Medium } else { Confidence::High };
+        Limiter::new(Resource::ServerThread, confidence, sentence, evidence)
     })
 }
 

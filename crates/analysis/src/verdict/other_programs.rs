@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::headroom::GeneratorBound;
 use super::limiter::{Limiter, is_generator_starved, is_quota_used, throttling_clause};
-use super::polling::{has_many_idle_calls, is_full, polling_evidence};
+use super::polling::{backend_polls, is_full, polling_evidence};
 use super::resource::{Confidence, Resource};
 use super::server::starved_seconds;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
@@ -255,8 +255,7 @@ fn work_confidence(backend: &BackendUse) -> Confidence {
 
 /// A back end used nearly all of its allowed CPU time, and does not poll.
 fn full_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
-    let working =
-        |backend: &ServerUse| backend.cpu_utilisation.filter(|_| !has_many_idle_calls(backend));
+    let working = |backend: &ServerUse| backend.cpu_utilisation.filter(|_| !backend_polls(backend));
     let (backend, used) = highest(backends, working)?;
     (used >= SERVER_BUSY).then(|| {
         let sentence = format!(
@@ -299,7 +298,7 @@ fn throttled_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limi
 /// One thread of a back end that may use several CPUs was always busy, and does not poll.
 fn backend_thread(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let busiest_thread = |backend: &ServerUse| {
-        backend.busiest_serving_utilisation.filter(|_| !has_many_idle_calls(backend))
+        backend.busiest_serving_utilisation.filter(|_| !backend_polls(backend))
     };
     let (backend, busiest) =
         highest(backends, busiest_thread).filter(|(_, busiest)| *busiest >= SERVER_BUSY)?;
@@ -374,7 +373,7 @@ pub(super) fn weaken_by_shared_cpus(
 fn shared_cpus(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let together = shared_utilisation(server, backends).filter(|used| *used >= SERVER_BUSY)?;
     let sharing = || backends.iter().filter(|backend| backend.shares_cpus);
-    if sharing().any(|backend| has_many_idle_calls(&backend.server)) {
+    if sharing().any(|backend| backend_polls(&backend.server)) {
         return None;
     }
     let (backend, used) = highest(sharing(), |backend| backend.cpu_utilisation)?;

@@ -16,6 +16,10 @@ use crate::server::{Call, CallRates, ServerUse};
 /// EAGAIN makes one idle call per response without polling.
 const MANY_IDLE_CALLS: f64 = 3.0;
 
+/// A back end polls if at least this share of its waits and reads find nothing. A read until EAGAIN
+/// finds nothing in one of two reads, after a wait that found something.
+const MOSTLY_IDLE: f64 = 0.75;
+
 /// Mean requests in flight below which a server has no request for more than half of the time.
 const NO_REQUEST: f64 = 0.4;
 
@@ -87,9 +91,17 @@ fn many_idle_calls(server: &ServerUse) -> Option<f64> {
     server.calls.as_ref().and_then(idle_calls).filter(|n| *n >= MANY_IDLE_CALLS)
 }
 
-/// Whether a server, or a back end, makes so many idle calls that it polls.
-pub(super) fn has_many_idle_calls(server: &ServerUse) -> bool {
-    many_idle_calls(server).is_some()
+/// Whether a back end polls: it makes many idle calls, and finds work in few of its waits and reads.
+/// The number alone shows nothing, because a database may read until EAGAIN for each of many queries
+/// per response.
+pub(super) fn backend_polls(backend: &ServerUse) -> bool {
+    let calls = backend.calls.iter().flat_map(|calls| &calls.by_name);
+    let asks = calls.filter(|(name, _)| {
+        name.as_str() != "io_uring_enter"
+            && matches!(returned_amount(name), Some(Amount::Events | Amount::Read))
+    });
+    let all: f64 = asks.map(|(_, call)| call.per_response).sum();
+    many_idle_calls(backend).is_some_and(|idle| idle >= MOSTLY_IDLE * all)
 }
 
 /// Returns the utilisation of the server's CPUs, or the utilisation of one CPU by its busiest

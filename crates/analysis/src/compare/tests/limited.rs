@@ -157,18 +157,35 @@ fn unknown_failures_of_a_leave_gate_undecided() {
 }
 
 /// Returns the test of the starts of the arms 0 and 1, after a change of the trials' results.
-/// Returned: failed and all starts of A, those of B, and whether the two are separated.
+/// Returned: failed and all starts of A, those of B, and whether the two are separated, or would
+/// perhaps be without doubt.
 fn start_test(
     run: &Run,
     change: impl Fn(&mut Vec<TrialResult>),
-) -> ((usize, usize), (usize, usize), bool) {
+) -> ((usize, usize), (usize, usize), [bool; 2]) {
     let mut report = report(run);
     change(&mut report.trials);
     let side = |arm| Side { run, report: &report, arm: Some(arm) };
     let starts = [ServerStarts::new((side(0), 0), (side(1), 1))];
     let test = starts::tests(&starts)[0];
     let (a, b) = test.failures;
-    ((a.failed, a.all), (b.failed, b.all), test.is_separated())
+    ((a.failed, a.all), (b.failed, b.all), [test.is_separated(), test.is_in_doubt()])
+}
+
+/// Every start of B has a failed request. In the first start of A, the machine may have dropped the
+/// packets of a failed request.
+#[test]
+fn doubtful_start_of_a_hides_no_failures_of_b() {
+    let six: &[u64] = &[400; 6];
+    let mut run = run_with_servers("r", &[("x", six), ("y", six), ("null", six)]);
+    fail_requests(&mut run, 1, |_| 1);
+    fail_requests(&mut run, 0, |repeat| u64::from(repeat == 0));
+    assert_eq!(start_test(&run, |_| ()), ((1, 6), (6, 6), [false, false]));
+    let doubt_a = |trials: &mut Vec<TrialResult>| {
+        let of_a = trials.iter_mut().filter(|trial| trial.cell.arm == 0);
+        of_a.for_each(|trial| add_caveat(trial, Code::DroppedPackets, Severity::Warning));
+    };
+    assert_eq!(start_test(&run, doubt_a), ((1, 6), (6, 6), [false, true]));
 }
 
 /// Every start of B has a failed request, and it is unknown whether the server failed it in the
@@ -178,13 +195,13 @@ fn unknown_start_of_b_is_in_no_test() {
     let six: &[u64] = &[400; 6];
     let mut run = run_with_servers("r", &[("x", six), ("y", six), ("null", six)]);
     fail_requests(&mut run, 1, |_| 1);
-    assert_eq!(start_test(&run, |_| ()), ((0, 6), (6, 6), true));
+    assert_eq!(start_test(&run, |_| ()), ((0, 6), (6, 6), [true, false]));
     let stop_first = |trials: &mut Vec<TrialResult>| {
         let is_first = |trial: &&mut TrialResult| trial.cell.arm == 1 && trial.block == 1;
         let first = trials.iter_mut().find(is_first).unwrap();
         add_caveat(first, Code::GeneratorStopped, Severity::Invalid);
     };
-    assert_eq!(start_test(&run, stop_first), ((0, 6), (5, 5), true));
+    assert_eq!(start_test(&run, stop_first), ((0, 6), (5, 5), [true, false]));
 }
 
 /// The server fails no request in one step of a start. In another step, the machine may have
@@ -207,8 +224,8 @@ fn start_with_unknown_step_favors_b() {
             trials.extend(others);
         }
     };
-    assert_eq!(start_test(&run(0), add_step(0)), ((5, 5), (5, 5), false));
-    assert_eq!(start_test(&run(1), add_step(1)), ((5, 5), (0, 5), false));
+    assert_eq!(start_test(&run(0), add_step(0)), ((5, 5), (5, 5), [false, true]));
+    assert_eq!(start_test(&run(1), add_step(1)), ((5, 5), (0, 5), [false, false]));
 }
 
 /// In three of five repeats p99 is unknown, because they stalled. The other two are no sample of

@@ -102,6 +102,16 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
+    // A database reads until EAGAIN for each query.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "The back end db: it used 100 % of its allowed CPU time",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![reading_backend(0.74)],
+        near_miss: |w| w.backends = vec![reading_backend(0.75)],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
     // A back end that polls is always full.
     Case {
         resource: Resource::Backend,
@@ -226,6 +236,17 @@ fn backend_with_thread(busiest: f64, idle_polls: Option<f64>) -> BackendUse {
 fn full_backend(idle_polls: Option<f64>) -> BackendUse {
     let mut backend = backend_use("db", 1.0, false);
     backend.server.calls = idle_polls.map(polls);
+    backend
+}
+
+/// A back end whose only CPU is full, with 40 reads per response. `idle_share`: share of the reads
+/// that failed with EAGAIN.
+fn reading_backend(idle_share: f64) -> BackendUse {
+    let mut backend = backend_use("db", 1.0, false);
+    let again = Some((idle_share * 100.0) as u64);
+    let call = Call { count: 100, per_response: 40.0, errors: again, again, ..Call::default() };
+    let by_name = [("recvfrom".into(), call)].into();
+    backend.server.calls = Some(CallRates { by_name, ..CallRates::default() });
     backend
 }
 
