@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::headroom::GeneratorBound;
 use super::other_programs;
-use super::polling::{POLLS, is_full, polling_evidence, polling_limiter};
+use super::polling::{POLLS, Polling, is_full, is_mostly_idle, polling_evidence, polling_limiter};
 use super::resource::{Confidence, Resource};
 use super::server::{MAX_WAITING, delays_itself, starved_seconds};
 use super::thresholds::{
@@ -321,7 +321,10 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     }
     let polls =
         polling.map_or(String::new(), |polling| format!("{POLLS} {}", polling.observation()));
-    met_rate(load, server, Confidence::High, &polls)
+    // A server that reads until EAGAIN for each of many queries may have a full CPU.
+    let may_work = matches!(polling, Some(Polling::IdleCalls { .. })) && !is_mostly_idle(server);
+    let confidence = if may_work { Confidence::Medium } else { Confidence::High };
+    met_rate(load, server, confidence, &polls)
 }
 
 /// Returns the offered rate as the limiter. `polls`: text which explains that a CPU is full because
@@ -350,8 +353,15 @@ pub(super) fn met_rate(
     Some(Limiter::new(Resource::OfferedRate, confidence, sentence, pace.evidence()))
 }
 
+/// Returns the confidence that a full CPU or thread is the limit. A server that spins fills it at
+/// every rate with which it keeps up.
+fn full_confidence(load: &LoadResult) -> Confidence {
+    let keeps_up = load.pace().is_some_and(|pace| pace.has_responded());
+    if keeps_up { Confidence::Medium } else { Confidence::High }
+}
+
 /// The server used nearly all of its allowed CPU time.
-fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+fn server_cpu(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation?;
     (used >= SERVER_BUSY).then(|| {
         let allowed = server.cpu_allowed_s.unwrap_or(0.0) / server.window_s;
@@ -374,12 +384,12 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             "cpu_utilisation": used,
             "busiest_thread_utilisation": server.busiest_thread_utilisation,
         });
-        Limiter::new(Resource::ServerCpu, Confidence::High, sentence, evidence)
+        Limiter::new(Resource::ServerCpu, full_confidence(load), sentence, evidence)
     })
 }
 
 /// One serving thread was always busy. The rule follows `server_cpu`, so the server had CPU time
-/// left. A thread that spins is busy at every rate with which the server keeps up.
+/// left.
 fn server_thread(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let busiest = server.busiest_serving_utilisation?;
     let used = server.cpu_utilisation?;
@@ -391,9 +401,7 @@ fn server_thread(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             percent(used)
         );
         let evidence = json!({"busiest_serving_utilisation": busiest, "cpu_utilisation": used});
-        let keeps_up = load.pace().is_some_and(|pace| pace.has_responded());
-        let confidence = if keeps_up { Confidence::Medium } else { Confidence::High };
-        Limiter::new(Resource::ServerThread, confidence, sentence, evidence)
+        Limiter::new(Resource::ServerThread, full_confidence(load), sentence, evidence)
     })
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::headroom::GeneratorBound;
 use super::limiter::{Limiter, is_generator_starved, is_quota_used, throttling_clause};
-use super::polling::{backend_polls, is_full, polling_evidence};
+use super::polling::{MANY_IDLE_CALLS, idle_waits, is_full, is_mostly_idle, polling_evidence};
 use super::resource::{Confidence, Resource};
 use super::server::starved_seconds;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
@@ -247,15 +247,17 @@ fn while_server(server: &ServerUse) -> String {
 }
 
 /// Returns the confidence that a busy back end works, and does not poll. It is high only if the
-/// results of the back end's system calls show whether it polls.
+/// results of the back end's system calls show that few waits are empty.
 fn work_confidence(backend: &BackendUse) -> Confidence {
-    let has_results = backend.server.calls.as_ref().is_some_and(CallRates::has_results);
-    if has_results { Confidence::High } else { Confidence::Medium }
+    let calls = backend.server.calls.as_ref().filter(|calls| calls.has_results());
+    let sleeps = |calls: &CallRates| idle_waits(calls).is_none_or(|idle| idle < MANY_IDLE_CALLS);
+    if calls.is_some_and(sleeps) { Confidence::High } else { Confidence::Medium }
 }
 
 /// A back end used nearly all of its allowed CPU time, and does not poll.
 fn full_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
-    let working = |backend: &ServerUse| backend.cpu_utilisation.filter(|_| !backend_polls(backend));
+    let working =
+        |backend: &ServerUse| backend.cpu_utilisation.filter(|_| !is_mostly_idle(backend));
     let (backend, used) = highest(backends, working)?;
     (used >= SERVER_BUSY).then(|| {
         let sentence = format!(
@@ -298,7 +300,7 @@ fn throttled_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limi
 /// One thread of a back end that may use several CPUs was always busy, and does not poll.
 fn backend_thread(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let busiest_thread = |backend: &ServerUse| {
-        backend.busiest_serving_utilisation.filter(|_| !backend_polls(backend))
+        backend.busiest_serving_utilisation.filter(|_| !is_mostly_idle(backend))
     };
     let (backend, busiest) =
         highest(backends, busiest_thread).filter(|(_, busiest)| *busiest >= SERVER_BUSY)?;
@@ -373,7 +375,7 @@ pub(super) fn weaken_by_shared_cpus(
 fn shared_cpus(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let together = shared_utilisation(server, backends).filter(|used| *used >= SERVER_BUSY)?;
     let sharing = || backends.iter().filter(|backend| backend.shares_cpus);
-    if sharing().any(|backend| backend_polls(&backend.server)) {
+    if sharing().any(|backend| is_mostly_idle(&backend.server)) {
         return None;
     }
     let (backend, used) = highest(sharing(), |backend| backend.cpu_utilisation)?;

@@ -14,9 +14,9 @@ use crate::server::{Call, CallRates, ServerUse};
 
 /// A server polls if it makes at least this many idle calls per response. A server that reads until
 /// EAGAIN makes one idle call per response without polling.
-const MANY_IDLE_CALLS: f64 = 3.0;
+pub(super) const MANY_IDLE_CALLS: f64 = 3.0;
 
-/// A back end polls if at least this share of its waits and reads find nothing. A read until EAGAIN
+/// A server certainly polls if at least this share of its waits and reads find nothing. A read until EAGAIN
 /// finds nothing in one of two reads, after a wait that found something.
 const MOSTLY_IDLE: f64 = 0.75;
 
@@ -91,17 +91,17 @@ fn many_idle_calls(server: &ServerUse) -> Option<f64> {
     server.calls.as_ref().and_then(idle_calls).filter(|n| *n >= MANY_IDLE_CALLS)
 }
 
-/// Whether a back end polls: it makes many idle calls, and finds work in few of its waits and reads.
-/// The number alone shows nothing, because a database may read until EAGAIN for each of many queries
-/// per response.
-pub(super) fn backend_polls(backend: &ServerUse) -> bool {
-    let calls = backend.calls.iter().flat_map(|calls| &calls.by_name);
+/// Whether a server or a back end makes many idle calls, and finds work in few of its waits and
+/// reads. The number alone shows little, because either may read until EAGAIN for each of many
+/// queries per response.
+pub(super) fn is_mostly_idle(server: &ServerUse) -> bool {
+    let calls = server.calls.iter().flat_map(|calls| &calls.by_name);
     let asks = calls.filter(|(name, _)| {
         name.as_str() != "io_uring_enter"
             && matches!(returned_amount(name), Some(Amount::Events | Amount::Read))
     });
     let all: f64 = asks.map(|(_, call)| call.per_response).sum();
-    many_idle_calls(backend).is_some_and(|idle| idle >= MOSTLY_IDLE * all)
+    many_idle_calls(server).is_some_and(|idle| idle >= MOSTLY_IDLE * all)
 }
 
 /// Returns the utilisation of the server's CPUs, or the utilisation of one CPU by its busiest

@@ -112,6 +112,16 @@ pub(super) const CASES: &[Case] = &[
         near_miss: |w| w.backends = vec![reading_backend(0.75)],
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
+    // Empty waits may take the CPU time of a back end that also works.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "The back end db: it used 100 % of its allowed CPU time",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![waiting_and_reading_backend(2.9)],
+        near_miss: |w| w.backends = vec![waiting_and_reading_backend(3.0)],
+        near_miss_verdict: (Resource::Backend, Confidence::Medium),
+    },
     // A back end that polls is always full.
     Case {
         resource: Resource::Backend,
@@ -247,6 +257,16 @@ fn reading_backend(idle_share: f64) -> BackendUse {
     let call = Call { count: 100, per_response: 40.0, errors: again, again, ..Call::default() };
     let by_name = [("recvfrom".into(), call)].into();
     backend.server.calls = Some(CallRates { by_name, ..CallRates::default() });
+    backend
+}
+
+/// The same, with ten reads that succeed, and this many waits per response that returned no event.
+fn waiting_and_reading_backend(idle_waits: f64) -> BackendUse {
+    let mut backend = full_backend(Some(idle_waits));
+    let reads =
+        Call { count: 100, per_response: 10.0, errors: Some(0), again: Some(0), ..Call::default() };
+    let calls = backend.server.calls.as_mut().expect("calls");
+    calls.by_name.insert("recvfrom".into(), reads);
     backend
 }
 

@@ -340,7 +340,7 @@ const CASES: &[Case] = &[
             w.set_rate(1000.0);
             w.set_server_cpu(950 * MS);
         },
-        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
+        near_miss_verdict: (Resource::ServerCpu, Confidence::Medium),
     },
     Case {
         resource: Resource::OfferedRate,

@@ -90,7 +90,18 @@ pub(super) const CASES: &[Case] = &[
             w.set_server_cpu(S);
             w.set_in_flight_time(400 * MS);
         },
-        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
+        // A server that spins fills its CPU at every rate.
+        near_miss_verdict: (Resource::ServerCpu, Confidence::Medium),
+    },
+    // The CPU of a server that reads until EAGAIN may be full of work.
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        claim: "and used 100 % of its CPU. The server polls: ",
+        evidence: "{}",
+        trigger: |w| set_reads_at_rate(w, 39_000),
+        near_miss: |w| set_reads_at_rate(w, 20_000),
+        near_miss_verdict: (Resource::OfferedRate, Confidence::Medium),
     },
     // With one request in flight, a server that does not poll sleeps between two requests.
     Case {
@@ -159,4 +170,13 @@ fn busy_collector_is_no_evidence_of_polling() {
     assert!(!world.limiter().sentence.contains("polls"), "{}", world.limiter().sentence);
     world.set_server_cpu(950 * MS);
     assert!(world.limiter().sentence.contains("The server polls"), "{}", world.limiter().sentence);
+}
+
+/// Sets 40,000 reads at a full CPU and an offered rate. `again`: reads that failed with EAGAIN.
+fn set_reads_at_rate(w: &mut TrialWorld, again: u64) {
+    w.set_rate(1000.0);
+    w.set_server_cpu(S);
+    let reads =
+        CallUse { count: 40_000, errors: Some(again), again: Some(again), ..CallUse::default() };
+    w.set_calls("recvfrom", reads);
 }
