@@ -423,8 +423,8 @@ impl<'a> GateCell<'a> {
         if self.starts.is_some_and(|starts| starts.is_in_doubt()) {
             return Some(format!(
                 "{text}, but the gate is undecided: more starts of B than of A may have failures. \
-                 In some starts of A, requests failed for a cause that is unknown or outside of the \
-                 server."
+                 In some starts of A, requests failed for a cause that is unknown or outside of \
+                 the server."
             ));
         }
         // Repeats in turns form a pair only if the two subjects took turns with each other.

@@ -16,8 +16,8 @@ use crate::server::{Call, CallRates, ServerUse};
 /// EAGAIN makes one idle call per response without polling.
 pub(super) const MANY_IDLE_CALLS: f64 = 3.0;
 
-/// A server certainly polls if at least this share of its waits and reads find nothing. A read until EAGAIN
-/// finds nothing in one of two reads, after a wait that found something.
+/// A server certainly polls if at least this share of its waits and reads find nothing. A read
+/// until EAGAIN finds nothing in one of two reads, after a wait that found something.
 const MOSTLY_IDLE: f64 = 0.75;
 
 /// Mean requests in flight below which a server has no request for more than half of the time.

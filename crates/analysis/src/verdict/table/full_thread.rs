@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
         near_miss: |w| set_thread_and_generator(w, 950 * MS - 1),
         near_miss_verdict: (Resource::Generator, Confidence::Medium),
     },
-    // A full thread may be the limit even if the server keeps up. A thread that spins is always full.
+    // A full thread may be the limit even if the server keeps up. A spinning thread is always full.
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
