@@ -114,7 +114,7 @@ mod tests {
         std::fs::write(folder.join("server.py"), "one").unwrap();
         let cache = folder.join(".cache");
         std::fs::create_dir(&cache).unwrap();
-        std::fs::set_permissions(&cache, Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&cache, Permissions::from_mode(0o000)).unwrap();
         let definition = Definition::read(&folder).unwrap();
         let snapshot = Snapshot::take(&definition);
         std::fs::write(folder.join("server.py"), "two").unwrap();
