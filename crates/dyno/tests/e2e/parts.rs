@@ -374,7 +374,7 @@ fn checks_of_unknown_cause_are_not_recorded() {
     define(&subjects, "front", &walk::null(), "STORE = \"{store.port}\"");
     let path = subjects.join("front/subject.toml");
     let definition = fs::read_to_string(&path).unwrap();
-    fs::write(&path, format!("checks = [\"own\"]\n{definition}")).unwrap();
+    fs::write(&path, definition.replace("[\"hello\"]", "[\"own\"]")).unwrap();
     fs::create_dir_all(sandbox.path().join("contracts")).unwrap();
     let contract = "[[checks]]\nname = \"parting\"\npath = \"/plaintext\"\nexpect = { body = \
                     \"Goodbye\" }\n";
