@@ -20,7 +20,12 @@ use crate::{proc, read};
 
 /// Returns the path of a process's list of JIT-compiled code, through the process's own `/tmp`.
 pub(crate) fn perf_map_path(pid: u32) -> Option<PathBuf> {
-    Some(PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{}.map", namespace_pid(pid)?)))
+    let folder = PathBuf::from(format!("/proc/{pid}/root/tmp"));
+    Some(folder.join(perf_map_name(namespace_pid(pid)?)))
+}
+
+fn perf_map_name(pid: u32) -> String {
+    format!("perf-{pid}.map")
 }
 
 /// Returns the path of a JVM's counters, through the process's own `/tmp`.
@@ -118,7 +123,7 @@ impl RuntimeFiles {
     /// is excluded.
     #[must_use]
     pub fn of_ended(pid: u32, began: SystemTime) -> RuntimeFiles {
-        let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+        let path = Path::new("/tmp").join(perf_map_name(pid));
         let is_ours = fs::symlink_metadata(&path).is_ok_and(|file| {
             let is_own = file.is_file() && file.uid() == rustix::process::geteuid().as_raw();
             is_own && is_younger(&file, began)

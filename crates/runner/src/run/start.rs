@@ -271,8 +271,7 @@ impl Runner<'_> {
         .map_err(harness)?;
         let secrets = settings.environment.secret_values();
         let listeners = checked_listeners(definition, ports, certs, &secrets).map_err(harness)?;
-        let mut spec = settings.spec(recipe, workspace).map_err(harness)?;
-        spec.lists_compiled = is_profiled;
+        let spec = settings.spec(recipe, workspace).map_err(harness)?;
         let started = recipe.network.as_server(|| Process::start(spec));
         let process = started
             .map_err(StartError::from)
@@ -431,6 +430,8 @@ struct Settings {
     environment: Environment,
     work: PathBuf,
     network: Network,
+    /// Whether the environment has the options of `[profile]`.
+    is_profiled: bool,
 }
 
 impl Settings {
@@ -466,7 +467,8 @@ impl Settings {
         environment.set(PADDING, "x".repeat(padding));
         record.environment = environment.to_record();
         record.inherited = definition.inherited_variables();
-        Ok(Settings { placeholders, environment, work, network: recipe.network.clone() })
+        let network = recipe.network.clone();
+        Ok(Settings { placeholders, environment, work, network, is_profiled })
     }
 
     /// Renders the part's files, and returns the specification of its process.
@@ -490,7 +492,7 @@ impl Settings {
             folder,
             cpus: recipe.cpus.to_vec(),
             open_files: open_files(recipe.limits),
-            lists_compiled: false,
+            lists_compiled: self.is_profiled,
         })
     }
 
