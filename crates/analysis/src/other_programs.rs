@@ -63,7 +63,7 @@ impl TrialResult {
         // Without other programs, a wait of the generator has no known cause.
         let has_other_programs =
             self.caveats.iter().any(|caveat| caveat.code == Code::Contaminated);
-        let is_doubtful = has_other_programs && limiter.is_doubtful_generator();
+        let is_doubtful = has_other_programs && self.is_doubtful_generator();
         let mut invalid_caveats =
             self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
         self.is_unexpectedly_invalid()
@@ -158,8 +158,9 @@ mod tests {
             (Resource::Generator, Confidence::High);
         assert!(!all[0].is_disturbed());
         all[0].limiter.confidence = Confidence::Low;
-        let may_be_others = all[0].limiter.clone().with_other_programs();
-        all[0].limiter = may_be_others;
+        let headroom = &mut all[0].load.client.headroom;
+        (headroom.need, headroom.need_work) = (0.9, 0.5);
+        (headroom.others, headroom.cpus) = (Some(0.4), Some(vec![0]));
         assert!(!all[0].is_disturbed(), "the use of its CPUs may be the server's");
         let contaminated = crate::Caveat {
             code: Code::Contaminated,
@@ -169,7 +170,7 @@ mod tests {
         all[0].caveats.push(contaminated);
         assert!(all[0].is_disturbed());
         // A full thread of the server also makes the generator a guess.
-        all[0].limiter.evidence = serde_json::json!({});
+        all[0].load.client.headroom.others = Some(0.0);
         assert!(!all[0].is_disturbed());
     }
 

@@ -20,7 +20,7 @@ use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse, strays};
 use crate::turns::{self, TurnsResult};
-use crate::verdict::{self, Context, Limiter, TrialContext, limiter};
+use crate::verdict::{self, Context, Limiter, Resource, TrialContext, limiter, may_have_contended};
 use crate::window_levels::{self, Steadiness};
 
 /// The result of one trial: one repeat of an arm, workload and step.
@@ -78,7 +78,12 @@ impl TrialResult {
 
     /// Whether the generator waited for its CPUs, and the CPU time of other programs is unknown.
     fn may_be_disturbed(&self) -> bool {
-        self.server.others_cpu_s.is_none() && self.limiter.is_doubtful_generator()
+        self.server.others_cpu_s.is_none() && self.is_doubtful_generator()
+    }
+
+    /// Whether the generator is named as the limit, although other programs may have been it.
+    pub(crate) fn is_doubtful_generator(&self) -> bool {
+        self.limiter.resource == Resource::Generator && may_have_contended(&self.load, &self.server)
     }
 
     /// Returns the codes of the caveats that make the trial invalid.

@@ -245,8 +245,6 @@ pub(super) struct StartTest<'a> {
     /// Possible failures of `a`, and known failures of `b`. A start of `b` whose failures a control
     /// explains is not counted as failed.
     pub failures: (Failures, Failures),
-    /// Known failures of `a`.
-    known_of_a: Failures,
     /// Broken starts of `a` and of `b`. Failures of a control do not explain them.
     pub breaks: (Failures, Failures),
 }
@@ -270,8 +268,9 @@ impl StartTest<'_> {
     /// Whether `b` may fail in more starts, but failures of `a` of unknown cause hide it. The test
     /// is not corrected, because a doubt about a gate needs less evidence than its failure.
     pub(super) fn is_in_doubt(&self) -> bool {
-        let (a, b) = (self.known_of_a, self.failures.1);
-        a.failed < self.failures.0.failed
+        let (possible, b) = self.failures;
+        let a = Failures { failed: self.server.a.with_failures, ..possible };
+        a.failed < possible.failed
             && (are_separated(a, b) || p_of_failures(a, b).is_some_and(|p| p < ALPHA))
     }
 
@@ -309,7 +308,6 @@ pub(super) fn tests(all: &[ServerStarts]) -> Vec<StartTest<'_>> {
         .map(|server| StartTest {
             server,
             failures: (server.a.possible_failures(), server.b.known_failures(&explained)),
-            known_of_a: Failures { failed: server.a.with_failures, all: server.a.observed },
             breaks: (server.a.breaks(), server.b.breaks()),
         })
         .collect()

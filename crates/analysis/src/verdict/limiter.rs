@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use super::headroom::GeneratorBound;
 use super::other_programs;
-use super::polling::{POLLS, Polling, is_full, is_mostly_idle, polling_evidence, polling_limiter};
+use super::polling::{
+    POLLS, Polling, busy_thread, is_full, is_mostly_idle, polling_evidence, polling_limiter,
+};
 use super::resource::{Confidence, Resource};
 use super::server::{MAX_WAITING, delays_itself, starved_seconds};
 use super::thresholds::{
@@ -42,9 +44,6 @@ const HARDLY_ANY_IN_FLIGHT: f64 = 1.5;
 /// the response times.
 const CPU_WAIT_SHARE: f64 = 0.25;
 
-/// Key of the evidence that other programs may have been the limit in place of the generator.
-const OTHERS: &str = "may_be_other_programs";
-
 /// The verdict on what limited a step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limiter {
@@ -72,17 +71,6 @@ impl Limiter {
         let sentence = confidence.qualify(resource, &claim);
         let refutation = resource.refutation();
         Limiter { resource, confidence, sentence, claim, evidence, refutation }
-    }
-
-    /// Adds the evidence that other programs may have been the limit.
-    pub(crate) fn with_other_programs(mut self) -> Limiter {
-        self.evidence[OTHERS] = true.into();
-        self
-    }
-
-    /// Whether the generator is named as the limit, although other programs may have been it.
-    pub(crate) fn is_doubtful_generator(&self) -> bool {
-        self.resource == Resource::Generator && self.evidence[OTHERS] == true
     }
 
     /// Returns the same limiter with at most this confidence. `doubt`: the reason, appended to the
@@ -216,14 +204,13 @@ fn generator(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> 
             |share| format!(", while the server used {} of its allowed CPU time", percent(share));
         let server_text = server_share.map_or(String::new(), while_server);
         let full_part = other_programs::full_part(load, server, backends, SERVER_FULL);
-        let has_busy_thread = polling_evidence(load, server).is_none()
-            && server.busiest_serving_utilisation.is_some_and(|busiest| busiest >= SERVER_BUSY);
+        let has_busy_thread = busy_thread(load, server, SERVER_BUSY).is_some();
         let doubt = full_part.as_ref().map_or(String::new(), |full| format!(" {full}"));
         let sentence = format!("The generator: {}{server_text}.{doubt}", bound.clause());
-        // Without the other programs the generator may have had headroom.
-        let may_be_others = other_programs::may_have_contended(load, server);
         let confidence = match server_share {
-            _ if full_part.is_some() || may_be_others => Confidence::Low,
+            _ if full_part.is_some() => Confidence::Low,
+            // Without the other programs the generator may have had headroom.
+            _ if other_programs::may_have_contended(load, server) => Confidence::Low,
             Some(share) if share < SERVER_BUSY && !has_busy_thread => Confidence::High,
             _ => Confidence::Medium,
         };
@@ -232,8 +219,7 @@ fn generator(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> 
             "generator_need": load.client.headroom.need,
             "server_utilisation": server_share,
         });
-        let limiter = Limiter::new(Resource::Generator, confidence, sentence, evidence);
-        if may_be_others { limiter.with_other_programs() } else { limiter }
+        Limiter::new(Resource::Generator, confidence, sentence, evidence)
     })
 }
 
@@ -312,13 +298,11 @@ pub(super) fn throttling_clause(throttling: Throttling) -> String {
 
 /// The server kept up with the rate of an open loop.
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let polling = polling_evidence(load, server);
     // A full server or thread was the limit even if it nearly kept up, because its queue grows.
-    let has_full_thread = polling.is_none()
-        && server.busiest_serving_utilisation.is_some_and(|busiest| busiest >= SERVER_FULL);
-    if is_full(load, server) || has_full_thread {
+    if is_full(load, server) || busy_thread(load, server, SERVER_FULL).is_some() {
         return None;
     }
+    let polling = polling_evidence(load, server);
     let polls =
         polling.map_or(String::new(), |polling| format!("{POLLS} {}", polling.observation()));
     // A server that reads until EAGAIN for each of many queries may have a full CPU.

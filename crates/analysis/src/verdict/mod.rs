@@ -39,6 +39,7 @@ pub(crate) use thresholds::STEAL;
 
 pub(crate) use levels::THROUGHPUT_LEVELS;
 pub(crate) use load::MAX_LOST;
+pub(crate) use other_programs::may_have_contended;
 pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::headroom::GeneratorBound;
 use super::limiter::{Limiter, is_generator_starved, is_quota_used, throttling_clause};
-use super::polling::{MANY_IDLE_CALLS, idle_waits, is_full, is_mostly_idle, polling_evidence};
+use super::polling::{busy_thread, is_full, is_mostly_idle, sleeps_without_work};
 use super::resource::{Confidence, Resource};
 use super::server::starved_seconds;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
@@ -15,7 +15,7 @@ use crate::backend::BackendUse;
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
 use crate::number_format::percent;
-use crate::server::{CallRates, ServerUse};
+use crate::server::ServerUse;
 
 /// Other programs may be the limit if they used at least this share of the CPU time that programs
 /// other than dyno used on the generator's CPUs. The server may have used the rest.
@@ -56,7 +56,7 @@ pub(super) fn contended_share(load: &LoadResult, server: &ServerUse) -> Option<f
 
 /// Whether the generator waited for CPUs that other programs may have used. If it is unknown how
 /// much CPU time the server or dyno used there, other programs may be the cause.
-pub(super) fn may_have_contended(load: &LoadResult, server: &ServerUse) -> bool {
+pub(crate) fn may_have_contended(load: &LoadResult, server: &ServerUse) -> bool {
     let is_unknown = server.others_cpu_s.is_none()
         && has_waited(load)
         && load.client.headroom.others.is_some_and(|others| others > MAX_OTHERS_SHARE);
@@ -115,8 +115,7 @@ pub(super) fn full_part(
     backends: &[BackendUse],
     full_share: f64,
 ) -> Option<String> {
-    let busiest = server.busiest_serving_utilisation.filter(|busiest| *busiest >= full_share);
-    if let Some(busiest) = busiest.filter(|_| polling_evidence(load, server).is_none()) {
+    if let Some(busiest) = busy_thread(load, server, full_share) {
         return Some(format!(
             "One thread of the server was busy for {} of the time, so it may be the limit.",
             percent(busiest)
@@ -250,8 +249,7 @@ fn while_server(server: &ServerUse) -> String {
 /// results of the back end's system calls show that few waits are empty.
 fn work_confidence(backend: &BackendUse) -> Confidence {
     let calls = backend.server.calls.as_ref().filter(|calls| calls.has_results());
-    let sleeps = |calls: &CallRates| idle_waits(calls).is_none_or(|idle| idle < MANY_IDLE_CALLS);
-    if calls.is_some_and(sleeps) { Confidence::High } else { Confidence::Medium }
+    if calls.is_some_and(sleeps_without_work) { Confidence::High } else { Confidence::Medium }
 }
 
 /// A back end used nearly all of its allowed CPU time, and does not poll.

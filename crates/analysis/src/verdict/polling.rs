@@ -14,7 +14,7 @@ use crate::server::{Call, CallRates, ServerUse};
 
 /// A server polls if it makes at least this many idle calls per response. A server that reads until
 /// EAGAIN makes one idle call per response without polling.
-pub(super) const MANY_IDLE_CALLS: f64 = 3.0;
+const MANY_IDLE_CALLS: f64 = 3.0;
 
 /// A server certainly polls if at least this share of its waits and reads find nothing. A read
 /// until EAGAIN finds nothing in one of two reads, after a wait that found something.
@@ -104,6 +104,11 @@ pub(super) fn is_mostly_idle(server: &ServerUse) -> bool {
     many_idle_calls(server).is_some_and(|idle| idle >= MOSTLY_IDLE * all)
 }
 
+/// Whether a back end sleeps when it has no work: few of its waits return no event.
+pub(super) fn sleeps_without_work(calls: &CallRates) -> bool {
+    idle_waits(calls).is_none_or(|idle| idle < MANY_IDLE_CALLS)
+}
+
 /// Returns the utilisation of the server's CPUs, or the utilisation of one CPU by its busiest
 /// serving thread, whichever is higher. Threads of a compiler or garbage collector are left out,
 /// because they work without requests and do not poll.
@@ -156,6 +161,13 @@ fn idle_waits_by_name(name: &str, call: &Call) -> Option<f64> {
     // therefore at most the mean number of events, and the result is a lower bound.
     let max_share_with_event = call.returned_mean?.min(1.0);
     Some(call.per_response * (1.0 - max_share_with_event))
+}
+
+/// Returns the share of a CPU that the busiest serving thread used. `None`: it is below `min`, is
+/// unknown, or the server polls.
+pub(super) fn busy_thread(load: &LoadResult, server: &ServerUse, min: f64) -> Option<f64> {
+    let busiest = server.busiest_serving_utilisation.filter(|busiest| *busiest >= min)?;
+    polling_evidence(load, server).is_none().then_some(busiest)
 }
 
 /// Whether a server fills its CPUs with work and not with polling.

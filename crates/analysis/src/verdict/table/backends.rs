@@ -31,10 +31,7 @@ pub(super) const CASES: &[Case] = &[
         claim: "The CPUs that the server and its back end db share: together they used 95 % of \
                 these CPUs (the server 40 %, db 55 %).",
         evidence: r#"{"together": 0.95}"#,
-        trigger: |w| {
-            w.set_server_cpu(400 * MS);
-            w.backends = vec![backend_use("db", 0.55, true)];
-        },
+        trigger: |w| set_shared_cpus(w, 400, 0.55),
         near_miss: |w| {
             w.set_server_cpu(400 * MS);
             w.backends = vec![backend_use("db", 0.55, false)];
@@ -48,14 +45,8 @@ pub(super) const CASES: &[Case] = &[
         claim: "The CPUs that the server and its back end db share: together they used 91 % of \
                 these CPUs (the server 46 %, db 45 %).",
         evidence: r#"{"together": 0.91}"#,
-        trigger: |w| {
-            w.set_server_cpu(460 * MS);
-            w.backends = vec![backend_use("db", 0.45, true)];
-        },
-        near_miss: |w| {
-            w.set_server_cpu(450 * MS);
-            w.backends = vec![backend_use("db", 0.46, true)];
-        },
+        trigger: |w| set_shared_cpus(w, 460, 0.45),
+        near_miss: |w| set_shared_cpus(w, 450, 0.46),
         near_miss_verdict: (Resource::Backend, Confidence::High),
     },
     // A back end that polls may fill the shared CPUs with nothing.
@@ -75,15 +66,9 @@ pub(super) const CASES: &[Case] = &[
         confidence: Confidence::High,
         claim: "together they used 90 % of these CPUs",
         evidence: "{}",
-        trigger: |w| {
-            w.set_server_cpu(400 * MS);
-            w.backends = vec![backend_use("db", 0.5, true)];
-        },
+        trigger: |w| set_shared_cpus(w, 400, 0.5),
         // Server and back end share CPUs that have little time left.
-        near_miss: |w| {
-            w.set_server_cpu(400 * MS);
-            w.backends = vec![backend_use("db", 0.49, true)];
-        },
+        near_miss: |w| set_shared_cpus(w, 400, 0.49),
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // The busiest back end has separate CPUs.
@@ -222,6 +207,13 @@ pub(super) const CASES: &[Case] = &[
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
 ];
+
+/// Sets the use of the CPUs that the server and its back end share. `server_ms`: milliseconds of
+/// the window's second.
+fn set_shared_cpus(w: &mut TrialWorld, server_ms: u64, backend_share: f64) {
+    w.set_server_cpu(server_ms * MS);
+    w.backends = vec![backend_use("db", backend_share, true)];
+}
 
 /// A back end with this CPU utilisation.
 pub(super) fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
