@@ -204,14 +204,10 @@ fn check_part(part: &PartStart) -> FileCheck {
     check_maximum("`took_ns`", part.stop.map_or(0, |s| s.took_ns), DURATION_NS)
 }
 
-/// First version of the format that records ages by outcome.
-const FIRST_WITH_AGES: u32 = 3;
-
-/// Checks a trial. `version`: version of the archive's format.
+/// Checks a trial.
 pub(crate) fn check_trial(
     header: &RunHeader,
     starts: &[StartRecord],
-    version: u32,
     trial: &TrialRecord,
 ) -> FileCheck {
     let plan = &header.plan;
@@ -239,7 +235,7 @@ pub(crate) fn check_trial(
         "`throughput_rps` of the trial's ceiling",
         trial.ceiling.as_ref().map(|c| c.throughput_rps),
     )?;
-    check_load(&trial.load, version >= FIRST_WITH_AGES)?;
+    check_load(&trial.load)?;
     plan_check::check_planned_load(plan, planned, &trial.load)?;
     // A run may be resumed on another machine, but the header has the facts of the first one.
     if header.resumptions.is_empty() {
@@ -347,7 +343,7 @@ pub(crate) fn check_search_loads(search: &SearchRecord) -> FileCheck {
                 SEARCH_RATES.end()
             ));
         }
-        check_load(&search_load.load, true)?;
+        check_load(&search_load.load)?;
         plan_check::check_search_load(search_load)?;
     }
     Ok(())
@@ -358,12 +354,11 @@ impl LoadRecord {
     /// `None`: the record is consistent.
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
-        check_load(self, true).err()
+        check_load(self).err()
     }
 }
 
-/// Checks a load. `has_ages`: whether the archive records ages by outcome.
-fn check_load(load: &LoadRecord, has_ages: bool) -> FileCheck {
+fn check_load(load: &LoadRecord) -> FileCheck {
     let (opens, closes) = load.window_ns;
     if opens > closes {
         return Err(format!(
@@ -379,7 +374,7 @@ fn check_load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     )?;
     check_intervals(&load.intervals)?;
     check_samples(&load.samples)?;
-    books::check_counts(load, has_ages)?;
+    books::check_counts(load)?;
     counters::check_growth(&load.samples)?;
     load.slices_ns.as_deref().map_or(Ok(()), |turns| check_slices(load, turns))
 }
@@ -489,7 +484,7 @@ fn check_fraction(field: &str, n: f64) -> FileCheck {
 /// Upper limit of a field's values.
 fn field_limit(field: &str) -> u64 {
     match field {
-        // Archives of earlier versions have CPU times of the machine since its start.
+        // CPU times of the machine since its start.
         "busy_ns" | "idle_ns" | "steal_ns" => CPU_TIME_SINCE_BOOT,
         // Instants, and sums of time over connections, threads or CPUs.
         "interrupt_ns" | "kernel_threads_ns" => INSTANT_NS,

@@ -19,17 +19,8 @@ use thiserror::Error;
 use crate::profile::ProfileRecord;
 pub use crate::run::{Run, RunHeader, SCHEMA};
 use crate::search::SearchRecord;
-use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
-
-/// Version of the format, the number in [`SCHEMA`].
-const VERSION: u32 = 7;
-
-/// Returns the version of a format. `None`: the format is unknown, or is of a later version. Older
-/// versions are upgraded when they are read (see [`crate::upgrade`]).
-fn version(schema: &str) -> Option<u32> {
-    let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
-    (1..=VERSION).contains(&version).then_some(version)
-}
+use crate::upgrade::{self, FileKind, upgrade};
+use crate::{StartRecord, TrialRecord, check};
 
 /// Folder of profiles.
 const PROFILES: &str = "profiles";
@@ -60,8 +51,8 @@ pub enum ArchiveError {
     #[error("{path}: in use by another dyno process\nhint: wait until that process has ended")]
     Busy { path: PathBuf },
     #[error(
-        "{path}: has the format {found:?}, but this version of dyno reads only {SCHEMA:?} and \
-         older formats\nhint: use the version of dyno that wrote the run"
+        "{path}: has the format {found:?}, but this version of dyno reads only \
+         {SCHEMA:?}\nhint: use the version of dyno that wrote the run"
     )]
     Version { path: PathBuf, found: String },
 }
@@ -224,18 +215,18 @@ impl RunDir {
         let value: Value = parse(&path, &read_bytes(&path)?)?;
         // The version is checked first, because a header of another version may not parse.
         let Schema { schema } = from_value(&path, value.clone())?;
-        if version(&schema).is_none() {
+        if upgrade::version(&schema).is_none() {
             return Err(ArchiveError::Version { path, found: schema });
         }
-        let header = from_value(&path, upgrade::header(value))?;
+        let header = from_value(&path, upgrade(&schema, FileKind::Header, value))?;
         check_contents(&path, check::check_header(&header))?;
         Ok(header)
     }
 
     /// Reads a start by its number.
     pub fn read_start(&self, start: usize) -> Result<StartRecord, ArchiveError> {
-        let plan = self.header()?.plan;
-        read_start(&plan, &self.path.join(format!("starts/{start:03}.json")))
+        let header = self.header()?;
+        read_start(&header, &self.path.join(format!("starts/{start:03}.json")))
     }
 
     /// Reads the whole run. The result is consistent: every index is valid, and no sum of counts
@@ -245,7 +236,7 @@ impl RunDir {
         let starts: Vec<StartRecord> = self
             .files("starts")?
             .iter()
-            .map(|path| read_start(&header.plan, path))
+            .map(|path| read_start(&header, path))
             .collect::<Result<_, _>>()?;
         let unique = check::check_unique("starts", starts.iter().map(|s| s.start));
         check_contents(&self.path.join("starts"), unique)?;
@@ -255,12 +246,16 @@ impl RunDir {
         let contaminated =
             if has_reruns { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
         let planned = header.plan.trials.len();
-        let profiles = self.records(PROFILES, |p: &ProfileRecord| p.trial, &|_, p| {
+        let schema = &header.schema;
+        let profile = |value| upgrade(schema, FileKind::Profile, value);
+        let profiles = self.records(PROFILES, &profile, |p: &ProfileRecord| p.trial, &|_, p| {
             check::check_profile(planned, p)
         })?;
-        let searches = self.records(SEARCHES, |s: &SearchRecord| s.trial, &|value, s| {
-            check::check_numbers(value).and_then(|()| check::check_search(planned, s))
-        })?;
+        let search = |value| upgrade(schema, FileKind::Search, value);
+        let searches =
+            self.records(SEARCHES, &search, |s: &SearchRecord| s.trial, &|value, s| {
+                check::check_numbers(value).and_then(|()| check::check_search(planned, s))
+            })?;
         let mut run = Run { header, starts, trials, contaminated, profiles, searches };
         run.starts.sort_by_key(|s| s.start);
         Ok(run)
@@ -311,6 +306,7 @@ impl RunDir {
     fn records<T: DeserializeOwned>(
         &self,
         folder: &str,
+        upgrade: &dyn Fn(Value) -> Value,
         trial: fn(&T) -> usize,
         check: &dyn Fn(&Value, &T) -> check::FileCheck,
     ) -> Result<Vec<T>, ArchiveError> {
@@ -319,7 +315,7 @@ impl RunDir {
         }
         let read = |path: &PathBuf| {
             let value: Value = parse(path, &read_bytes(path)?)?;
-            let record: T = from_value(path, value.clone())?;
+            let record: T = from_value(path, upgrade(value.clone()))?;
             check_contents(path, check(&value, &record))?;
             Ok(record)
         };
@@ -390,9 +386,10 @@ struct Schema {
     schema: String,
 }
 
-fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, ArchiveError> {
-    let start = from_value(path, upgrade::start(parse(path, &read_bytes(path)?)?))?;
-    check_contents(path, check::check_start(plan, &start))?;
+fn read_start(header: &RunHeader, path: &Path) -> Result<StartRecord, ArchiveError> {
+    let value = parse(path, &read_bytes(path)?)?;
+    let start = from_value(path, upgrade(&header.schema, FileKind::Start, value))?;
+    check_contents(path, check::check_start(&header.plan, &start))?;
     Ok(start)
 }
 
@@ -403,9 +400,8 @@ fn read_trial(
 ) -> Result<TrialRecord, ArchiveError> {
     let value: Value = parse(path, &read_bytes(path)?)?;
     check_contents(path, check::check_numbers(&value))?;
-    let version = version(&header.schema).unwrap_or(VERSION);
-    let trial = from_value(path, upgrade::trial(version, value))?;
-    check_contents(path, check::check_trial(header, starts, version, &trial))?;
+    let trial = from_value(path, upgrade(&header.schema, FileKind::Trial, value))?;
+    check_contents(path, check::check_trial(header, starts, &trial))?;
     Ok(trial)
 }
 
@@ -509,15 +505,6 @@ mod tests {
         assert!(matches!(dir().lock(), Err(ArchiveError::Busy { .. })));
         drop(first);
         assert!(dir().lock().is_ok());
-    }
-
-    #[test]
-    fn version_accepts_earlier_and_rejects_later_formats() {
-        assert_eq!(version(SCHEMA), Some(VERSION));
-        assert_eq!(version("dyno.run/1"), Some(1));
-        for other in ["dyno.run/0", "dyno.run/9", "dyno.run/", "dyno.load/1", ""] {
-            assert_eq!(version(other), None, "{other}");
-        }
     }
 
     #[test]

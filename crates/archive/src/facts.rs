@@ -11,7 +11,7 @@ pub struct Facts {
     /// Number of CPUs that dyno may use. With a CPU quota it may be below the number of CPUs on
     /// which servers may run.
     pub cpus: u32,
-    /// CPUs of the machine that are online; `None`: not recorded by earlier versions.
+    /// CPUs of the machine that are online; `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub online_cpus: Option<u32>,
     pub memory_bytes: Option<u64>,
@@ -31,8 +31,7 @@ pub struct Facts {
     /// Whether user and system time are sampled by the tick instead of measured.
     pub tick_accounting: Option<bool>,
     /// Whether the CPU time of a program excludes the interrupts that the kernel handled while the
-    /// program ran (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown, or not recorded by earlier
-    /// versions.
+    /// program ran (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub irq_time_accounting: Option<bool>,
     /// Whether the kernel tracks connections over loopback (netfilter); `None`: unknown.

@@ -82,7 +82,7 @@ pub struct EarlyResponses {
     /// Bytes of these requests that had not been sent when the response arrived.
     pub unsent_bytes: u64,
     /// Number of these responses that refuse the request: a status of 400 or above. `None`: not
-    /// counted, as in older archives.
+    /// counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusals: Option<u64>,
 }

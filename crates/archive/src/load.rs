@@ -72,7 +72,7 @@ pub struct Connections {
     /// Connections that were closed because they received bytes that belong to no request.
     pub unsolicited: u64,
     /// Complete responses that had arrived earlier on the connections of `unsolicited`. It is
-    /// unknown which requests they belong to. `None`: no such connection, or an older archive.
+    /// unknown which requests they belong to. `None`: no such connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsolicited_after: Option<u64>,
     /// Requests of HTTP/1.1 that were sent again, because the server properly ended the pipeline

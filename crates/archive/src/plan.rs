@@ -32,8 +32,7 @@ pub struct Plan {
     /// Condition that ends the run early; `None`: all repeats are made.
     pub stop: Option<StopRule>,
     /// Maximum number of trials that are re-run because another process used the machine during the
-    /// trial, or heat slowed the machine. Older archives have none.
-    #[serde(default)]
+    /// trial, or heat slowed the machine.
     pub again: u32,
     /// Order of the subjects within a block (one pass over all arms).
     pub order: Order,
@@ -74,7 +73,7 @@ pub struct Plan {
     /// Files that requests name, relative to the suite's folder, with the SHA-256 of each in
     /// hexadecimal digits.
     pub files: BTreeMap<String, String>,
-    /// Changes that an import made to its requests. Older archives have none.
+    /// Changes that an import made to its requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub import_changes: Vec<ImportChange>,
 }
@@ -332,7 +331,7 @@ pub struct MeasuredFirst {
     /// The rates, as shares of the capacities.
     pub shares: Vec<f64>,
     pub capacities: Vec<Capacity>,
-    /// Subjects that failed in some repeats of the earlier run. Older archives do not have them.
+    /// Subjects that failed in some repeats of the earlier run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<CapacityFailures>,
 }
@@ -511,15 +510,14 @@ pub struct Build {
     pub wall_ns: u64,
     pub cpu_ns: Option<u64>,
     pub artefact_bytes: u64,
-    /// SHA-256 of the artefact's paths, executable bits and contents. `None`: an older version of
-    /// dyno built the artefact, or a file of it could not be read.
+    /// SHA-256 of the artefact's paths, executable bits and contents. `None`: a file of it could not
+    /// be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artefact: Option<String>,
     pub cached: bool,
     /// Hash of all inputs of the build.
     pub inputs: String,
-    /// Environment of the build, without secrets. Empty in older archives, in which dyno did not
-    /// set the environment.
+    /// Environment of the build, without secrets.
     pub environment: BTreeMap<String, String>,
 }
 

@@ -11,7 +11,7 @@ use crate::{Facts, LoadRecord, StartRecord, TrialRecord};
 
 /// Version of the format of a run's folder. The version is incremented with every change that older
 /// versions of dyno cannot read.
-pub const SCHEMA: &str = "dyno.run/7";
+pub const SCHEMA: &str = "dyno.run/1";
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,8 +14,7 @@ pub struct RuntimeReading {
     pub took_ns: u64,
     /// Number of processes that responded; values are sums over them.
     pub processes: u32,
-    /// Numbers at the end of the names of these processes' sockets. Empty: an older archive, or a
-    /// JVM.
+    /// Numbers at the end of the names of these processes' sockets. Empty for a JVM.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sockets: BTreeSet<String>,
     /// Values by name, as in OpenMetrics: `…_total` is a counter, `…_seconds_total` a length of

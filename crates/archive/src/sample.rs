@@ -531,7 +531,7 @@ pub struct ThreadUse {
     pub pid: u32,
     pub tid: u32,
     /// Clock ticks from the start of the machine to the start of the thread. They distinguish the
-    /// thread from a later one with the same number. `None`: not read, or an older archive.
+    /// thread from a later one with the same number. `None`: not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ticks: Option<u64>,
     /// Name as the kernel stores it: at most 15 bytes.

@@ -44,9 +44,6 @@ pub struct StartRecord {
 /// data without doing anything obviously wrong!", ASPLOS 2009).
 pub const PADDING: &str = "DYNO_PADDING";
 
-/// Variable with the path of a start's folder, which differs between starts.
-const TEMPORARY: &str = "TMPDIR";
-
 /// A fixed piece of work, done several times on the CPUs of a server before it is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
@@ -147,11 +144,10 @@ pub struct PartStart {
     /// Contract checks after the last step.
     pub checks_after: Vec<CheckResult>,
     pub limits: Vec<LimitReadBack>,
-    /// Environment of the part, without secrets. Empty in older archives, in which dyno did not set
-    /// the environment.
+    /// Environment of the part, without secrets.
     pub environment: BTreeMap<String, String>,
-    /// Variables that the part inherited from dyno's own environment, without secrets. Empty: the
-    /// archive does not separate them, or the part was not started.
+    /// Variables that the part inherited from dyno's own environment, without secrets. Two
+    /// starts of one server are comparable only if these variables are equal.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
     /// Files in the part's folder that did not exist when the run was planned, and files in the
@@ -202,24 +198,6 @@ impl PartStart {
                 && has_passed(&self.checks_before, check)
                 && !has_passed(&self.checks_after, check)
         })
-    }
-
-    /// Returns the variables that the part inherited from dyno's environment. Two starts of one
-    /// server are comparable only if these variables are equal. An older archive does not separate
-    /// inherited variables. The result then has the variables that `is_inherited` selects by name,
-    /// except variables with the path of the start's folder.
-    #[must_use]
-    pub fn inherited_variables(&self, is_inherited: impl Fn(&str) -> bool) -> BTreeMap<&str, &str> {
-        let is_separate = !self.inherited.is_empty();
-        let all = if is_separate { &self.inherited } else { &self.environment };
-        let folder = self.environment.get(TEMPORARY).filter(|folder| !folder.is_empty());
-        let is_of_start = |name: &str, value: &str| {
-            [TEMPORARY, PADDING].contains(&name)
-                || folder.is_some_and(|folder| value.contains(&**folder))
-        };
-        let all = all.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        all.filter(|(name, value)| is_separate || is_inherited(name) && !is_of_start(name, value))
-            .collect()
     }
 }
 
@@ -288,7 +266,7 @@ pub struct WarmUp {
     #[serde(rename = "right_answers")]
     pub correct_responses: u64,
     /// Total number of requests without a correct response, by index of their workload. A workload
-    /// without any is absent. Older archives have only the incorrect responses within slices.
+    /// without any is absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<usize, u64>,
     /// Slices in order of time.
@@ -343,7 +321,7 @@ pub struct WarmUpSlice {
     /// Number of complete responses within the slice, correct or not.
     #[serde(rename = "answers")]
     pub responses: u64,
-    /// Number of correct responses; in older archives, of all responses.
+    /// Number of correct responses.
     #[serde(rename = "right_answers")]
     pub correct_responses: u64,
     /// CPU time of the subject between the samples nearest to the slice's edges; `None`: unknown.
@@ -499,26 +477,6 @@ impl FailureKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn inherited_variables_exclude_variables_of_start() {
-        let map = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
-            all.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
-        };
-        // dyno sets `NODE_OPTIONS` to query the runtime, so it is not inherited.
-        let environment = map(&[
-            ("DELAY", "5"),
-            ("NODE_OPTIONS", "--require=/tmp/dyno-1/dyno-runtime.cjs"),
-            ("OWN", "1"),
-            ("TMPDIR", "/tmp/dyno-1"),
-            (PADDING, "xx"),
-        ]);
-        let older = PartStart { environment, ..PartStart::new(Party::SUBJECT, "s".into()) };
-        let given = older.inherited_variables(|name| name != "OWN");
-        assert_eq!(given, BTreeMap::from([("DELAY", "5")]));
-        let newer = PartStart { inherited: map(&[("NODE_OPTIONS", "-x")]), ..older };
-        assert_eq!(newer.inherited_variables(|_| true), BTreeMap::from([("NODE_OPTIONS", "-x")]));
-    }
 
     #[test]
     fn limit_names_equal_serialized_names() {

@@ -24,9 +24,7 @@ pub struct CheckResult {
     /// Whether this is a lifecycle check, which has a separate start and applies to every protocol.
     #[serde(rename = "of_life")]
     pub is_lifecycle: bool,
-    /// Empty in older archives, which do not record it.
     pub asked: String,
-    /// Empty in older archives, which do not record it.
     pub expected: String,
     /// The observed response, or its difference from the expected response.
     pub got: String,

@@ -11,9 +11,6 @@ use dyno_archive::{Party, StartRecord};
 
 use super::RunDifference;
 
-/// Variables that every server has: inherited from dyno, or set to a constant.
-const COMMON: [&str; 3] = ["PATH", "HOME", "LANG"];
-
 /// Longest value that is reported, bytes.
 const MAX_LENGTH: usize = 100;
 
@@ -52,9 +49,6 @@ struct ProgramEnvironment<'a> {
     values: BTreeMap<&'a str, BTreeSet<&'a str>>,
     /// Hash of the definition of the program.
     definition: Option<&'a str>,
-    /// Whether the archive records which variables were inherited. If not, only [`COMMON`]
-    /// variables and the variables that the suite names are known.
-    is_recorded: bool,
 }
 
 impl<'a> ProgramEnvironment<'a> {
@@ -66,11 +60,7 @@ impl<'a> ProgramEnvironment<'a> {
             start.part(party)
         };
         let parts = run.starts.iter().filter_map(part);
-        ProgramEnvironment::new(
-            parts,
-            plan.subject_of(arm).definition.as_deref(),
-            &plan.arms[arm].conditions.inherit,
-        )
+        ProgramEnvironment::new(parts, plan.subject_of(arm).definition.as_deref())
     }
 
     /// Returns the inherited variables of a back end.
@@ -79,27 +69,19 @@ impl<'a> ProgramEnvironment<'a> {
         let starts =
             run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
         let parts = starts.filter_map(|start| start.part(Party::Backend(backend)));
-        ProgramEnvironment::new(parts, plan.backends[backend].definition.as_deref(), &[])
+        ProgramEnvironment::new(parts, plan.backends[backend].definition.as_deref())
     }
 
-    /// Collects the inherited variables of a program's starts. `inherited`: entries of `inherit`.
+    /// Collects the inherited variables of a program's starts.
     fn new(
         parts: impl Iterator<Item = &'a PartStart>,
         definition: Option<&'a str>,
-        inherited: &[String],
     ) -> ProgramEnvironment<'a> {
-        let is_inherited = |name: &str| {
-            COMMON.contains(&name) || inherited.iter().any(|pattern| matches_entry(pattern, name))
-        };
-        let mut environment =
-            ProgramEnvironment { values: BTreeMap::new(), definition, is_recorded: false };
-        for part in parts {
-            environment.is_recorded |= !part.inherited.is_empty();
-            for (name, value) in part.inherited_variables(is_inherited) {
-                environment.values.entry(name).or_default().insert(value);
-            }
+        let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (name, value) in parts.flat_map(|part| &part.inherited) {
+            values.entry(name).or_default().insert(value);
         }
-        environment
+        ProgramEnvironment { values, definition }
     }
 
     /// Whether all starts have the same value of a variable, or none has it.
@@ -113,25 +95,19 @@ impl<'a> ProgramEnvironment<'a> {
     }
 }
 
-/// Whether an entry of `inherit` matches a variable.
-fn matches_entry(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
-}
-
 /// Returns the differences between the comparable variables of two environments.
 fn environment_differences(
     owner: &str,
     a: &ProgramEnvironment<'_>,
     b: &ProgramEnvironment<'_>,
 ) -> Vec<RunDifference> {
-    // Archives of loads without a suite have no starts, and very old archives have no environment.
+    // Programs that were never started have no variables.
     if a.values.is_empty() || b.values.is_empty() {
         return Vec::new();
     }
     // A variable that only one server has is an unintended difference only if both servers have the
-    // same definition, and both archives record the inherited variables alike.
-    let are_comparable =
-        a.definition.is_some() && (a.definition, a.is_recorded) == (b.definition, b.is_recorded);
+    // same definition.
+    let are_comparable = a.definition.is_some() && a.definition == b.definition;
     let is_compared = |name: &&str| {
         let has_both = a.values.contains_key(name) && b.values.contains_key(name);
         (are_comparable || has_both) && a.is_constant(name) && b.is_constant(name)
@@ -249,35 +225,6 @@ mod tests {
             variable_differences(&with_delay("a", "500"), &other),
             ["x: environment variable DELAY_US: 500 and 900"]
         );
-    }
-
-    #[test]
-    fn older_archives_compare_inherited_variables() {
-        let older_run = |id, variables: Variables<'_>| {
-            run(id, "d", &["DELAY_US", "APP_*"], |part| PartStart {
-                environment: map(variables),
-                ..part
-            })
-        };
-        let a = older_run(
-            "a",
-            &[("DELAY_US", "500"), ("APP_MODE", "x"), ("HOME", "/root"), ("OWN", "1")],
-        );
-        let b = older_run(
-            "bb",
-            &[("DELAY_US", "900"), ("APP_MODE", "y"), ("HOME", "/home/u"), ("OWN", "2")],
-        );
-        assert_eq!(
-            variable_differences(&a, &b),
-            [
-                "x: environment variable APP_MODE: x and y",
-                "x: environment variable DELAY_US: 500 and 900",
-                "x: environment variable HOME: /root and /home/u",
-            ]
-        );
-        // If only one archive records what was inherited, only variables of both are compared.
-        let newer = inheriting("ccc", "d", &[("DELAY_US", "500"), ("OWN", "3"), ("HOME", "/root")]);
-        assert!(variable_differences(&a, &newer).is_empty());
     }
 
     #[test]

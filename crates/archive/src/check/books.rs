@@ -7,15 +7,12 @@ use crate::load::UnansweredAges;
 use crate::outcome::{Outcome, Outcomes};
 use crate::{Interval, LoadRecord, Phase, Times};
 
-/// Checks the counts of a load whose intervals are in order. `has_ages`: whether the archive
-/// records ages by outcome.
-pub(super) fn check_counts(load: &LoadRecord, has_ages: bool) -> FileCheck {
+/// Checks the counts of a load whose intervals are in order.
+pub(super) fn check_counts(load: &LoadRecord) -> FileCheck {
     check_coverage(load)?;
     load.intervals.iter().try_for_each(check_interval)?;
     check_outcomes(load)?;
-    if has_ages {
-        check_ages(load)?;
-    }
+    check_ages(load)?;
     check_starts(load)?;
     check_bytes(load)?;
     check_silences(load)?;

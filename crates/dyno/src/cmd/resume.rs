@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::SystemTime;
 
-use dyno_archive::dir::{Run, RunHeader, SCHEMA};
+use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::plan::{Backend, Build, Plan, Subject};
 use dyno_archive::start::PartStart;
 use dyno_archive::{Facts, Party, Resumption, ResumptionDifference, RunDir, StartRecord};
@@ -54,16 +54,8 @@ impl DifferencePolicy {
     }
 }
 
-/// Checks that a run has the format of this version and comes from a suite without revisions.
+/// Checks that a run comes from a suite without revisions.
 fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
-    if run.header.schema != SCHEMA {
-        return Err(usage_error(format!(
-            "{}: cannot be resumed: the run has format {:?}, but this version writes \
-             {SCHEMA:?}\nhint: begin a new run",
-            path.display(),
-            run.header.schema
-        )));
-    }
     if !run.header.plan.suite.is_from_file() {
         return Err(usage_error(format!(
             "{}: cannot be resumed: --save wrote this archive, which is not the run of a \
@@ -274,13 +266,11 @@ fn compare_environment<'a>(
 ) -> Vec<ResumptionDifference> {
     let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
     let now = definition.inherited_variables();
-    // Variables that the definition sets are excluded here. `compare_definition` compares them.
-    let before = part.inherited_variables(|name| !definition.start.env.contains_key(name));
-    let names: BTreeSet<&str> =
-        before.keys().copied().chain(now.keys().map(String::as_str)).collect();
+    let before = &part.inherited;
+    let names: BTreeSet<&str> = before.keys().chain(now.keys()).map(String::as_str).collect();
     let text = |value: Option<&str>| value.unwrap_or("not set").to_string();
     let variable_difference = |name: &str| {
-        let (before, now) = (before.get(name).copied(), now.get(name).map(String::as_str));
+        let (before, now) = [before, &now].map(|all| all.get(name).map(String::as_str)).into();
         let description = || format!("{owner}, environment variable {name}");
         (before != now).then(|| difference(description(), text(before), text(now)))
     };

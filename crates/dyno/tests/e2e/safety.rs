@@ -418,20 +418,3 @@ fn lost_artefact_fails_start_and_is_built_on_resume() {
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output));
     assert_eq!(sandbox.report()["run"]["trials_done"], 4, "the lost start was repeated");
 }
-
-#[test]
-fn resume_of_other_format_is_refused() {
-    let sandbox = Sandbox::new();
-    sandbox.run(&["null"], "");
-    let run = sandbox.run_folder().unwrap();
-    fs::remove_file(run.join("trials/0001.json")).unwrap();
-    let header = fs::read_to_string(run.join("run.json")).unwrap();
-    let old = header.replacen(dyno_archive::run::SCHEMA, "dyno.run/1", 1);
-    assert_ne!(old, header);
-    fs::write(run.join("run.json"), old).unwrap();
-    for more in [&[][..], &["--anyway"]] {
-        let output = resume(&sandbox, more);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains("the run has format"), "{}", text(&output));
-    }
-}

@@ -4,10 +4,8 @@
 //! mathematical functions, whose results differ in the last digit.
 //!
 //! This module has the first golden run, whose plan and records are made by hand. [`worlds`] runs
-//! suites in small worlds. [`earlier_formats`] reads the same run from archives of earlier
-//! versions, which every later version must read.
+//! suites in small worlds.
 
-mod earlier_formats;
 mod machine;
 mod stored_output;
 mod worlds;
