@@ -1,10 +1,12 @@
 # make demo   build dyno, run the demo suite on this machine, print the path of its report
+# make check  the quick part of the tests: formatting, clippy, unit tests and golden runs
 # make test   run every check that a change must pass
 # make bench  compare dyno with other load generators, alternating, on separate CPUs
 #             (BENCH="keep-alive tls": only these benchmarks)
 # make lint   formatting, clippy, types, purity, the viewer's lints and unit tests
-# make nightly  run the property tests with new random inputs (NIGHTLY_CASES=2000 each); failing
-#             inputs are stored next to the tests
+# make nightly  what takes longer, in shards of at most nine minutes: new random inputs
+#             (NIGHTLY_CASES=2000), all servers, fuzz targets, mutants and a soak. It continues where
+#             the last one ended (SHARDS="fuzz-1 soak": only these)
 # make fuzz   run each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker");
 #             needs a nightly compiler and cargo-fuzz
 # make mutants  find small changes of the code that no test detects (SHARD=0/40: every 40th;
@@ -12,7 +14,7 @@
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test nightly bench lint fuzz mutants dyno web
+.PHONY: demo check test nightly bench lint fuzz mutants dyno web
 
 dyno:
 	@./scripts/built -p dyno
@@ -22,16 +24,21 @@ demo:
 	./scripts/setup demo
 	dyno=$$(./scripts/built -p dyno) || exit; "$$dyno" run suites/hello.toml || [ $$? -eq 1 ]
 
+# Needs no server, no root privileges and no browser.
+check:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	./scripts/unit-tests
+
 # A failure does not stop the remaining checks. The end of the output lists failures, and checks
 # that could not run on this machine.
 test:
 	./scripts/setup test
 	MAKE="$(MAKE)" ./scripts/test
 
-NIGHTLY_CASES ?= 2000
-
 nightly:
-	./scripts/nightly $(NIGHTLY_CASES)
+	./scripts/setup nightly
+	./scripts/nightly $(SHARDS)
 
 lint: web
 	cargo fmt --all --check
