@@ -1,31 +1,17 @@
-//! Computes the resources that the back ends of a subject use, and their share of a request's CPU
-//! time. A back end is a service that the subject needs, such as a database.
+//! Summarizes the back ends of a subject over its trials and starts. A back end is a service that
+//! the subject needs, such as a database.
 
-use dyno_archive::StartRecord;
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::plan::{Backend, Placement, Plan};
+use dyno_archive::plan::Plan;
 use dyno_archive::start::{LimitReadBack, PartStart};
-use dyno_archive::{LoadRecord, Party};
+use dyno_archive::{Party, StartRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::backend_use::BackendUse;
 use crate::grid::Cell;
-use crate::server::{self, ServerUse};
+use crate::startup::{BuildResult, StartupSummary, build_result, summarize_startup};
 use crate::stats::Repeated;
-use crate::subject::{BuildResult, StartupSummary, build_result, summarize_startup};
 use crate::trial::TrialResult;
-
-/// Resources that a back end used in one trial.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct BackendUse {
-    pub name: String,
-    /// Share of the CPU time that a request cost the subject and its back ends together: 0 to 1.
-    /// `null`: the CPU time of the subject or a back end is unknown.
-    pub cpu_share: Option<f64>,
-    /// Whether the back end has the same CPUs as the subject, and neither has a quota of CPU time.
-    pub shares_cpus: bool,
-    pub server: ServerUse,
-}
 
 /// Resources that a back end used, over the valid repeats of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -52,47 +38,6 @@ pub struct BackendResult {
     pub stop_ms: Repeated,
     /// Limits as read back in the back end's first start.
     pub limits: Vec<LimitReadBack>,
-}
-
-/// Returns the resources that each back end used in a trial. `subject`: the subject's use.
-pub(crate) fn trial_backends(
-    plan: &Plan,
-    start: Option<&StartRecord>,
-    (trial, record): (usize, &LoadRecord),
-    subject: &ServerUse,
-) -> Vec<BackendUse> {
-    let arm = &plan.arms[plan.trials[trial].arm];
-    let subject_cpus = &arm.conditions.placement.subject;
-    let parts = start.iter().flat_map(|start| &start.parts);
-    let uses = parts.filter_map(|part| {
-        let Party::Backend(index) = part.party else { return None };
-        let planned = plan.backends.get(index)?;
-        let cpus = cpus_of(planned, part);
-        Some(BackendUse {
-            name: part.name.clone(),
-            cpu_share: None,
-            shares_cpus: planned.cpus == *subject_cpus
-                && planned.limits.cpus.is_none()
-                && arm.conditions.limits.cpus.is_none(),
-            server: server::server_use(record, part.party, &cpus),
-        })
-    });
-    let mut backends: Vec<BackendUse> = uses.collect();
-    let cpu_us = backends.iter().map(|b| &b.server).chain([subject]).map(|s| s.cpu_us_per_request);
-    // If one part of the sum is unknown, all shares are unknown.
-    let sum: Option<f64> = cpu_us.sum();
-    for backend in &mut backends {
-        let cpu_us = backend.server.cpu_us_per_request;
-        backend.cpu_share =
-            cpu_us.zip(sum.filter(|sum| *sum > 0.0)).map(|(cpu_us, sum)| cpu_us / sum);
-    }
-    backends
-}
-
-/// Returns the CPUs that a back end could use.
-fn cpus_of(planned: &Backend, part: &PartStart) -> AllowedCpus {
-    let placement = Placement { subject: planned.cpus.clone(), generator: Vec::new() };
-    AllowedCpus::new(&part.limits, &placement, &planned.limits)
 }
 
 /// Summarizes the back ends of a cell over its valid trials.

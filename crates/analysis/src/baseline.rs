@@ -12,9 +12,9 @@ use crate::design::Design;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
 use crate::peak::{self, RatioBound};
-use crate::report::Report;
 use crate::series::Series;
 use crate::stats::{Estimate, Looks, PairUnit, Pairs, Repeated, are_skewed, holm, median};
+use crate::trial::TrialResult;
 
 /// Offered rate of a cell, and the share of it that the valid trials served.
 #[derive(Clone, Debug)]
@@ -29,8 +29,8 @@ pub struct Offered {
 impl Offered {
     /// Computes the offered rate and the served shares of a cell.
     #[must_use]
-    pub fn new(report: &Report, cell: CellKey) -> Offered {
-        let trials = report.trials.iter().filter(|trial| trial.cell == cell && trial.valid);
+    pub fn new(trials: &[TrialResult], cell: CellKey) -> Offered {
+        let trials = trials.iter().filter(|trial| trial.cell == cell && trial.valid);
         let pairs =
             trials.filter_map(|trial| Some((trial.load.offered_rps()?, trial.load.throughput_rps)));
         let (offered, shares): (Vec<f64>, Vec<f64>) =

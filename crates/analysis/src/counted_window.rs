@@ -14,7 +14,7 @@ use dyno_archive::{Interval, LoadRecord, Party, Phase};
 use crate::load::{LoadConfig, LoadResult};
 use crate::server::{ServerInterval, ServerUse};
 use crate::turns::cpu_us_per_request;
-use crate::verdict::STEAL;
+use crate::verdict::thresholds::STEAL;
 use crate::window_levels::{Pattern, Steadiness};
 
 /// Minimum share of the window that the last level must cover.

@@ -19,7 +19,7 @@ use crate::design::Design;
 use crate::grid::{Cell, Grid};
 use crate::json_difference::visit_differences;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
-use crate::report::Report;
+use crate::results::Results;
 use crate::series::{RepeatValue, Series};
 use crate::stats::{Estimate, Looks, median};
 
@@ -93,15 +93,15 @@ pub struct DoseEffect {
 
 /// Returns the result of the run's experiment; `None`: the run has none.
 #[must_use]
-pub(crate) fn experiment(run: &Run, report: &Report) -> Option<ExperimentResult> {
+pub(crate) fn experiment(run: &Run, results: Results<'_>) -> Option<ExperimentResult> {
     let plan = &run.header.plan;
     let experiment = plan.experiment.as_ref()?;
     let arms = arms(plan, experiment);
     Some(ExperimentResult {
         kind: experiment.kind,
         factor: experiment.factor.clone(),
-        effects: effects(run, report, &pairs(plan, experiment), named_factor(experiment)),
-        doses: doses(plan, report, &arms),
+        effects: effects(run, results, &pairs(plan, experiment), named_factor(experiment)),
+        doses: doses(plan, results, &arms),
     })
 }
 
@@ -131,7 +131,7 @@ fn named_factor(experiment: &Experiment) -> Option<&str> {
 
 /// Compares all pairs of identical arms. Their difference is noise.
 #[must_use]
-pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
+pub(crate) fn twins(run: &Run, results: Results<'_>) -> Vec<Effect> {
     let plan = &run.header.plan;
     let all = 0..plan.arms.len();
     let pairs: Vec<(usize, usize)> = all
@@ -139,12 +139,12 @@ pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
         .flat_map(|a| all.clone().skip(a + 1).map(move |b| (a, b)))
         .filter(|(a, b)| are_twins(plan, *a, *b))
         .collect();
-    effects(run, report, &pairs, None)
+    effects(run, results, &pairs, None)
 }
 
 /// Compares arms that were loaded at the same time: each with the baseline, or with the first arm
 /// if none of them is the baseline. Empty if an experiment defines the comparisons.
-pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
+pub(crate) fn duets(run: &Run, results: Results<'_>) -> Vec<Effect> {
     let plan = &run.header.plan;
     let is_in = |arm: &usize| plan.duet.contains(arm) && plan.takes_part(*arm);
     let arms: Vec<usize> =
@@ -156,7 +156,7 @@ pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
     let others =
         arms.iter().copied().filter(|arm| *arm != baseline && !are_twins(plan, baseline, *arm));
     let pairs: Vec<(usize, usize)> = others.map(|arm| (baseline, arm)).collect();
-    effects(run, report, &pairs, None)
+    effects(run, results, &pairs, None)
 }
 
 /// Returns the arms of the experiment. Of identical arms (twins), only the first is returned. The
@@ -200,13 +200,13 @@ fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
 /// Compares pairs of arms of a run. `factor`: the author's name of the varied factor.
 fn effects(
     run: &Run,
-    report: &Report,
+    results: Results<'_>,
     pairs: &[(usize, usize)],
     factor: Option<&str>,
 ) -> Vec<Effect> {
     let plan = &run.header.plan;
     let same_within = plan.stop.as_ref().and_then(|stop| stop.same_within);
-    let comparisons = compare::compare_arms(run, report, pairs);
+    let comparisons = compare::compare_arms(run, results, pairs);
     let fixed_order = Design::new(plan).is_fixed();
     let effect = |((from, to), comparisons): (&(usize, usize), ArmComparison)| {
         let changed = changes(plan, *from, *to);
@@ -406,10 +406,10 @@ fn add_changes(name: &str, a: &Value, b: &Value, found: &mut Vec<ConditionChange
 const DOSE_METRICS: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
 
 /// Returns the effects of the level on metrics; empty if an arm has no level.
-fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
+fn doses(plan: &Plan, results: Results<'_>, arms: &[usize]) -> Vec<DoseEffect> {
     let levels: Option<Vec<f64>> = arms.iter().map(|arm| plan.arms[*arm].level).collect();
     let Some(levels) = levels.filter(|levels| levels.len() > 1) else { return Vec::new() };
-    let grid = Grid::new(&report.trials);
+    let grid = Grid::new(results.trials);
     let cells: Vec<CellKey> =
         grid.cells().map(|(key, _)| key).filter(|key| key.arm == arms[0]).collect();
     let dose = |key: CellKey, metric: &'static Metric| {
@@ -569,7 +569,7 @@ mod tests {
         let dose_after = |change: fn(&mut Vec<crate::trial::TrialResult>)| {
             let mut report = crate::report::report(&run);
             change(&mut report.trials);
-            let result = experiment(&run, &report).unwrap();
+            let result = experiment(&run, report.results()).unwrap();
             let dose = result.doses.into_iter().find(|dose| dose.metric == "throughput_rps");
             dose.map(|d| (d.doubling, d.doubling_median, d.counted_blocks, d.loaded_blocks))
         };
@@ -590,7 +590,7 @@ mod tests {
             same_within: None,
         });
         let report = crate::report::report(&run);
-        assert!(!crate::stopping::is_answered(&run, &report), "a drift may be the answer");
+        assert!(!crate::stopping::has_answer(&run), "a drift may be the answer");
         let result = report.experiment.unwrap();
         let [effect] = &result.effects[..] else { panic!() };
         assert!(effect.is_shown() && effect.fixed_order);
@@ -604,7 +604,7 @@ mod tests {
         );
         assert!(result.doses.iter().all(|dose| dose.doubling.is_none() && !dose.metric.is_empty()));
         run.header.plan.order = dyno_archive::plan::Order::Random;
-        assert!(crate::stopping::is_answered(&run, &crate::report::report(&run)));
+        assert!(crate::stopping::has_answer(&run));
     }
 
     #[test]

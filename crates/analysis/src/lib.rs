@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod backend_use;
 pub mod baseline;
 pub mod budget;
 pub mod calibration;
@@ -21,6 +22,7 @@ mod design;
 pub mod drops;
 pub mod duet;
 pub mod experiment;
+mod faults;
 #[cfg(test)]
 mod fixture;
 pub mod grid;
@@ -43,10 +45,12 @@ pub mod profile;
 pub mod protocols;
 pub mod ranking;
 pub mod report;
+pub mod results;
 pub mod roles;
 pub mod scaling;
 pub mod series;
 pub mod server;
+pub mod startup;
 pub mod stats;
 pub mod steady_state;
 pub mod stopping;

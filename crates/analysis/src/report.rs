@@ -1,11 +1,11 @@
 //! Computes the report of a run from its archive, in the format `dyno.report/1`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::Trial;
 use dyno_archive::run::Run;
 use dyno_archive::start::FailureKind;
-use dyno_archive::{Facts, TrialRecord, plan};
+use dyno_archive::{Facts, plan};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,7 +16,6 @@ use crate::capacity::{
 };
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
-use crate::duet::CoRunners;
 use crate::experiment::{Effect, ExperimentResult, duets, experiment, twins};
 use crate::grid::Grid;
 use crate::metric::{METRICS, Metric};
@@ -26,13 +25,14 @@ use crate::other_programs::DisturbedSteps;
 use crate::overview::{self, OverviewRow, Tie};
 use crate::profile::{ProfileResult, profiles};
 use crate::protocols::{self, ProtocolComparison};
+use crate::results::{self, Results};
 use crate::scaling::{ScalingResult, scaling};
 use crate::stats::{Looks, median};
 use crate::stopping;
-use crate::subject::{SubjectResult, subject};
+use crate::subject::SubjectResult;
 use crate::summary::{Summary, summaries};
 use crate::tables::{Table, overview_table, trials_table};
-use crate::trial::{TrialResult, trial};
+use crate::trial::TrialResult;
 use crate::verdict;
 use crate::wire::{WireResult, wire};
 
@@ -157,23 +157,28 @@ impl Report {
     pub fn comparison(&self, cell: CellKey) -> Option<&Comparison> {
         self.comparisons.iter().find(|comparison| comparison.cell == cell)
     }
+
+    /// Returns the results that comparisons of arms use.
+    #[must_use]
+    pub fn results(&self) -> Results<'_> {
+        Results {
+            trials: &self.trials,
+            subjects: &self.subjects,
+            answered_after: self.run.answered_after,
+        }
+    }
 }
 
 /// Computes the report of a run.
 #[must_use]
 pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
-    let co_runners = CoRunners::new(plan, &run.trials);
-    let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
-    // Each start has its own order of workloads and steps. Reports show trials in one order.
-    records.sort_by_key(|t| plan.trials[t.trial].display_order());
-    let trial_result = |record: &TrialRecord| {
-        trial(plan, &run.header.facts, run.start_of(record), record, &co_runners)
-    };
-    let mut trials: Vec<TrialResult> = records.into_iter().map(trial_result).collect();
-    verdict::revise_limiters(&mut trials);
-    let subjects: Vec<SubjectResult> =
-        (0..plan.arms.len()).map(|arm| subject(run, arm, &trials)).collect();
+    let trials = results::trials(run);
+    let subjects = results::subjects(run, &trials);
+    let unstopped = Results { trials: &trials, subjects: &subjects, answered_after: None };
+    let results = Results { answered_after: repeats_until_answer(run, unstopped), ..unstopped };
+    let (experiment, twins, duets) =
+        (experiment(run, results), twins(run, results), duets(run, results));
     let grid = Grid::new(&trials);
     let summaries = summaries(plan, &grid);
     let (overview, ties) = overview::overview(plan, &subjects, &grid, &summaries);
@@ -189,10 +194,10 @@ pub fn report(run: &Run) -> Report {
     let noise = noise(plan, &grid, &subjects);
     let wire = wire(&trials);
     let tables = vec![overview_table(&overview), trials_table(&trials)];
-    let mut report = Report {
+    Report {
         schema: SCHEMA,
         caveats: verdict::run(run, &overview::peaks(plan, &overview)),
-        run: run_facts(run, &trials),
+        run: run_facts(run, results),
         subjects,
         trials,
         metrics: METRICS,
@@ -200,9 +205,9 @@ pub fn report(run: &Run) -> Report {
         overview,
         ties,
         comparisons,
-        experiment: None,
-        twins: Vec::new(),
-        duets: Vec::new(),
+        experiment,
+        twins,
+        duets,
         nuisance,
         noise,
         canary: canary(run),
@@ -213,27 +218,12 @@ pub fn report(run: &Run) -> Report {
         wire,
         tables,
         profiles: profiles(run),
-    };
-    compare_arms(run, &mut report);
-    report.run.answered_after = repeats_until_answer(run, &report);
-    // The comparison of arms reads `answered_after`: repeats that an early end left out are not
-    // missing. Arms are therefore compared again once the early end is known.
-    if report.run.answered_after.is_some() {
-        compare_arms(run, &mut report);
     }
-    report
-}
-
-/// Sets the comparisons of arms: experiment, twins and duets.
-fn compare_arms(run: &Run, report: &mut Report) {
-    report.experiment = experiment(run, report);
-    report.twins = twins(run, report);
-    report.duets = duets(run, report);
 }
 
 /// Returns the number of repeats after which a run ended because its question was answered; `None`:
 /// the run did not end for this reason.
-fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
+fn repeats_until_answer(run: &Run, results: Results<'_>) -> Option<u32> {
     let plan = &run.header.plan;
     let block = |trial: usize| plan.launches[plan.trials[trial].launch].block;
     let finished_repeats = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
@@ -243,7 +233,7 @@ fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
     // the run was interrupted, or the record was lost.
     let is_planned =
         |trial: &usize| block(*trial) < finished_repeats && takes_part(plan.trials[*trial].launch);
-    let has_record = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
+    let recorded: BTreeSet<usize> = run.trials.iter().map(|record| record.trial).collect();
     // After a failed start, its remaining trials are omitted, and the run continues.
     let has_failed = |trial: usize| {
         let Trial { launch, workload, .. } = plan.trials[trial];
@@ -252,15 +242,16 @@ fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
         failure.is_some_and(|failure| failure.kind != FailureKind::Interrupted)
             || refused_protocols(run, launch).contains(&plan.workloads[workload].protocol)
     };
-    let is_done = |trial: usize| has_record(trial) || has_failed(trial);
+    let is_done = |trial: usize| recorded.contains(&trial) || has_failed(trial);
     (finished_repeats < plan.repeats
-        && stopping::is_answered(run, report)
+        && stopping::is_answered(run, results)
         && (0..plan.trials.len()).filter(is_planned).all(is_done))
     .then_some(finished_repeats)
 }
 
 /// Returns the plan and the progress of the run.
-fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
+fn run_facts(run: &Run, results: Results<'_>) -> RunFacts {
+    let trials = results.trials;
     let plan = &run.header.plan;
     let order = (0..plan.repeats).map(|block| {
         let launches = plan.launches.iter().filter(|l| l.block == block);
@@ -276,7 +267,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         command: run.header.command.clone(),
         facts: run.header.facts.clone(),
         repeats: plan.repeats,
-        answered_after: None,
+        answered_after: results.answered_after,
         at_every_look: Looks::from_plan(plan) == Looks::AfterEach,
         load: plan.load.clone(),
         measured_first: plan.measured_first.clone(),
@@ -305,6 +296,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::TrialRecord;
     use dyno_archive::plan::{Arm, DriverKind, Launch, LoadChanges, Subject};
 
     use super::*;

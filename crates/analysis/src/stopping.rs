@@ -12,7 +12,7 @@ use crate::compare::{self, ArmComparison, ComparisonRow, Verdict};
 use crate::design::Design;
 use crate::duet::CoRunners;
 use crate::experiment;
-use crate::report::Report;
+use crate::results::{self, Results};
 use crate::stats::Looks;
 use crate::trial::{TrialResult, trial};
 
@@ -30,15 +30,14 @@ impl Looks {
 /// The question is whether arms differ in the named metrics, or are the same within a margin, for
 /// each compared pair of arms at each common step. Verdicts are corrected for all pairs and for a
 /// check after each repeat, so a run may end as soon as one check is positive.
-#[must_use]
-pub fn is_answered(run: &Run, report: &Report) -> bool {
+pub(crate) fn is_answered(run: &Run, results: Results<'_>) -> bool {
     let plan = &run.header.plan;
     let Some(stop) = &plan.stop else { return false };
     // With a fixed order, a drift of the machine biases each difference.
     if Design::new(plan).is_fixed() {
         return false;
     }
-    let pairs = compare::compare_arms(run, report, &compared_pairs(plan));
+    let pairs = compare::compare_arms(run, results, &compared_pairs(plan));
     let has_stop_metric =
         |row: &&ComparisonRow| stop.metrics.iter().any(|metric| metric == row.metric);
     let is_known = |row: &ComparisonRow| {
@@ -51,6 +50,18 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
         pair.unmeasured == 0 && rows.peek().is_some() && rows.all(is_known)
     };
     !pairs.is_empty() && pairs.iter().all(is_pair_known)
+}
+
+/// Whether a run that has not ended has answered its question, so that it may stop early. `false`
+/// for a run that may not stop early ([`Plan::stop`]).
+#[must_use]
+pub fn has_answer(run: &Run) -> bool {
+    if run.header.plan.stop.is_none() {
+        return false;
+    }
+    let trials = results::trials(run);
+    let subjects = results::subjects(run, &trials);
+    is_answered(run, Results { trials: &trials, subjects: &subjects, answered_after: None })
 }
 
 /// Whether a plan compares any arms, so that its `[stop]` can end the run early. Identical arms
@@ -188,7 +199,7 @@ mod tests {
     fn first_answering_repeat(ratio: f64, same_within: Option<f64>) -> Option<u32> {
         let is_answered = |blocks: &u32| {
             let run = run(*blocks, ratio, same_within);
-            is_answered(&run, &crate::report::report(&run))
+            has_answer(&run)
         };
         (1..=30).find(is_answered)
     }
@@ -204,9 +215,9 @@ mod tests {
         let mut other = run(10, 1.2, None);
         other.header.plan.stop =
             Some(StopRule { metrics: vec!["server_cpu_us_per_request".into()], same_within: None });
-        assert!(!is_answered(&other, &crate::report::report(&other)), "of that nothing is known");
+        assert!(!has_answer(&other), "of that nothing is known");
         other.header.plan.stop = None;
-        assert!(!is_answered(&other, &crate::report::report(&other)));
+        assert!(!has_answer(&other));
     }
 
     /// The run continues after a failed start, and ends at the next block.
@@ -237,7 +248,7 @@ mod tests {
     #[test]
     fn step_without_trials_leaves_run_unanswered() {
         let mut run = run(20, 1.2, None);
-        assert!(is_answered(&run, &crate::report::report(&run)));
+        assert!(has_answer(&run));
         let plan = &mut run.header.plan;
         let step =
             Step { connections: 2 * plan.load.steps[0].connections, ..plan.load.steps[0].clone() };
@@ -245,7 +256,7 @@ mod tests {
         let second: Vec<Trial> =
             plan.trials.iter().map(|trial| Trial { step: 1, ..*trial }).collect();
         plan.trials.extend(second);
-        assert!(!is_answered(&run, &crate::report::report(&run)));
+        assert!(!has_answer(&run));
     }
 
     /// The records of a complete step are removed, or its launch failed.
@@ -304,7 +315,7 @@ mod tests {
     fn skipped_server_leaves_run_unanswered() {
         let mut run = run(8, 1.2, None);
         run.header.plan.subjects[1].skipped = Some("no".into());
-        assert!(!is_answered(&run, &crate::report::report(&run)), "nothing is left to compare");
+        assert!(!has_answer(&run), "nothing is left to compare");
     }
 
     /// A compiler uses half a CPU next to two servers.

@@ -15,6 +15,7 @@ use crate::backend::{self, BackendResult};
 use crate::lifetime::{Lifetimes, lifetimes};
 use crate::memory::MemorySlopes;
 use crate::probe_cost::PriceResult;
+use crate::startup::{BuildResult, StartupSummary, build_result, summarize_startup};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 use crate::warm_up::{self, WarmUpResult};
@@ -93,31 +94,6 @@ pub struct ConditionsResult {
     pub isolation: plan::Isolation,
     /// Probes in addition to the probes that always run.
     pub observe: BTreeSet<dyno_archive::probe::Probe>,
-}
-
-/// Cost of the build that made the artefact. It may be an earlier build (`cached`).
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct BuildResult {
-    pub wall_s: f64,
-    pub cpu_s: Option<f64>,
-    pub artefact_bytes: u64,
-    pub cached: bool,
-}
-
-/// Start-up times in milliseconds from exec, one value per start.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "Startup")]
-pub struct StartupSummary {
-    /// Until the kernel accepted a connection.
-    pub listening: Repeated,
-    /// Until the first response with the correct status was complete; empty if the subject defines
-    /// readiness in another way.
-    #[serde(rename = "first_answer")]
-    pub first_response: Repeated,
-    /// Until the subject was ready, however it defines readiness.
-    pub ready: Repeated,
-    /// CPU time that the subject used until it was ready, in milliseconds.
-    pub cpu: Repeated,
 }
 
 /// Result of one contract check over one protocol of a subject, over all starts, before, during and
@@ -226,30 +202,6 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
     }
 }
 
-/// Converts the units of a planned build.
-pub(crate) fn build_result(build: &plan::Build) -> BuildResult {
-    BuildResult {
-        wall_s: build.wall_ns as f64 / 1e9,
-        cpu_s: build.cpu_ns.map(|ns| ns as f64 / 1e9),
-        artefact_bytes: build.artefact_bytes,
-        cached: build.cached,
-    }
-}
-
-/// Summarizes the start-up times of a subject or a back end over its starts.
-pub(crate) fn summarize_startup(parts: &[&PartStart]) -> StartupSummary {
-    let summarize = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
-        let values = parts.iter().filter_map(|part| pick(part.startup.as_ref()?));
-        Repeated::new(values.map(|ns| ns as f64 / 1e6).collect())
-    };
-    StartupSummary {
-        listening: summarize(|s| s.listening_ns),
-        first_response: summarize(|s| s.first_response_ns),
-        ready: summarize(|s| Some(s.ready_ns)),
-        cpu: summarize(|s| s.cpu_ns),
-    }
-}
-
 /// Returns an arm's part of a start, and the repeat, counted from 1; `None`: the part was not
 /// started.
 fn arm_part<'a>(
@@ -345,8 +297,7 @@ fn failures(
             repeat: launches[s.launch].block + 1,
             failure,
             protocol: None,
-            // Parts have no names in old archives.
-            log_of: log.map(|part| part.name.clone()).filter(|name| !name.is_empty()),
+            log_of: log.map(|part| part.name.clone()),
             log_tail: log.and_then(|part| part.log_tail.clone()),
         })
     };

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::backend::BackendUse;
+use crate::backend_use::BackendUse;
 use crate::caveat::Severity;
 use crate::metric::{METRICS, Metric};
 use crate::overview::OverviewRow;

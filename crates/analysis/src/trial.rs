@@ -1,27 +1,29 @@
-//! Computes the result of one trial (one repeat of a step): its load, the server's use of
-//! resources, its caveats and its limiter.
+//! The result of one trial (one repeat of a step): its load, the server's use of resources, its
+//! caveats and its limiter.
 
-use std::borrow::Cow;
+mod assemble;
 
-use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::{Conditions, Plan, Step, Subject};
-use dyno_archive::start::PartStart;
-use dyno_archive::{Facts, LoadRecord, Party, StartRecord, TrialRecord};
+use dyno_archive::plan::Step;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::backend::{self, BackendUse};
+pub(crate) use assemble::{cpus_of, trial};
+
+use crate::backend_use::BackendUse;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::{CellKey, RateChange, Shape};
-use crate::counted_window;
-use crate::duet::{self, CoRunners, DuetResult};
-use crate::load::{self, LoadResult};
+use crate::duet::DuetResult;
+use crate::faults::{
+    MISSING_RESPONSES, OTHER_PROGRAM_FAILED, OUTSIDE_CAUSES, SERVER_FAULTS, excuses_losses,
+};
+use crate::load::LoadResult;
 use crate::machine::MachineResult;
-use crate::server::{self, ServerUse, strays};
-use crate::turns::{self, TurnsResult};
-use crate::verdict::{self, Context, Limiter, Resource, TrialContext, limiter, may_have_contended};
-use crate::window_levels::{self, Steadiness};
+use crate::server::ServerUse;
+use crate::turns::TurnsResult;
+use crate::verdict::may_have_contended;
+use crate::verdict::resource::{Limiter, Resource};
+use crate::window_levels::Steadiness;
 
 /// The result of one trial: one repeat of an arm, workload and step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -145,58 +147,6 @@ impl StepResult {
     }
 }
 
-/// Caveats that make a trial invalid because its server responded incorrectly, ended, or violated
-/// its contract.
-const SERVER_FAULTS: [Code; 5] = [
-    Code::IncorrectResponses,
-    Code::SubjectFailed,
-    Code::ChecksFailed,
-    Code::Unsolicited,
-    Code::AnsweredEarly,
-];
-
-/// Caveats that make a trial invalid because too many requests got no response.
-const MISSING_RESPONSES: [Code; 3] = [Code::NoCorrectResponse, Code::Errors, Code::Outage];
-
-/// Caveats that attribute missing responses to causes outside of the server and the generator's
-/// capacity.
-const OUTSIDE_CAUSES: [Code; 4] =
-    [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed, Code::MachineFailed];
-
-/// Caveats that attribute all failures of a server, including incorrect responses, to another
-/// program.
-const OTHER_PROGRAM_FAILED: [Code; 2] = [Code::BackendFailed, Code::MachineFailed];
-
-/// Sorts caveats, the most severe first. Among equally severe caveats, faults of the server come
-/// first, because reports show the first one.
-pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
-    let rank = |code: Code| match code {
-        code if OTHER_PROGRAM_FAILED.contains(&code) => 0,
-        code if SERVER_FAULTS.contains(&code) => 1,
-        code if may_excuse_losses(code) => 2,
-        code if MISSING_RESPONSES.contains(&code) => 3,
-        _ => 4,
-    };
-    caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(c.code)));
-}
-
-/// Whether a caveat that makes a load invalid shows that missing responses and slow ones are not
-/// the server's fault. Incorrect responses remain the server's fault. So do missing responses
-/// beyond those that the caveat explains.
-pub(crate) fn excuses_losses(caveat: &Caveat, load: &LoadResult) -> bool {
-    may_excuse_losses(caveat.code) && caveat.explains_losses(load.failed_requests())
-}
-
-/// Whether caveats with this code may show that missing responses are not the server's fault.
-fn may_excuse_losses(code: Code) -> bool {
-    OUTSIDE_CAUSES.contains(&code) || code.is_generator_limit() || code == Code::NoLocalPort
-}
-
-/// Whether a caveat is about missing responses, and can make a load invalid.
-pub(crate) fn is_loss(code: Code) -> bool {
-    MISSING_RESPONSES.contains(&code)
-}
-
 impl TrialResult {
     /// Whether the trial is not valid because of its server: it responded incorrectly, failed, or
     /// violated its contract.
@@ -297,183 +247,15 @@ impl TrialResult {
     }
 }
 
-/// Computes the result of a trial from its record. `start`: the start in which it ran.
-/// `co_runners`: the servers that were loaded at the same time or in turns.
-pub(crate) fn trial(
-    plan: &Plan,
-    facts: &Facts,
-    start: Option<&StartRecord>,
-    record: &TrialRecord,
-    co_runners: &CoRunners,
-) -> TrialResult {
-    let record = &*without_strays(record);
-    let planned = plan.trials[record.trial];
-    let launch = &plan.launches[planned.launch];
-    let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
-    let requested = requested_load(plan, record);
-    let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
-    let part = start.and_then(|start| start.part(party));
-    let machine = MachineResult::new(&record.load);
-    let turns = TurnsResult::new(&record.load, party);
-    let duet = DuetResult::new(plan, record, party, co_runners);
-    let server_use =
-        |record: &LoadRecord| server::server_use(record, party, &cpus_of(&arm.conditions, part));
-    let is_watched = start.is_none() || part.is_some();
-    let (turns, duet) = (turns.as_ref(), duet.as_ref());
-    let trial_load = TrialLoad { record, subject, requested, is_watched, turns, duet };
-    let CountedPart { record: counted_record, load, server, steadiness } =
-        trial_load.counted_load(party, &server_use);
-    let caveats = verdict::trial(
-        &load,
-        is_watched.then_some(&server),
-        &TrialContext {
-            record: &counted_record,
-            party,
-            part,
-            workload: plan.trials[record.trial].workload,
-            checks: &record.checks,
-            facts,
-            machine: &machine,
-            turns,
-            pace: co_runners.pace(plan, record),
-            is_out_of_turn: co_runners.is_out_of_turn(plan, record),
-            lacks_final_check: start.is_some_and(StartRecord::lacks_final_check),
-            duet,
-            steadiness: steadiness.as_ref(),
-        },
-    );
-    let backends = backend::trial_backends(plan, start, (record.trial, &counted_record), &server);
-    TrialResult {
-        cell: CellKey::from_trial(&planned),
-        subject: subject.name.clone(),
-        variant: subject.variant.clone(),
-        subject_id: arm.name.clone(),
-        workload: plan.workloads[planned.workload].name.clone(),
-        place: record.trial + 1,
-        repeat: launch.block + 1,
-        block: launch.block + 1,
-        step: StepResult::new(planned.step, &plan.load.steps[planned.step], load.duration_s),
-        valid: verdict::is_valid(&caveats),
-        refused: verdict::is_refused(&caveats),
-        caveats,
-        error_share: load.error_share(),
-        limiter: duet::limiter(duet, limiter(&load, &server, &backends, &machine)),
-        machine,
-        steadiness,
-        turns: turns.cloned(),
-        duet: duet.cloned(),
-        load,
-        server,
-        backends,
-    }
-}
-
-/// Returns a trial without the counters of a control group that processes have left.
-fn without_strays(record: &TrialRecord) -> Cow<'_, TrialRecord> {
-    match strays::without_group_counters(&record.load) {
-        Some(load) => Cow::Owned(TrialRecord { load, ..record.clone() }),
-        None => Cow::Borrowed(record),
-    }
-}
-
-/// Returns the configuration of a trial's load.
-fn requested_load(plan: &Plan, record: &TrialRecord) -> load::LoadConfig {
-    let planned = &plan.trials[record.trial];
-    let (workload, step) = (&plan.workloads[planned.workload], &plan.load.steps[planned.step]);
-    let load_config =
-        load::LoadConfig::new(workload, &plan.load_of_trial(planned), step, planned.seed);
-    let load_config =
-        load::LoadConfig { import_changes: plan.import_changes.clone(), ..load_config };
-    load_config.with_concurrent_loads(record.load.concurrent_loads)
-}
-
-/// Inputs of the result of a trial's load.
-struct TrialLoad<'a> {
-    record: &'a TrialRecord,
-    subject: &'a Subject,
-    requested: load::LoadConfig,
-    is_watched: bool,
-    turns: Option<&'a TurnsResult>,
-    duet: Option<&'a DuetResult>,
-}
-
-impl<'a> TrialLoad<'a> {
-    /// Returns the part of the load that is used: its window, or the last level of throughput if
-    /// the server got faster within the window and no other server was loaded at the same time.
-    fn counted_load(
-        &self,
-        party: Party,
-        used: &dyn Fn(&LoadRecord) -> ServerUse,
-    ) -> CountedPart<'a> {
-        let own_time = turns::to_own_time(&self.record.load);
-        let server = used(&own_time);
-        let load = self.load(&own_time, &server);
-        let levels = match (self.turns, self.duet) {
-            (Some(turns), _) => window_levels::rounds(turns, own_time.window_ns),
-            (None, None) => window_levels::intervals(&load, &server),
-            // Levels depend on the other servers that are loaded at the same time.
-            (None, Some(_)) => Vec::new(),
-        };
-        let steadiness = window_levels::steadiness(&levels);
-        let from_ns = steadiness.as_ref().filter(|_| self.turns.is_none()).and_then(|levels| {
-            counted_window::counted_start(&own_time, party, (&load, &server), levels)
-        });
-        let steadiness = steadiness.map(|levels| levels.with_counted_start(from_ns));
-        let Some(from_ns) = from_ns else {
-            return CountedPart { record: own_time, load, server, steadiness };
-        };
-        let later = counted_window::with_later_window(&own_time, from_ns);
-        let server = used(&later);
-        let load = counted_window::result_in_window(load, self.load(&later, &server));
-        CountedPart { record: Cow::Owned(later), load, server, steadiness }
-    }
-
-    /// Returns the result of the trial's load, or of a part of it, with its caveats.
-    fn load(&self, record: &LoadRecord, server: &ServerUse) -> LoadResult {
-        let context = Context {
-            ceiling: self.record.ceiling.clone(),
-            server: self.is_watched.then_some(server),
-            control: self.subject.control,
-            refuses: self.subject.refuses,
-            checks: &self.record.checks,
-        };
-        let load = with_turns(verdict::load(record, self.requested.clone(), &context), self.turns);
-        match self.duet {
-            Some(_) => verdict::with_caveats(load, duet::without_wait_caveats),
-            None => load,
-        }
-    }
-}
-
-/// The part of a load that is used for its result.
-struct CountedPart<'a> {
-    record: Cow<'a, LoadRecord>,
-    load: LoadResult,
-    server: ServerUse,
-    steadiness: Option<Steadiness>,
-}
-
-/// Sets the throughput of the load to the throughput of its turns. The counts of the load include
-/// responses after a turn, whose time is not part of the turns.
-fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
-    let throughput_rps =
-        turns.and_then(|turns| turns.throughput_rps).unwrap_or(load.throughput_rps);
-    LoadResult { throughput_rps, ..load }
-}
-
-/// Returns the CPUs that an arm's subject could use.
-pub(crate) fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> AllowedCpus {
-    let limits = part.map_or(&[][..], |part| &part.limits);
-    AllowedCpus::new(limits, &conditions.placement, &conditions.limits)
-}
-
 #[cfg(test)]
 mod tests {
     use dyno_archive::plan::{self, Limits};
-    use dyno_archive::start::{LimitKind, LimitReadBack};
+    use dyno_archive::start::{LimitKind, LimitReadBack, PartStart};
+    use dyno_archive::{Facts, Party, StartRecord};
     use serde_json::json;
 
     use super::*;
+    use crate::duet::CoRunners;
     use crate::fixture::{self, five_block_report};
 
     #[test]

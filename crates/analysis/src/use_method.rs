@@ -192,7 +192,7 @@ fn locks(t: &TrialResult) -> UseRow {
 }
 
 fn backends(t: &TrialResult) -> Vec<UseRow> {
-    let backend_row = |backend: &crate::backend::BackendUse| {
+    let backend_row = |backend: &crate::backend_use::BackendUse| {
         let server = &backend.server;
         row(
             &format!("back end {}", backend.name),

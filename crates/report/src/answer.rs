@@ -209,9 +209,9 @@ fn step_in_words(c: &Comparison) -> String {
 /// little, because no server serves more than is offered.
 fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     let base = report.subjects.iter().position(|s| s.id == c.baseline)?;
-    let rate = Offered::new(report, c.cell).rps;
+    let rate = Offered::new(&report.trials, c.cell).rps;
     let share_text = |cell: CellKey| {
-        let share = Offered::new(report, cell).served_share;
+        let share = Offered::new(&report.trials, cell).served_share;
         let median =
             share.median.map_or_else(|| "an unknown share (no valid repeat)".into(), percent);
         let range = range(&share, percent).filter(|range| *range != median);

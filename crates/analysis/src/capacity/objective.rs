@@ -8,10 +8,10 @@ use dyno_archive::plan::{Arrival, Condition, Objective};
 use super::MIN_RPS;
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code, Severity};
+use crate::faults::excuses_losses;
 use crate::load::percentile_value::PercentileValue;
 use crate::load::{Percentiles, SAMPLES_ABOVE};
 use crate::number_format::percent;
-use crate::trial::excuses_losses;
 use crate::verdict::MAX_LOST;
 
 /// Percentiles that a condition can name.

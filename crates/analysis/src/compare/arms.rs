@@ -1,7 +1,6 @@
 //! Matches the arms and cells of one side with the arms and cells of the other.
 
 use dyno_archive::TrialRecord;
-use dyno_archive::plan::Step;
 
 use super::Side;
 use crate::cell::CellKey;
@@ -78,13 +77,8 @@ pub(super) fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) ->
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let name = &plan_a.workloads[key.workload].name;
     let workload = plan_b.workloads.iter().position(|workload| workload.name == *name)?;
-    // Older archives number passes differently, so passes are ignored: the n-th of several equal
-    // steps corresponds to the n-th on the other side.
     let step_a = &plan_a.load.steps[key.step];
-    let is_equal = |step: &Step| Step { pass: step_a.pass, ..step.clone() } == *step_a;
-    let earlier = plan_a.load.steps[..key.step].iter().filter(|step| is_equal(step)).count();
-    let mut equal_steps = plan_b.load.steps.iter().enumerate().filter(|(_, step)| is_equal(step));
-    let (step, _) = equal_steps.nth(earlier)?;
+    let step = plan_b.load.steps.iter().position(|step| step == step_a)?;
     Some(CellKey { arm, workload, step })
 }
 
@@ -104,8 +98,8 @@ mod tests {
         let run = fixture::blocks_of(["x", "y"].map(subject).to_vec(), 5, requests);
         let common = |other: &Run, a: Option<usize>, b: Option<usize>| {
             let (report_a, report_b) = (report(&run), report(other));
-            let side_a = Side { run: &run, report: &report_a, arm: a };
-            side_a.common_trials(Side { run: other, report: &report_b, arm: b })
+            let side_a = Side { run: &run, results: report_a.results(), arm: a };
+            side_a.common_trials(Side { run: other, results: report_b.results(), arm: b })
         };
         // The rest of the copy was measured again, so some trials differ.
         let mut copy = run.clone();

@@ -70,8 +70,8 @@ impl OneSidedChecks {
 /// Returns the names of the checks of an arm, without protocols, because a side may have other
 /// protocols. `None`: the arm was never loaded, so its checks may be incomplete.
 fn checks_of((side, arm): (Side<'_>, usize)) -> Option<BTreeSet<String>> {
-    let is_loaded = side.report.trials.iter().any(|trial| trial.cell.arm == arm);
-    let subject = side.report.subjects.get(arm).filter(|_| is_loaded)?;
+    let is_loaded = side.results.trials.iter().any(|trial| trial.cell.arm == arm);
+    let subject = side.results.subjects.get(arm).filter(|_| is_loaded)?;
     let name = |check: &CheckSummary| {
         let protocol = format!(" over {}", check.protocol);
         check.name.strip_suffix(&protocol).unwrap_or(&check.name).to_string()
@@ -114,7 +114,7 @@ mod tests {
 
     fn compared(run: &Run) -> ComparisonResult {
         let run_report = report(run);
-        let side = |arm| Side { run, report: &run_report, arm: Some(arm) };
+        let side = |arm| Side { run, results: run_report.results(), arm: Some(arm) };
         let gates = Gate::parse("throughput<-50%").unwrap();
         compare(side(0), side(1), &ComparisonOptions { gates, ..ComparisonOptions::default() })
     }

@@ -117,7 +117,7 @@ fn are_of_experiment(plan: &Plan, arms: [&usize; 2]) -> bool {
 
 /// Returns each group of subjects that were loaded at the same time as an arm (in a duet).
 fn concurrent_subjects(side: Side<'_>, arm: usize) -> Value {
-    let trials = side.report.trials.iter().filter(|trial| trial.valid && trial.cell.arm == arm);
+    let trials = side.results.trials.iter().filter(|trial| trial.valid && trial.cell.arm == arm);
     let groups: BTreeSet<&[String]> =
         trials.filter_map(|trial| Some(&*trial.duet.as_ref()?.concurrent_subjects)).collect();
     json!(groups)
@@ -129,8 +129,7 @@ fn facts(side: Side<'_>, other: Side<'_>) -> Value {
     // The numbers themselves show which measurements are missing.
     let fields = facts.as_object_mut().expect("facts should be a JSON object");
     fields.remove("missing");
-    // Older archives lack the following fields. A field that only this side has is no difference.
-    // For `loopback_tracked`, the value must also be `false`, because connection tracking may be
+    // The following facts may be unknown. A fact that only one side knows is no difference. For `loopback_tracked`, the value must also be `false`, because connection tracking may be
     // the cause of a measured difference.
     let is_tracked = |side: Side<'_>| side.run.header.facts.loopback_tracked;
     if (is_tracked(side), is_tracked(other)) == (Some(false), None) {

@@ -191,7 +191,9 @@ mod tests {
 
     fn variable_differences(a: &Run, b: &Run) -> Vec<String> {
         let (report_a, report_b) = (report(a), report(b));
-        let side = |run, report| Side { run, report, arm: None };
+        fn side<'a>(run: &'a Run, report: &'a crate::report::Report) -> Side<'a> {
+            Side { run, results: report.results(), arm: None }
+        }
         let comparison =
             compare(side(a, &report_a), side(b, &report_b), &ComparisonOptions::default());
         let text = |d: RunDifference| match (d.a, d.b) {

@@ -36,7 +36,7 @@ use arms::{compared_arms, counterpart, uncompared_controls, unmatched_arms};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
-use crate::report::Report;
+use crate::results::Results;
 use crate::series::Series;
 use crate::stats::{ALPHA, Estimate, Looks, PairUnit, Repeated, holm, permutation};
 
@@ -49,8 +49,7 @@ const METRICS: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, 
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
     pub run: &'a Run,
-    /// Report of the run.
-    pub report: &'a Report,
+    pub results: Results<'a>,
     /// The compared arm; `None`: each arm is compared with the other side's arm of the same name.
     pub arm: Option<usize>,
 }
@@ -347,7 +346,7 @@ impl RowSelection<'_> {
     /// With gates, every planned cell has rows, so that a server that never started passes no gate.
     /// `arms`: arms of `a`, each with its counterpart in `b`, if there is one.
     fn build_rows(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
-        let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
+        let (grid_a, grid_b) = (Grid::new(a.results.trials), Grid::new(b.results.trials));
         let mut built = Rows::default();
         for (arm_a, arm_b) in arms {
             let takes_part = takes_part(a, *arm_a) || arm_b.is_some_and(|arm| takes_part(b, arm));
@@ -498,10 +497,10 @@ impl ArmComparison {
 /// are treated as ordinary arms.
 pub(crate) fn compare_arms(
     run: &Run,
-    report: &Report,
+    results: Results<'_>,
     pairs: &[(usize, usize)],
 ) -> Vec<ArmComparison> {
-    let side = |arm| Side { run, report, arm: Some(arm) };
+    let side = |arm| Side { run, results, arm: Some(arm) };
     let mut metrics = METRICS.to_vec();
     let stop_metrics = run.header.plan.stop.iter().flat_map(|stop| &stop.metrics);
     for metric in stop_metrics.filter_map(|key| metric(key).ok()) {

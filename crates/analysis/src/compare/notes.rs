@@ -121,7 +121,7 @@ fn one_sided_checks_note(server: &ServerStarts, has_gates: bool) -> Option<Strin
 
 /// Returns the waived checks that a side's arm failed with an incorrect response.
 fn waived_checks<'a>(side: Side<'a>, arm_name: &str) -> BTreeSet<&'a str> {
-    let arms = side.run.header.plan.arms.iter().zip(&side.report.subjects);
+    let arms = side.run.header.plan.arms.iter().zip(side.results.subjects);
     let subject = arms.into_iter().find(|(arm, _)| arm.name == arm_name);
     let checks = subject.map_or(&[][..], |(_, subject)| &subject.checks);
     checks.iter().filter(|c| c.waived && !c.late).map(|check| check.name.as_str()).collect()

@@ -121,8 +121,8 @@ mod tests {
             ..ComparisonOptions::default()
         };
         compare(
-            Side { run: a.0, report: &report_a, arm: a.1 },
-            Side { run: b.0, report: &report_b, arm: b.1 },
+            Side { run: a.0, results: report_a.results(), arm: a.1 },
+            Side { run: b.0, results: report_b.results(), arm: b.1 },
             &options,
         )
     }

@@ -414,7 +414,7 @@ pub(super) fn planned_blocks<'a>(
     side: Side<'_>,
     launches: impl Iterator<Item = &'a Launch>,
 ) -> BTreeSet<u32> {
-    let last_block = side.report.run.answered_after.unwrap_or(u32::MAX);
+    let last_block = side.results.answered_after.unwrap_or(u32::MAX);
     launches.map(|launch| launch.block + 1).filter(|block| *block <= last_block).collect()
 }
 
@@ -437,7 +437,7 @@ fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
 fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
     let plan = &side.run.header.plan;
     let protocol = plan.workloads[key.workload].protocol;
-    let subject = side.report.subjects.get(key.arm);
+    let subject = side.results.subjects.get(key.arm);
     if let Some(reason) = subject.and_then(|subject| subject.skipped.as_ref()) {
         return (Cause::Measurement, format!("skipped: {reason}"));
     }

@@ -79,7 +79,7 @@ impl SideStarts {
 
     /// Adds the start of an arm in a block (counted from 1).
     fn add(&mut self, side: Side<'_>, arm: usize, block: u32) {
-        let subject = side.report.subjects.get(arm);
+        let subject = side.results.subjects.get(arm);
         let failures = subject.map_or(&[][..], |subject| &subject.failures);
         let block_failures =
             failures.iter().filter(|failure| failure.is_of_build() || failure.repeat == block);
@@ -88,7 +88,7 @@ impl SideStarts {
             .map(|failure| failure.failure.kind.name())
             .collect();
         let is_of_start = |trial: &&TrialResult| trial.cell.arm == arm && trial.block == block;
-        let trials: Vec<&TrialResult> = side.report.trials.iter().filter(is_of_start).collect();
+        let trials: Vec<&TrialResult> = side.results.trials.iter().filter(is_of_start).collect();
         let is_broken = !kinds.is_empty() || trials.iter().any(|trial| trial.is_broken());
         let requests = start_requests(&trials, block);
         let has_failures = is_broken || requests.is_some_and(|requests| requests.failed > 0);

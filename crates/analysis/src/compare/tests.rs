@@ -1,5 +1,5 @@
 use dyno_archive::StartRecord;
-use dyno_archive::plan::{Arrivals, Backend, Gaps, Launch, Segment, Step, Subject, Trial};
+use dyno_archive::plan::{Arrivals, Backend, Launch, Subject, Trial};
 
 use super::order::Confounding;
 use super::*;
@@ -48,43 +48,14 @@ fn compare_runs(
 ) -> ComparisonResult {
     let (report_a, report_b) = (report(a.0), report(b.0));
     compare(
-        Side { run: a.0, report: &report_a, arm: a.1 },
-        Side { run: b.0, report: &report_b, arm: b.1 },
+        Side { run: a.0, results: report_a.results(), arm: a.1 },
+        Side { run: b.0, results: report_b.results(), arm: b.1 },
         options,
     )
 }
 
 fn throughput(comparison: &ComparisonResult) -> &ComparisonRow {
     comparison.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
-}
-
-/// Two pulses with the same ends: an older archive has both as first passes.
-#[test]
-fn passes_of_older_archive_have_counterparts() {
-    let pulse = |peak: f64, pass: u32| {
-        let segment = |rate: f64| Segment { from_rate: rate, to_rate: rate, duration_ns: 1 };
-        let segments = [1000.0, peak, 1000.0].map(segment).to_vec();
-        let arrivals = Arrivals::Shaped { segments, gaps: Gaps::Even };
-        Step { pass, ..fixture::step(arrivals) }
-    };
-    let run_with_steps = |steps: Vec<Step>| {
-        let mut run = run_with_servers("r", &[("x", &[200, 201]), NULL]);
-        run.header.plan.load.steps = steps;
-        run
-    };
-    let older = run_with_steps(vec![pulse(5000.0, 1), pulse(9000.0, 1), pulse(5000.0, 2)]);
-    let newer = run_with_steps(vec![pulse(5000.0, 1), pulse(9000.0, 2), pulse(5000.0, 3)]);
-    let (report_older, report_newer) = (report(&older), report(&newer));
-    let side = |run, report| Side { run, report, arm: None };
-    let (a, b) = (side(&older, &report_older), side(&newer, &report_newer));
-    for step in 0..3 {
-        let key = CellKey { arm: 0, workload: 0, step };
-        assert_eq!(counterpart(a, key, b, 0), Some(key));
-    }
-    let fewer = run_with_steps(vec![pulse(9000.0, 1)]);
-    let report_fewer = report(&fewer);
-    let key = CellKey { arm: 0, workload: 0, step: 0 };
-    assert_eq!(counterpart(a, key, side(&fewer, &report_fewer), 0), None);
 }
 
 #[test]

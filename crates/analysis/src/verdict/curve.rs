@@ -17,9 +17,9 @@ use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
 use serde_json::json;
 
-use super::limiter::{Limiter, filling_interrupt_s, has_nearly_full_thread};
+use super::limiter::{filling_interrupt_s, has_nearly_full_thread};
 use super::polling::{idle_waits, polling_evidence};
-use super::resource::{Confidence, Resource};
+use super::resource::{Confidence, Limiter, Resource};
 use super::server::MAX_WAITING;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
 use super::waits::{MIN_LOCK_CALLS, asleep_threads, lock_calls_per_response};

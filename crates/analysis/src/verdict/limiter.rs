@@ -4,31 +4,32 @@
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::conditions::{
+    is_disturbed, is_generator_starved, is_quota_used, may_lack_cpu, throttling_clause,
+};
 use super::headroom::GeneratorBound;
 use super::other_programs;
 use super::polling::{
     POLLS, Polling, busy_thread, is_full, is_mostly_idle, polling_evidence, polling_limiter,
 };
-use super::resource::{Confidence, Resource};
-use super::server::{MAX_WAITING, delays_itself, starved_seconds};
+use super::resource::{Confidence, Limiter, Resource};
+use super::server::starved_seconds;
 use super::thresholds::{
-    JIT_SHARE, LINK_FULL, MANY_THROTTLED, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED,
+    JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED,
 };
 use super::waits::{
     accept_queue, are_queues_excluded, delayed_ack, disk, gc, lock, memory, sleep, workers,
 };
-use crate::backend::BackendUse;
+use crate::backend_use::BackendUse;
 use crate::caveat::{Caveat, Code, Severity};
+use crate::faults::excuses_losses;
 use crate::load::LoadResult;
 use crate::load::offered::{Pace, rate_text};
 use crate::machine::MachineResult;
 use crate::number_format::{cpus, percent};
 use crate::server::{ServerUse, Throttling};
-use crate::trial::excuses_losses;
 
 /// With at least this many requests in flight, too few requests cannot explain an idle server.
 const MANY_IN_FLIGHT: f64 = 64.0;
@@ -43,49 +44,6 @@ const HARDLY_ANY_IN_FLIGHT: f64 = 1.5;
 /// The wait of the server's threads for a CPU may be the limit if it takes at least this share of
 /// the response times.
 const CPU_WAIT_SHARE: f64 = 0.25;
-
-/// The verdict on what limited a step.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Limiter {
-    pub resource: Resource,
-    pub confidence: Confidence,
-    /// The claim. If the confidence is not high, its first word is the confidence.
-    pub sentence: String,
-    /// The limit and the observations that show it, without the confidence.
-    #[serde(skip)]
-    claim: String,
-    pub evidence: Value,
-    /// The observation that would refute the limiter, as a sentence. Empty: the limiter is unknown.
-    pub refutation: &'static str,
-}
-
-impl Limiter {
-    /// Returns a limiter. Its claim begins with the name of the limit.
-    #[must_use]
-    pub fn new(
-        resource: Resource,
-        confidence: Confidence,
-        claim: String,
-        evidence: Value,
-    ) -> Limiter {
-        let sentence = confidence.qualify(resource, &claim);
-        let refutation = resource.refutation();
-        Limiter { resource, confidence, sentence, claim, evidence, refutation }
-    }
-
-    /// Returns the same limiter with at most this confidence. `doubt`: the reason, appended to the
-    /// claim.
-    pub(crate) fn weaken(&self, highest: Confidence, doubt: &str) -> Limiter {
-        let confidence = self.confidence.at_most(highest);
-        let claim = format!("{}{doubt}", self.claim);
-        Limiter::new(self.resource, confidence, claim, self.evidence.clone())
-    }
-
-    /// The limit and the observations that show it, without the confidence.
-    pub(super) fn claim(&self) -> &str {
-        &self.claim
-    }
-}
 
 /// Returns the limiter of a step, from the first rule that applies.
 #[must_use]
@@ -278,24 +236,6 @@ fn quota_limiter(
     Limiter::new(Resource::CpuQuota, confidence, sentence, evidence)
 }
 
-/// Whether the server used so much of a quota that throttled it that the quota is certainly the
-/// limit. A quota also throttles short bursts of a server that uses little of it on average, for
-/// example a garbage collection with many threads.
-pub(super) fn is_quota_used(server: &ServerUse, throttling: Throttling) -> bool {
-    throttling.share() >= MANY_THROTTLED
-        || server.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE)
-}
-
-/// Formats the throttled periods as the second half of a sentence about the server.
-pub(super) fn throttling_clause(throttling: Throttling) -> String {
-    format!(
-        "throttled in {} of {} periods ({})",
-        throttling.throttled_periods,
-        throttling.periods,
-        percent(throttling.share())
-    )
-}
-
 /// The server kept up with the rate of an open loop.
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     // A full server or thread was the limit even if it nearly kept up, because its queue grows.
@@ -418,54 +358,6 @@ fn utilisation_with_headroom(load: &LoadResult, server: &ServerUse) -> Option<f6
     let has_headroom =
         used < SERVER_IDLE && generator_used < SERVER_IDLE && !may_lack_cpu(load, server);
     has_headroom.then_some(used)
-}
-
-/// Whether server or generator may have been short of CPU time because other programs or virtual
-/// machines took it: used and lost time together leave no headroom.
-pub(super) fn may_lack_cpu(load: &LoadResult, server: &ServerUse) -> bool {
-    /// Share of an unknown counter: nothing excludes that all CPU time was used or lost.
-    const UNKNOWN: f64 = f64::INFINITY;
-    let is_short = |used: f64, lost: f64| lost > 0.0 && used + lost >= SERVER_IDLE;
-    // The hypervisor took this time from threads that were ready to run, but it is known only for
-    // the whole machine. One side may have lost all of it, so each is checked with all of it.
-    let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
-    let stolen = |share: Option<f64>| if is_stolen { share.unwrap_or(UNKNOWN) } else { 0.0 };
-    let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
-    let lost_to_programs = cpu_s_lost_to_others(server).map_or(0.0, |lost_s| lost_s / allowed_s);
-    let server_lost = lost_to_programs + stolen(server.stolen_share());
-    if is_short(server.cpu_utilisation.unwrap_or(UNKNOWN), server_lost) {
-        return true;
-    }
-    // This use already includes the generator's waits for CPUs that other programs used.
-    let generator_used = load.client.headroom.need;
-    is_short(generator_used, stolen(server.stolen_s.map(|stolen_s| stolen_s / server.window_s)))
-}
-
-/// Returns the seconds of CPU time that the server may have lost to other programs. If a counter is
-/// unknown, this is the largest possible loss. `None`: other programs did not make the server wait,
-/// or the server is not monitored.
-fn cpu_s_lost_to_others(server: &ServerUse) -> Option<f64> {
-    match (server.run_delay_s, server.others_on_its_cpus_s) {
-        (Some(_), Some(_)) => starved_seconds(server),
-        // Other programs may have caused all waits, unless the server fills its CPUs itself.
-        (Some(waited_s), None) => (!delays_itself(server)?).then_some(waited_s),
-        // The server may have lost all CPU time that other programs used on its CPUs.
-        (None, Some(others_s)) => Some(others_s),
-        // A monitored server without both counters may have lost any time.
-        (None, None) => server.cpu_utilisation.map(|_| f64::INFINITY),
-    }
-}
-
-/// Whether other programs or virtual machines took CPU time, so that requests took longer than on a
-/// quiet machine.
-pub(super) fn is_disturbed(load: &LoadResult, server: &ServerUse) -> bool {
-    let is_starved = cpu_s_lost_to_others(server)
-        .is_some_and(|lost_s| lost_s > MAX_WAITING * server.cpu_allowed_s.unwrap_or(0.0));
-    is_starved || is_generator_starved(load) || may_lack_cpu(load, server)
-}
-
-pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
-    load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
 }
 
 /// The server has headroom although many requests wait: for something that no other rule names.

@@ -13,10 +13,10 @@ use super::thresholds::{LITTLE_LEAST, LITTLE_TOLERANCE};
 use super::{Context, connections, headroom, levels, pauses, refusals, thread_ends, window_length};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{DropExplanation, MachineDrops, connect_timeouts};
+use crate::faults::{is_loss, sort_by_severity};
 use crate::load::offered::rate_text;
 use crate::load::{InFlight, LoadResult};
 use crate::number_format::{percent, plural, was};
-use crate::trial::{is_loss, sort_by_severity};
 
 /// Returns all caveats of a load, the most severe first.
 pub(super) fn caveats(

@@ -2,6 +2,7 @@
 //! from results. Both show users which numbers to trust. The rules here only read metrics, which
 //! other modules compute, and write sentences.
 
+mod conditions;
 mod connections;
 mod curve;
 mod headroom;
@@ -12,13 +13,13 @@ mod other_programs;
 mod pauses;
 mod polling;
 mod refusals;
-mod resource;
+pub(crate) mod resource;
 mod run;
 mod server;
 #[cfg(test)]
 mod table;
 mod thread_ends;
-mod thresholds;
+pub(crate) mod thresholds;
 mod waits;
 mod warming;
 mod window_length;
@@ -31,11 +32,10 @@ use dyno_archive::{Facts, LoadRecord, Party};
 use serde_json::json;
 
 pub(crate) use curve::revise_limiters;
-pub use limiter::{Limiter, limiter};
-pub use resource::{Confidence, Resource};
+pub use limiter::limiter;
+pub use resource::{Confidence, Limiter, Resource};
 pub use thresholds::GENERATOR_BUSY;
 use thresholds::OTHERS_CPUS;
-pub(crate) use thresholds::STEAL;
 
 pub(crate) use levels::THROUGHPUT_LEVELS;
 pub(crate) use load::MAX_LOST;
@@ -44,11 +44,11 @@ pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::duet::{self, DuetResult};
+use crate::faults::sort_by_severity;
 use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::{ServerUse, SplitBy};
-use crate::trial::sort_by_severity;
 use crate::turns::TurnsResult;
 use crate::window_levels::Steadiness;
 

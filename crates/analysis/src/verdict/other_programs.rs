@@ -5,13 +5,13 @@
 use dyno_archive::plan::LoadModel;
 use serde_json::json;
 
+use super::conditions::{is_generator_starved, is_quota_used, throttling_clause};
 use super::headroom::GeneratorBound;
-use super::limiter::{Limiter, is_generator_starved, is_quota_used, throttling_clause};
 use super::polling::{busy_thread, is_full, is_mostly_idle, sleeps_without_work};
-use super::resource::{Confidence, Resource};
+use super::resource::{Confidence, Limiter, Resource};
 use super::server::starved_seconds;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
-use crate::backend::BackendUse;
+use crate::backend_use::BackendUse;
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
 use crate::number_format::percent;

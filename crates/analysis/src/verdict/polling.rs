@@ -5,8 +5,7 @@ use dyno_archive::plan::LoadModel;
 use dyno_archive::syscall::{Amount, returned_amount};
 use serde_json::json;
 
-use super::limiter::Limiter;
-use super::resource::{Confidence, Resource};
+use super::resource::{Confidence, Limiter, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_FULL};
 use crate::load::LoadResult;
 use crate::number_format::percent;

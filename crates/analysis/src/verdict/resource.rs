@@ -1,8 +1,9 @@
-//! Defines the resources that can limit a step, the confidence in a verdict, and the observation
-//! that would refute it. Reports, explanations and reference pages use the same names.
+//! Defines a limiter: the resource that can limit a step, the confidence in the verdict, and the
+//! observation that would refute it. Reports, explanations and reference pages use the same names.
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 /// The resource that limited a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -214,6 +215,49 @@ impl Resource {
             Resource::Elsewhere => "Refuted if throughput grows with more requests in flight.",
             Resource::Unknown => "",
         }
+    }
+}
+
+/// The verdict on what limited a step.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Limiter {
+    pub resource: Resource,
+    pub confidence: Confidence,
+    /// The claim. If the confidence is not high, its first word is the confidence.
+    pub sentence: String,
+    /// The limit and the observations that show it, without the confidence.
+    #[serde(skip)]
+    claim: String,
+    pub evidence: Value,
+    /// The observation that would refute the limiter, as a sentence. Empty: the limiter is unknown.
+    pub refutation: &'static str,
+}
+
+impl Limiter {
+    /// Returns a limiter. Its claim begins with the name of the limit.
+    #[must_use]
+    pub fn new(
+        resource: Resource,
+        confidence: Confidence,
+        claim: String,
+        evidence: Value,
+    ) -> Limiter {
+        let sentence = confidence.qualify(resource, &claim);
+        let refutation = resource.refutation();
+        Limiter { resource, confidence, sentence, claim, evidence, refutation }
+    }
+
+    /// Returns the same limiter with at most this confidence. `doubt`: the reason, appended to the
+    /// claim.
+    pub(crate) fn weaken(&self, highest: Confidence, doubt: &str) -> Limiter {
+        let confidence = self.confidence.at_most(highest);
+        let claim = format!("{}{doubt}", self.claim);
+        Limiter::new(self.resource, confidence, claim, self.evidence.clone())
+    }
+
+    /// The limit and the observations that show it, without the confidence.
+    pub(super) fn claim(&self) -> &str {
+        &self.claim
     }
 }
 

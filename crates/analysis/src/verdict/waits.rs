@@ -8,9 +8,9 @@ use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
 use serde_json::{Value, json};
 
-use super::limiter::{Limiter, is_disturbed, may_lack_cpu};
+use super::conditions::{is_disturbed, may_lack_cpu};
 use super::polling::idle_waits;
-use super::resource::{Confidence, Resource};
+use super::resource::{Confidence, Limiter, Resource};
 use super::server::may_have_found_queue_full;
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;

@@ -166,7 +166,7 @@ impl NamedSide {
     }
 
     fn side(&self) -> Side<'_> {
-        Side { run: &self.run, report: &self.report, arm: self.arm }
+        Side { run: &self.run, results: self.report.results(), arm: self.arm }
     }
 }
 

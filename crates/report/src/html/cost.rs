@@ -1,7 +1,8 @@
 //! Renders the section on cost: CPU time and memory per request, in each step and over the whole
 //! life of a server.
 
-use dyno_analysis::backend::{BackendSummary, BackendUse};
+use dyno_analysis::backend::BackendSummary;
+use dyno_analysis::backend_use::BackendUse;
 use dyno_analysis::cost::PaidUse;
 use dyno_analysis::metric::{self, CPU, Metric, Unit};
 use dyno_analysis::overview::OverviewRow;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use dyno_analysis::{capacity, report, stopping};
+use dyno_analysis::{capacity, stopping};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Arm, Isolation, Plan};
 use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
@@ -97,7 +97,7 @@ impl Runner<'_> {
         // comparison.
         let is_open =
             capacity::missing_searches(&run) > 0 || !stopping::unchecked_trials(&run).is_empty();
-        Ok(!is_open && stopping::is_answered(&run, &report::report(&run)))
+        Ok(!is_open && stopping::has_answer(&run))
     }
 
     /// Returns the arm of a start whose subject passed all lifecycle checks. `None`: a check

@@ -53,7 +53,7 @@ fn differing_connection_tracking_is_reported() {
     let named = [r#"machine.loopback_tracked Some("null") Some("true")"#];
     assert_eq!(differences(None, Some(true)), named, "it may be the cause of what differs");
     assert!(differences(Some(true), Some(true)).is_empty());
-    assert!(differences(None, Some(false)).is_empty(), "an older archive does not know it");
+    assert!(differences(None, Some(false)).is_empty(), "one side does not know it");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn unrecorded_online_cpus_are_no_difference() {
         comparison.differences.len()
     };
     assert_eq!((count(Some(8), Some(4)), count(Some(8), Some(8))), (1, 0));
-    assert_eq!((count(None, Some(8)), count(Some(8), None)), (0, 0), "an older archive");
+    assert_eq!((count(None, Some(8)), count(Some(8), None)), (0, 0), "one side does not know it");
 }
 
 #[test]
@@ -85,7 +85,11 @@ fn differing_accounting_of_interrupts_is_reported() {
         comparison.differences.len()
     };
     assert_eq!((count(Some(false), Some(true)), count(Some(true), Some(true))), (1, 0));
-    assert_eq!((count(None, Some(true)), count(Some(true), None)), (0, 0), "an older archive");
+    assert_eq!(
+        (count(None, Some(true)), count(Some(true), None)),
+        (0, 0),
+        "one side does not know it"
+    );
 }
 
 #[test]

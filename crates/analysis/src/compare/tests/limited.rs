@@ -38,7 +38,7 @@ fn limited_repeats_are_used_for_cpu_time_only() {
     let mut disturbed = report(&run);
     let invalid = disturbed.trials.iter_mut().filter(|trial| !trial.valid);
     invalid.for_each(|trial| trial.limiter.resource = crate::verdict::Resource::OtherPrograms);
-    let side = |arm| Side { run: &run, report: &disturbed, arm: Some(arm) };
+    let side = |arm| Side { run: &run, results: disturbed.results(), arm: Some(arm) };
     let comparison = compare(side(0), side(1), &options);
     assert!(comparison.gates.iter().all(|gate| gate.state == GateState::Undecided));
     // A repeat that is excluded for another reason is in no metric.
@@ -107,7 +107,7 @@ fn losses_outside_of_server_miss_no_gate() {
             gates: Gate::parse("throughput<-20%").unwrap(),
             ..ComparisonOptions::default()
         };
-        let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
+        let side = |arm| Side { run: &run, results: report.results(), arm: Some(arm) };
         let comparison = compare(side(0), side(1), &options);
         let b = &comparison.repeats[0].b;
         assert_eq!(comparison.starts[0].b.with_failures, b.with_failures);
@@ -146,7 +146,7 @@ fn unknown_failures_of_a_leave_gate_undecided() {
             gates: Gate::parse("throughput<-20%").unwrap(),
             ..ComparisonOptions::default()
         };
-        let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
+        let side = |arm| Side { run: &run, results: report.results(), arm: Some(arm) };
         let comparison = compare(side(0), side(1), &options);
         let GateResult { state, sentence, .. } = &comparison.gates[0];
         assert_eq!(*state, GateState::Undecided, "{code}: {sentence}");
@@ -165,7 +165,7 @@ fn start_test(
 ) -> ((usize, usize), (usize, usize), [bool; 2]) {
     let mut report = report(run);
     change(&mut report.trials);
-    let side = |arm| Side { run, report: &report, arm: Some(arm) };
+    let side = |arm| Side { run, results: report.results(), arm: Some(arm) };
     let starts = [ServerStarts::new((side(0), 0), (side(1), 1))];
     let test = starts::tests(&starts)[0];
     let (a, b) = test.failures;
@@ -238,7 +238,7 @@ fn metric_missing_in_some_repeats_has_no_medians() {
         trial.load.response_time_us.p99 =
             (trial.cell.arm == 0 || trial.block > 3).then_some(2_000.0);
     }
-    let side = |arm| Side { run: &run, report: &changed, arm: Some(arm) };
+    let side = |arm| Side { run: &run, results: changed.results(), arm: Some(arm) };
     let comparison = compare(side(0), side(1), &ComparisonOptions::default());
     let row = comparison.rows.iter().find(|row| row.metric == "response_p99_us").unwrap();
     assert_eq!((row.a.values.len(), row.a.median), (5, Some(2_000.0)));

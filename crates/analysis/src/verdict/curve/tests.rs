@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::backend::BackendUse;
+use crate::backend_use::BackendUse;
 use crate::fixture::five_block_report;
 use crate::server::{Call, CallRates, ServingThreads};
 

@@ -4,7 +4,7 @@ use dyno_archive::sample::ThreadState;
 
 use super::limiter::Case;
 use super::world::{MS, S, TrialWorld};
-use crate::backend::BackendUse;
+use crate::backend_use::BackendUse;
 use crate::server::{Call, CallRates, ServerUse, Throttling};
 use crate::verdict::{Confidence, Resource};
 

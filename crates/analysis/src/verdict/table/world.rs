@@ -19,7 +19,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Phase, Sample, Times};
 
 use super::CaveatSource;
-use crate::backend::BackendUse;
+use crate::backend_use::BackendUse;
 use crate::caveat::Caveat;
 use crate::duet::DuetResult;
 use crate::fixture;

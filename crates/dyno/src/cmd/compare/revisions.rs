@@ -89,7 +89,7 @@ fn write_comparison(
     let report = dyno_analysis::report::report(&run);
     write_all(dir, &report)?;
     let folder = terminal::quote(&dir.path().display().to_string());
-    let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
+    let side = |arm| Side { run: &run, results: report.results(), arm: Some(arm) };
     let is_complete = completeness(&run, &report) == RunCompleteness::Complete;
     let failures = report.subjects.iter().flat_map(|subject| &subject.failures);
     let failed = failed_part(failures.map(|failure| failure.failure.kind));

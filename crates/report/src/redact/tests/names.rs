@@ -128,7 +128,7 @@ fn secret_in_arm_name_is_erased_from_comparison() {
     use dyno_analysis::compare::{ComparisonOptions, Gate, Side, compare};
     let run = run_with_secret_arms();
     let report = report(&run);
-    let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
+    let side = |arm| Side { run: &run, results: report.results(), arm: Some(arm) };
     let gates = Gate::parse("p99>+1%").unwrap();
     let options = ComparisonOptions { gates, ..ComparisonOptions::default() };
     let redacted = comparison(&compare(side(0), side(1), &options), [&report, &report]);

@@ -1,0 +1,190 @@
+//! Computes the result of a trial from its record.
+
+use std::borrow::Cow;
+
+use dyno_archive::cpus::AllowedCpus;
+use dyno_archive::plan::{Conditions, Plan, Subject};
+use dyno_archive::start::PartStart;
+use dyno_archive::{Facts, LoadRecord, Party, StartRecord, TrialRecord};
+
+use super::{StepResult, TrialResult};
+use crate::backend_use::trial_backends;
+use crate::cell::CellKey;
+use crate::counted_window;
+use crate::duet::{self, CoRunners, DuetResult};
+use crate::load::{self, LoadResult};
+use crate::machine::MachineResult;
+use crate::server::{self, ServerUse, strays};
+use crate::turns::{self, TurnsResult};
+use crate::verdict::{self, Context, TrialContext, limiter};
+use crate::window_levels::{self, Steadiness};
+
+/// Computes the result of a trial from its record. `start`: the start in which it ran.
+/// `co_runners`: the servers that were loaded at the same time or in turns.
+pub(crate) fn trial(
+    plan: &Plan,
+    facts: &Facts,
+    start: Option<&StartRecord>,
+    record: &TrialRecord,
+    co_runners: &CoRunners,
+) -> TrialResult {
+    let record = &*without_strays(record);
+    let planned = plan.trials[record.trial];
+    let launch = &plan.launches[planned.launch];
+    let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
+    let requested = requested_load(plan, record);
+    let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
+    let part = start.and_then(|start| start.part(party));
+    let machine = MachineResult::new(&record.load);
+    let turns = TurnsResult::new(&record.load, party);
+    let duet = DuetResult::new(plan, record, party, co_runners);
+    let server_use =
+        |record: &LoadRecord| server::server_use(record, party, &cpus_of(&arm.conditions, part));
+    let is_watched = start.is_none() || part.is_some();
+    let (turns, duet) = (turns.as_ref(), duet.as_ref());
+    let trial_load = TrialLoad { record, subject, requested, is_watched, turns, duet };
+    let CountedPart { record: counted_record, load, server, steadiness } =
+        trial_load.counted_load(party, &server_use);
+    let caveats = verdict::trial(
+        &load,
+        is_watched.then_some(&server),
+        &TrialContext {
+            record: &counted_record,
+            party,
+            part,
+            workload: plan.trials[record.trial].workload,
+            checks: &record.checks,
+            facts,
+            machine: &machine,
+            turns,
+            pace: co_runners.pace(plan, record),
+            is_out_of_turn: co_runners.is_out_of_turn(plan, record),
+            lacks_final_check: start.is_some_and(StartRecord::lacks_final_check),
+            duet,
+            steadiness: steadiness.as_ref(),
+        },
+    );
+    let backends = trial_backends(plan, start, (record.trial, &counted_record), &server);
+    TrialResult {
+        cell: CellKey::from_trial(&planned),
+        subject: subject.name.clone(),
+        variant: subject.variant.clone(),
+        subject_id: arm.name.clone(),
+        workload: plan.workloads[planned.workload].name.clone(),
+        place: record.trial + 1,
+        repeat: launch.block + 1,
+        block: launch.block + 1,
+        step: StepResult::new(planned.step, &plan.load.steps[planned.step], load.duration_s),
+        valid: verdict::is_valid(&caveats),
+        refused: verdict::is_refused(&caveats),
+        caveats,
+        error_share: load.error_share(),
+        limiter: duet::limiter(duet, limiter(&load, &server, &backends, &machine)),
+        machine,
+        steadiness,
+        turns: turns.cloned(),
+        duet: duet.cloned(),
+        load,
+        server,
+        backends,
+    }
+}
+
+/// Returns a trial without the counters of a control group that processes have left.
+fn without_strays(record: &TrialRecord) -> Cow<'_, TrialRecord> {
+    match strays::without_group_counters(&record.load) {
+        Some(load) => Cow::Owned(TrialRecord { load, ..record.clone() }),
+        None => Cow::Borrowed(record),
+    }
+}
+
+/// Returns the configuration of a trial's load.
+fn requested_load(plan: &Plan, record: &TrialRecord) -> load::LoadConfig {
+    let planned = &plan.trials[record.trial];
+    let (workload, step) = (&plan.workloads[planned.workload], &plan.load.steps[planned.step]);
+    let load_config =
+        load::LoadConfig::new(workload, &plan.load_of_trial(planned), step, planned.seed);
+    let load_config =
+        load::LoadConfig { import_changes: plan.import_changes.clone(), ..load_config };
+    load_config.with_concurrent_loads(record.load.concurrent_loads)
+}
+
+/// Inputs of the result of a trial's load.
+struct TrialLoad<'a> {
+    record: &'a TrialRecord,
+    subject: &'a Subject,
+    requested: load::LoadConfig,
+    is_watched: bool,
+    turns: Option<&'a TurnsResult>,
+    duet: Option<&'a DuetResult>,
+}
+
+impl<'a> TrialLoad<'a> {
+    /// Returns the part of the load that is used: its window, or the last level of throughput if
+    /// the server got faster within the window and no other server was loaded at the same time.
+    fn counted_load(
+        &self,
+        party: Party,
+        used: &dyn Fn(&LoadRecord) -> ServerUse,
+    ) -> CountedPart<'a> {
+        let own_time = turns::to_own_time(&self.record.load);
+        let server = used(&own_time);
+        let load = self.load(&own_time, &server);
+        let levels = match (self.turns, self.duet) {
+            (Some(turns), _) => window_levels::rounds(turns, own_time.window_ns),
+            (None, None) => window_levels::intervals(&load, &server),
+            // Levels depend on the other servers that are loaded at the same time.
+            (None, Some(_)) => Vec::new(),
+        };
+        let steadiness = window_levels::steadiness(&levels);
+        let from_ns = steadiness.as_ref().filter(|_| self.turns.is_none()).and_then(|levels| {
+            counted_window::counted_start(&own_time, party, (&load, &server), levels)
+        });
+        let steadiness = steadiness.map(|levels| levels.with_counted_start(from_ns));
+        let Some(from_ns) = from_ns else {
+            return CountedPart { record: own_time, load, server, steadiness };
+        };
+        let later = counted_window::with_later_window(&own_time, from_ns);
+        let server = used(&later);
+        let load = counted_window::result_in_window(load, self.load(&later, &server));
+        CountedPart { record: Cow::Owned(later), load, server, steadiness }
+    }
+
+    /// Returns the result of the trial's load, or of a part of it, with its caveats.
+    fn load(&self, record: &LoadRecord, server: &ServerUse) -> LoadResult {
+        let context = Context {
+            ceiling: self.record.ceiling.clone(),
+            server: self.is_watched.then_some(server),
+            control: self.subject.control,
+            refuses: self.subject.refuses,
+            checks: &self.record.checks,
+        };
+        let load = with_turns(verdict::load(record, self.requested.clone(), &context), self.turns);
+        match self.duet {
+            Some(_) => verdict::with_caveats(load, duet::without_wait_caveats),
+            None => load,
+        }
+    }
+}
+
+/// The part of a load that is used for its result.
+struct CountedPart<'a> {
+    record: Cow<'a, LoadRecord>,
+    load: LoadResult,
+    server: ServerUse,
+    steadiness: Option<Steadiness>,
+}
+
+/// Sets the throughput of the load to the throughput of its turns. The counts of the load include
+/// responses after a turn, whose time is not part of the turns.
+fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
+    let throughput_rps =
+        turns.and_then(|turns| turns.throughput_rps).unwrap_or(load.throughput_rps);
+    LoadResult { throughput_rps, ..load }
+}
+
+/// Returns the CPUs that an arm's subject could use.
+pub(crate) fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> AllowedCpus {
+    let limits = part.map_or(&[][..], |part| &part.limits);
+    AllowedCpus::new(limits, &conditions.placement, &conditions.limits)
+}

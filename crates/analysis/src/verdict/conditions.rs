@@ -1,0 +1,74 @@
+//! Conditions under which rules of limiters apply or are uncertain: short or throttled CPUs.
+
+use super::server::{MAX_WAITING, delays_itself, starved_seconds};
+use super::thresholds::{MANY_THROTTLED, SERVER_IDLE, STEAL};
+use crate::caveat::Code;
+use crate::load::LoadResult;
+use crate::number_format::percent;
+use crate::server::{ServerUse, Throttling};
+
+/// Whether server or generator may have been short of CPU time because other programs or virtual
+/// machines took it: used and lost time together leave no headroom.
+pub(super) fn may_lack_cpu(load: &LoadResult, server: &ServerUse) -> bool {
+    /// Share of an unknown counter: nothing excludes that all CPU time was used or lost.
+    const UNKNOWN: f64 = f64::INFINITY;
+    let is_short = |used: f64, lost: f64| lost > 0.0 && used + lost >= SERVER_IDLE;
+    // The hypervisor took this time from threads that were ready to run, but it is known only for
+    // the whole machine. One side may have lost all of it, so each is checked with all of it.
+    let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
+    let stolen = |share: Option<f64>| if is_stolen { share.unwrap_or(UNKNOWN) } else { 0.0 };
+    let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
+    let lost_to_programs = cpu_s_lost_to_others(server).map_or(0.0, |lost_s| lost_s / allowed_s);
+    let server_lost = lost_to_programs + stolen(server.stolen_share());
+    if is_short(server.cpu_utilisation.unwrap_or(UNKNOWN), server_lost) {
+        return true;
+    }
+    // This use already includes the generator's waits for CPUs that other programs used.
+    let generator_used = load.client.headroom.need;
+    is_short(generator_used, stolen(server.stolen_s.map(|stolen_s| stolen_s / server.window_s)))
+}
+
+/// Returns the seconds of CPU time that the server may have lost to other programs. If a counter is
+/// unknown, this is the largest possible loss. `None`: other programs did not make the server wait,
+/// or the server is not monitored.
+fn cpu_s_lost_to_others(server: &ServerUse) -> Option<f64> {
+    match (server.run_delay_s, server.others_on_its_cpus_s) {
+        (Some(_), Some(_)) => starved_seconds(server),
+        // Other programs may have caused all waits, unless the server fills its CPUs itself.
+        (Some(waited_s), None) => (!delays_itself(server)?).then_some(waited_s),
+        // The server may have lost all CPU time that other programs used on its CPUs.
+        (None, Some(others_s)) => Some(others_s),
+        // A monitored server without both counters may have lost any time.
+        (None, None) => server.cpu_utilisation.map(|_| f64::INFINITY),
+    }
+}
+
+/// Whether other programs or virtual machines took CPU time, so that requests took longer than on a
+/// quiet machine.
+pub(super) fn is_disturbed(load: &LoadResult, server: &ServerUse) -> bool {
+    let is_starved = cpu_s_lost_to_others(server)
+        .is_some_and(|lost_s| lost_s > MAX_WAITING * server.cpu_allowed_s.unwrap_or(0.0));
+    is_starved || is_generator_starved(load) || may_lack_cpu(load, server)
+}
+
+pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
+    load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
+}
+
+/// Whether the server used so much of a quota that throttled it that the quota is certainly the
+/// limit. A quota also throttles short bursts of a server that uses little of it on average, for
+/// example a garbage collection with many threads.
+pub(super) fn is_quota_used(server: &ServerUse, throttling: Throttling) -> bool {
+    throttling.share() >= MANY_THROTTLED
+        || server.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE)
+}
+
+/// Formats the throttled periods as the second half of a sentence about the server.
+pub(super) fn throttling_clause(throttling: Throttling) -> String {
+    format!(
+        "throttled in {} of {} periods ({})",
+        throttling.throttled_periods,
+        throttling.periods,
+        percent(throttling.share())
+    )
+}
