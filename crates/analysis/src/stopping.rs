@@ -10,11 +10,10 @@ use dyno_archive::{Facts, StartRecord, TrialRecord};
 use crate::caveat::Code;
 use crate::compare::{self, ArmComparison, ComparisonRow, Verdict};
 use crate::design::Design;
-use crate::duet::CoRunners;
 use crate::experiment;
 use crate::results::{self, Results};
 use crate::stats::Looks;
-use crate::trial::{TrialResult, trial};
+use crate::trial::{MeasuredTrial, TrialResult};
 
 impl Looks {
     /// Returns when a run checks its results: after each repeat if it may end early, otherwise at
@@ -100,7 +99,8 @@ pub fn are_contaminated<'a>(
 ) -> bool {
     let results: Vec<(usize, TrialResult)> = side_by_side
         .map(|(start, record)| {
-            (start.launch, trial(plan, facts, Some(start), record, &CoRunners::default()))
+            let measured = MeasuredTrial { plan, facts, start: Some(start), record };
+            (start.launch, measured.result())
         })
         .collect();
     let has_failed = |result: &TrialResult| result.has_failure() || has_failed_warmup(result);
@@ -112,26 +112,13 @@ pub fn are_contaminated<'a>(
 /// shows a fault of its server is kept, because a repetition would hide the fault.
 #[must_use]
 pub fn unchecked_trials(run: &Run) -> Vec<usize> {
-    let (plan, facts) = (&run.header.plan, &run.header.facts);
     let shows_fault = |trial: &usize| {
         let mut records = run.trials.iter().filter(|record| record.trial == *trial);
-        records.any(|record| has_servers_fault(plan, facts, run.start_of(record), record))
+        records.any(|record| MeasuredTrial::new(run, record).result().is_servers_fault())
     };
     let mut unchecked = run.unchecked_trials();
     unchecked.retain(|trial| !shows_fault(trial));
     unchecked
-}
-
-/// Whether a trial is not valid because of its server: too many of its requests failed, or it
-/// responded incorrectly, ended, or violated its contract.
-#[must_use]
-pub fn has_servers_fault(
-    plan: &Plan,
-    facts: &Facts,
-    start: Option<&StartRecord>,
-    record: &TrialRecord,
-) -> bool {
-    trial(plan, facts, start, record, &CoRunners::default()).is_servers_fault()
 }
 
 /// Whether requests of the warm-up failed. A re-run has a separate warm-up, which may hide the
@@ -284,9 +271,8 @@ mod tests {
         let mut run = run(1, 1.0, None);
         run.starts = vec![StartRecord::default()];
         let shows_fault = |run: &Run| {
-            let facts = &run.header.facts;
             let mut records = run.trials.iter();
-            records.any(|r| has_servers_fault(&run.header.plan, facts, run.start_of(r), r))
+            records.any(|r| MeasuredTrial::new(run, r).result().is_servers_fault())
         };
         assert!(!shows_fault(&run));
         for outcome in [Outcome::UnexpectedBody, Outcome::Timeout, Outcome::Reset] {

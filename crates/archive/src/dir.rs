@@ -261,29 +261,6 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Returns the trials that were queued for a re-run: the index of each, and the instant at
-    /// which its load began, nanoseconds of the monotonic clock. The function reads no other files,
-    /// because it is called during a run.
-    pub fn queued_reruns(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
-        #[derive(Deserialize)]
-        struct Trial {
-            trial: usize,
-            load: LoadBegin,
-        }
-        #[derive(Deserialize)]
-        struct LoadBegin {
-            began_ns: u64,
-        }
-        if !self.path.join(CONTAMINATED).exists() {
-            return Ok(Vec::new());
-        }
-        let read = |path: &PathBuf| {
-            let Trial { trial, load } = parse(path, &read_bytes(path)?)?;
-            Ok((trial, load.began_ns))
-        };
-        self.files(CONTAMINATED)?.iter().map(read).collect()
-    }
-
     /// Reads the trials in a folder. Returns them by index in the plan.
     fn trials(
         &self,

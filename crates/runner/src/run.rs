@@ -8,6 +8,7 @@ mod first_start;
 #[cfg(test)]
 mod fixture;
 mod lifecycle_check;
+mod memory;
 mod observed_promise;
 mod ports;
 mod price;
@@ -21,11 +22,13 @@ mod trial;
 mod walk;
 pub(crate) mod warm;
 
+pub use memory::RunMemory;
+
 use dyno_analysis::capacity::CapacityTrial;
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{Failure, WarmUp, WarmUpSlice};
-use dyno_archive::{Interval, RunDir, TrialRecord};
+use dyno_archive::{Interval, RunDir, StartRecord, TrialRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Interrupts;
 use dyno_subject::build::Built;
@@ -48,6 +51,8 @@ pub struct Runner<'a> {
     pub interrupts: &'a Interrupts,
     /// Receives every event of the run.
     pub on_event: &'a mut dyn FnMut(RunEvent<'_>),
+    /// What the walk remembers of the run; empty at first.
+    pub memory: RunMemory,
 }
 
 /// A service that subjects need, ready to be started.
@@ -99,6 +104,7 @@ pub enum RunEvent<'a> {
     },
     TrialEnded {
         trial: usize,
+        start: &'a StartRecord,
         record: &'a TrialRecord,
     },
     /// The window of a trial has ended, and its load continues while stacks are sampled.

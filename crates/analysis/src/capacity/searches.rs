@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use dyno_archive::plan;
 use dyno_archive::run::Run;
 use dyno_archive::search::SearchRecord;
-use dyno_archive::{LoadRecord, Party, TrialRecord};
+use dyno_archive::{LoadRecord, Party};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,13 +17,12 @@ use super::brackets::{Bracket, SearchCounts, failed_starts};
 use super::{CapacityResult, CapacitySearch, RateSearch, Width, least_rps};
 use crate::LoadResult;
 use crate::cell::{CellKey, Shape};
-use crate::duet::CoRunners;
 use crate::grid::{Cell, Grid};
 use crate::load::LoadConfig;
 use crate::server::server_use;
 use crate::stats::Repeated;
 use crate::subject::SubjectResult;
-use crate::trial::{TrialResult, cpus_of, trial};
+use crate::trial::{MeasuredTrial, TrialResult, cpus_of};
 use crate::verdict::{self, Context};
 
 /// A search of one start.
@@ -50,12 +49,10 @@ const START_SHARE: f64 = 0.5;
 /// with enough requests for the objective. `None`: no search is planned, or the trial had no
 /// correct response.
 #[must_use]
-pub fn begin(run: &Run, closed: &TrialRecord) -> Option<RateSearch> {
-    let plan = &run.header.plan;
+pub fn begin(closed: MeasuredTrial<'_>) -> Option<RateSearch> {
+    let plan = closed.plan;
     let (options, objective) = (plan.search?, plan.report.objective.as_ref()?);
-    let closed =
-        trial(plan, &run.header.facts, run.start_of(closed), closed, &CoRunners::default());
-    let rate = Some(closed.load.throughput_rps).filter(|rate| *rate > 0.0)? * START_SHARE;
+    let rate = Some(closed.result().load.throughput_rps).filter(|rate| *rate > 0.0)? * START_SHARE;
     let least_rps = least_rps(objective, plan.load.duration_ns, options.arrival);
     let search = CapacitySearch::new(rate.max(least_rps).max(1.0), Width(options.width));
     Some(RateSearch::new(search, objective.clone(), least_rps))
@@ -66,20 +63,16 @@ pub fn begin(run: &Run, closed: &TrialRecord) -> Option<RateSearch> {
 /// # Panics
 /// If the plan has no search.
 #[must_use]
-pub fn load_result(
-    run: &Run,
-    closed: &TrialRecord,
-    (rate, load): (f64, &LoadRecord),
-) -> LoadResult {
-    let plan = &run.header.plan;
+pub fn load_result(closed: MeasuredTrial<'_>, (rate, load): (f64, &LoadRecord)) -> LoadResult {
+    let plan = closed.plan;
     let options = plan.search.expect("the plan should have a search");
-    let planned = &plan.trials[closed.trial];
+    let planned = &plan.trials[closed.record.trial];
     let (workload, subject) = (&plan.workloads[planned.workload], plan.subject_of(planned.arm));
     let step =
         plan::Step { arrivals: options.arrivals(rate), ..plan.load.steps[planned.step].clone() };
     let config = LoadConfig::new(workload, &plan.load_of_trial(planned), &step, planned.seed);
     let party = plan.launches[planned.launch].party_of(planned.arm).unwrap_or(Party::SUBJECT);
-    let part = run.start_of(closed).and_then(|start| start.part(party));
+    let part = closed.start.and_then(|start| start.part(party));
     let server = server_use(load, party, &cpus_of(&plan.arms[planned.arm].conditions, part));
     let context = Context { server: Some(&server), control: subject.control, ..Context::default() };
     verdict::load(load, config, &context)
@@ -100,12 +93,13 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     let planned = &plan.trials[record.trial];
     // In an interrupted run, the trial that a search follows may be missing.
     let closed = run.trials.iter().find(|trial| trial.trial == record.trial)?;
+    let closed = MeasuredTrial::new(run, closed);
     let min_rps = least_rps(objective, plan.load.duration_ns, options.arrival);
     let first = record.loads.first().map_or(1.0, |load| load.rate);
     let search = CapacitySearch::new(first, Width(options.width));
     let mut search = RateSearch::new(search, objective.clone(), min_rps);
     for load in &record.loads {
-        let result = load_result(run, closed, (load.rate, &load.load));
+        let result = load_result(closed, (load.rate, &load.load));
         search.take((load.rate, load.confirms), &load.load, result);
     }
     let Shape { connections, streams, pipeline, pass, .. } =
@@ -254,11 +248,11 @@ fn upper_middle(missed_rates: impl Iterator<Item = Option<f64>>) -> Option<f64> 
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::StartRecord;
     use dyno_archive::plan::{Arrival, Condition};
     use dyno_archive::search::SearchLoad;
     use dyno_archive::start::{Failure, FailureKind};
     use dyno_archive::times::Recording;
+    use dyno_archive::{StartRecord, TrialRecord};
 
     use super::*;
     use crate::capacity::SearchStep;
@@ -320,7 +314,11 @@ mod tests {
                 SearchStep::Done(_) => return (record, search.result(None)),
             };
             let load = load(rate, if confirms { 10.0 } else { 1.0 });
-            search.take((rate, confirms), &load, load_result(run, closed, (rate, &load)));
+            search.take(
+                (rate, confirms),
+                &load,
+                load_result(MeasuredTrial::new(run, closed), (rate, &load)),
+            );
             record.loads.push(SearchLoad { rate, load, confirms });
         }
     }
@@ -398,7 +396,7 @@ mod tests {
 
     /// Runs a search as the runner does, with a server that has a sharp limit.
     fn search_with_edge(run: &Run, trial: usize, edge: f64) -> SearchRecord {
-        let search = begin(run, &run.trials[trial]).unwrap();
+        let search = begin(MeasuredTrial::new(run, &run.trials[trial])).unwrap();
         search_by(run, (trial, search), |rate, _| load(rate, edge)).0
     }
 
@@ -562,7 +560,7 @@ mod tests {
         run.header.plan.report.objective =
             Some(super::super::parse_objective(objective, &time).unwrap());
         run.header.plan.search = Some(plan::SearchOptions { width: 0.02, ..ASKED });
-        let search = begin(&run, &run.trials[0]).unwrap();
+        let search = begin(MeasuredTrial::new(&run, &run.trials[0])).unwrap();
         let (record, result) = search_by(&run, (0, search), load);
         run.searches = vec![record];
         let archived = searches(&run).remove(0).result;
@@ -576,7 +574,7 @@ mod tests {
         let bracket_of = |edges: &[f64], failing: &[usize]| {
             let mut run = run(edges);
             for trial in failing {
-                let search = begin(&run, &run.trials[*trial]).unwrap();
+                let search = begin(MeasuredTrial::new(&run, &run.trials[*trial])).unwrap();
                 let record = search_by(&run, (*trial, search), fail_every_nth(7)).0;
                 run.searches[*trial] = record;
             }
@@ -688,7 +686,7 @@ mod tests {
     fn search_does_not_begin_without_responses() {
         let mut run = run(&[3000.0]);
         run.trials[0] = fixture::trial_record(0, fixture::record(0));
-        assert!(begin(&run, &run.trials[0]).is_none());
+        assert!(begin(MeasuredTrial::new(&run, &run.trials[0])).is_none());
         run.header.plan.search = None;
         assert!(searches(&run).is_empty(), "no search was planned");
     }

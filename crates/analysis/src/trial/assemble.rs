@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::plan::{Conditions, Plan, Subject};
+use dyno_archive::run::Run;
 use dyno_archive::start::PartStart;
 use dyno_archive::{Facts, LoadRecord, Party, StartRecord, TrialRecord};
 
@@ -18,6 +19,32 @@ use crate::server::{self, ServerUse, strays};
 use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Context, TrialContext, limiter};
 use crate::window_levels::{self, Steadiness};
+
+/// A trial's record, with everything that its result depends on, besides other trials.
+#[derive(Clone, Copy, Debug)]
+pub struct MeasuredTrial<'a> {
+    pub plan: &'a Plan,
+    pub facts: &'a Facts,
+    /// The start in which the trial ran; `None`: its record is lost.
+    pub start: Option<&'a StartRecord>,
+    pub record: &'a TrialRecord,
+}
+
+impl<'a> MeasuredTrial<'a> {
+    /// Returns a trial of a run.
+    #[must_use]
+    pub fn new(run: &'a Run, record: &'a TrialRecord) -> MeasuredTrial<'a> {
+        let (plan, facts) = (&run.header.plan, &run.header.facts);
+        MeasuredTrial { plan, facts, start: run.start_of(record), record }
+    }
+
+    /// Computes the result without other trials: those of servers that were loaded at the same
+    /// time, and those of other steps.
+    #[must_use]
+    pub fn result(self) -> TrialResult {
+        trial(self.plan, self.facts, self.start, self.record, &CoRunners::default())
+    }
+}
 
 /// Computes the result of a trial from its record. `start`: the start in which it ran.
 /// `co_runners`: the servers that were loaded at the same time or in turns.

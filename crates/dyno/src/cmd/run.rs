@@ -6,17 +6,17 @@ use dyno_analysis::Report;
 use dyno_analysis::capacity::{
     MissingCapacity, MissingCause, capacity_failures, missing_capacities, slowest_subjects,
 };
-use dyno_analysis::trial::TrialResult;
+use dyno_analysis::trial::MeasuredTrial;
 use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
-use dyno_archive::{ArchiveError, Plan, RunDir, TrialRecord};
+use dyno_archive::{ArchiveError, Plan, RunDir};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::format::rate;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::Builds;
-use dyno_runner::run::{RunEnd, RunError, RunEvent, Runner};
+use dyno_runner::run::{RunEnd, RunError, RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::tracking;
 use dyno_subject::definition::Definition;
@@ -285,15 +285,16 @@ pub(super) fn walk(
     if let Some(note) = tracking::note(&planned.plan, &TrackingTable::read(IpVersion::V4)) {
         terminal::say(&note);
     }
-    let header = dir.header()?;
+    let (plan, header) = (&planned.plan, dir.header()?);
     progress.begin(&planned.plan, dir.read()?.trials.len())?;
     let mut on_event = |event: RunEvent<'_>| {
-        let record = match &event {
-            RunEvent::TrialEnded { record, .. } => Some((*record).clone()),
+        let result = match &event {
+            RunEvent::TrialEnded { start, record, .. } => {
+                Some(MeasuredTrial { plan, facts: &header.facts, start: Some(start), record })
+            }
             _ => None,
         };
-        progress
-            .event(&planned.plan, &event, |_| record.and_then(|r| single_result(&header, dir, r)));
+        progress.event(plan, &event, |_| result.map(MeasuredTrial::result));
     };
     let mut runner = Runner {
         plan: &planned.plan,
@@ -304,6 +305,7 @@ pub(super) fn walk(
         guard: supervision.guard,
         interrupts: supervision.interrupts,
         on_event: &mut on_event,
+        memory: RunMemory::default(),
     };
     Ok(runner.walk()?)
 }
@@ -318,20 +320,6 @@ fn with_resume_hint(error: anyhow::Error, run: &Path) -> anyhow::Error {
         "{error:#}\nhint: finished steps are saved. Free disk space, then resume with: dyno run \
          --resume {path}"
     )
-}
-
-/// Returns the result of one trial, for its progress line.
-fn single_result(header: &RunHeader, dir: &RunDir, record: TrialRecord) -> Option<TrialResult> {
-    let starts = vec![dir.read_start(record.start).ok()?];
-    let run = Run {
-        header: header.clone(),
-        starts,
-        trials: vec![record],
-        profiles: Vec::new(),
-        searches: Vec::new(),
-        contaminated: Vec::new(),
-    };
-    dyno_analysis::report::report(&run).trials.pop()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
-use dyno_runner::run::{RunEvent, Runner};
+use dyno_runner::run::{RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::find::Folders;
 
@@ -113,6 +113,7 @@ pub fn run_until(
         guard: &guard,
         interrupts,
         on_event,
+        memory: RunMemory::default(),
     };
     runner.walk().unwrap();
     dir.read().unwrap()

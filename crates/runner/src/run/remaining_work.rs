@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use dyno_analysis::trial::MeasuredTrial;
 use dyno_analysis::{capacity, stopping};
-use dyno_archive::StartRecord;
 use dyno_archive::plan::{Arm, Plan};
 use dyno_archive::run::Run;
+use dyno_archive::{StartRecord, TrialRecord};
+
+use super::search::ClosedTrial;
 
 /// The part of a resumed run that is already in its archive.
 pub(super) struct CompletedPart<'a> {
@@ -81,11 +84,22 @@ impl<'a> CompletedPart<'a> {
             has_work.then(|| RemainingWork {
                 launch,
                 resumed,
+                closed: self.closed_trials(&to_search, &pending),
                 pending,
                 to_search: to_search.into_iter().collect(),
             })
         };
         open.into_iter().filter_map(work_of_launch).collect()
+    }
+
+    /// Returns the measured trials that these searches follow, without those that are measured
+    /// again (`pending`).
+    fn closed_trials(&self, to_search: &BTreeSet<usize>, pending: &[usize]) -> Vec<ClosedTrial> {
+        let is_used = |record: &&TrialRecord| {
+            to_search.contains(&record.trial) && !pending.contains(&record.trial)
+        };
+        let used = self.run.trials.iter().filter(is_used);
+        used.map(|record| ClosedTrial::new(record, self.run.start_of(record))).collect()
     }
 
     /// Returns the trials of a launch, without the trials over protocols whose checks failed.
@@ -102,10 +116,8 @@ impl<'a> CompletedPart<'a> {
     /// Whether a trial was measured and shows a fault of its server.
     fn shows_fault(&self, trial: usize) -> bool {
         let record = self.run.trials.iter().find(|record| record.trial == trial);
-        record.is_some_and(|record| {
-            let (facts, start) = (&self.run.header.facts, self.run.start_of(record));
-            stopping::has_servers_fault(self.plan, facts, start, record)
-        })
+        record
+            .is_some_and(|record| MeasuredTrial::new(self.run, record).result().is_servers_fault())
     }
 }
 
@@ -116,6 +128,8 @@ pub(super) struct RemainingWork {
     pub(super) resumed: bool,
     pub(super) pending: Vec<usize>,
     pub(super) to_search: Vec<usize>,
+    /// The measured trials that these searches follow.
+    pub(super) closed: Vec<ClosedTrial>,
 }
 
 /// Returns the workload and the step of a trial.

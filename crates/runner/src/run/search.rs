@@ -4,11 +4,11 @@
 use std::thread;
 
 use dyno_analysis::capacity::{self, SearchStep};
+use dyno_analysis::trial::MeasuredTrial;
 use dyno_archive::plan::{Load, Step};
-use dyno_archive::run::Run;
 use dyno_archive::search::{SearchLoad, SearchRecord};
 use dyno_archive::start::Failure;
-use dyno_archive::{LoadRecord, TrialRecord};
+use dyno_archive::{LoadRecord, StartRecord, TrialRecord};
 use dyno_observer::Files;
 
 use super::failure_cause::{harness, interrupted_failure};
@@ -30,6 +30,27 @@ struct PlannedLoad {
     number: usize,
 }
 
+/// A closed-loop trial that a search follows, with the start in which it was measured.
+pub(super) struct ClosedTrial {
+    record: TrialRecord,
+    start: Option<StartRecord>,
+}
+
+impl ClosedTrial {
+    pub(super) fn new(record: &TrialRecord, start: Option<&StartRecord>) -> ClosedTrial {
+        ClosedTrial { record: record.clone(), start: start.cloned() }
+    }
+
+    fn measured<'a>(&'a self, runner: &'a Runner<'_>) -> MeasuredTrial<'a> {
+        MeasuredTrial {
+            plan: runner.plan,
+            facts: &runner.memory.facts,
+            start: self.start.as_ref(),
+            record: &self.record,
+        }
+    }
+}
+
 impl Runner<'_> {
     /// Makes the searches of a start, after all its trials. A search overloads the server, which
     /// could affect a trial after the search.
@@ -37,12 +58,12 @@ impl Runner<'_> {
         if start.to_search.is_empty() {
             return Ok(());
         }
-        let run = self.dir.read()?;
+        let closed = std::mem::take(&mut start.closed);
         for trial in std::mem::take(&mut start.to_search) {
             // The search begins at a rate that is derived from the trial.
-            if let Some(closed) = run.trials.iter().find(|record| record.trial == trial) {
+            if let Some(closed) = closed.iter().find(|closed| closed.record.trial == trial) {
                 self.reset_backends(start)?;
-                self.search(&run, closed, start)?;
+                self.search(closed, start)?;
             }
         }
         Ok(())
@@ -51,21 +72,16 @@ impl Runner<'_> {
     /// Searches for the highest rate that meets the plan's objective, over as many connections as
     /// the closed-loop trial `closed` had. After an interrupt, or a failure that the subject did
     /// not cause, nothing is recorded, and a resumed run repeats the search.
-    fn search(
-        &mut self,
-        run: &Run,
-        closed: &TrialRecord,
-        start: &mut Start,
-    ) -> Result<(), StartAbort> {
-        let trial = closed.trial;
+    fn search(&mut self, closed: &ClosedTrial, start: &mut Start) -> Result<(), StartAbort> {
+        let trial = closed.record.trial;
         let mut record = SearchRecord { trial, ..SearchRecord::default() };
-        let Some(mut search) = capacity::begin(run, closed) else {
+        let Some(mut search) = capacity::begin(closed.measured(self)) else {
             record.failure = Some(
                 "the search did not begin, because the closed-loop load before it got no correct \
                  responses"
                     .into(),
             );
-            return Ok(self.dir.write_search(&record)?);
+            return self.write_search(&record);
         };
         let mut launched = Launched::new(&mut start.parts);
         loop {
@@ -89,17 +105,22 @@ impl Runner<'_> {
             {
                 return Err(failure.clone().into());
             }
-            let result = capacity::load_result(run, closed, (rate, &load));
+            let result = capacity::load_result(closed.measured(self), (rate, &load));
             let tried = search.take((rate, confirms), &load, result);
             (self.on_event)(RunEvent::Searched { trial, tried: &tried });
             record.loads.push(SearchLoad { rate, load, confirms });
             if let Err(failure) = served {
                 record.failure = Some(failure.message.clone());
-                self.dir.write_search(&record)?;
+                self.write_search(&record)?;
                 return Err(failure.into());
             }
         }
-        Ok(self.dir.write_search(&record)?)
+        self.write_search(&record)
+    }
+
+    fn write_search(&mut self, record: &SearchRecord) -> Result<(), StartAbort> {
+        self.memory.add_search(record);
+        Ok(self.dir.write_search(record)?)
     }
 
     /// Prints that a longer load confirms the rate, because there is no other output during it.

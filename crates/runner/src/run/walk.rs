@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use dyno_analysis::{capacity, stopping};
+use dyno_analysis::stopping;
+use dyno_analysis::trial::MeasuredTrial;
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Arm, Isolation, Plan};
 use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
@@ -22,8 +23,10 @@ use dyno_subject::definition::Definition;
 
 use super::canary;
 use super::failure_cause::{harness, interrupted_failure};
+use super::memory::RunMemory;
 use super::remaining_work::{CompletedPart, RemainingWork, point};
 use super::running_parts::{self, Launched, RunningPart};
+use super::search::ClosedTrial;
 use super::start::RunSetup;
 use super::{BuiltBackend, RunEnd, RunError, RunEvent, Runner};
 use crate::drops::DropWatch;
@@ -32,6 +35,7 @@ impl Runner<'_> {
     /// Runs every trial of the plan that is not in the archive yet.
     pub fn walk(&mut self) -> Result<RunEnd, RunError> {
         let run = self.dir.read()?;
+        self.memory = RunMemory::new(&run);
         let completed = CompletedPart::new(self.plan, &run);
         // If the run was resumed with differences, the server may have changed. Lifecycle checks of
         // earlier starts are then repeated.
@@ -61,7 +65,8 @@ impl Runner<'_> {
             let next_block = self.plan.launches[launches[0]].block;
             // A resumed run first completes the blocks that it has begun.
             let is_between = next_block != block && !completed.has_block(next_block);
-            if is_between && self.is_answered()? {
+            // Only between blocks (passes over all arms) do all arms have equally many repeats.
+            if is_between && self.memory.has_answer() {
                 return Ok(RunEnd::Answered);
             }
             block = next_block;
@@ -83,21 +88,6 @@ impl Runner<'_> {
             }
         }
         Ok(RunEnd::Complete)
-    }
-
-    /// Returns whether the measurements already decide the run's comparison, so that the run can
-    /// end. The caller asks only between blocks (passes over all arms), because within a block some
-    /// arms have one repeat more than others.
-    fn is_answered(&self) -> Result<bool, RunError> {
-        if self.plan.stop.is_none() {
-            return Ok(false);
-        }
-        let run = self.dir.read()?;
-        // An interrupted search or check is completed first, even if the trials decide the
-        // comparison.
-        let is_open =
-            capacity::missing_searches(&run) > 0 || !stopping::unchecked_trials(&run).is_empty();
-        Ok(!is_open && stopping::has_answer(&run))
     }
 
     /// Returns the arm of a start whose subject passed all lifecycle checks. `None`: a check
@@ -272,8 +262,13 @@ impl Runner<'_> {
         }
         record.failure = record.failure.take().or(remaining);
         record.ended_ns = Some(monotonic_ns());
-        self.dir.write_start(record)?;
-        Ok(())
+        Ok(self.write_start(&start.record)?)
+    }
+
+    /// Writes the record of a start, as it is now.
+    fn write_start(&mut self, start: &StartRecord) -> Result<(), ArchiveError> {
+        self.memory.add_start(start);
+        self.dir.write_start(start)
     }
 
     /// Stops the running parts in the reverse order of their starts, so that no part is stopped
@@ -428,13 +423,12 @@ impl Runner<'_> {
         if self.plan.again == 0 || records.iter().any(is_void) || self.interrupts.count() > 0 {
             return Ok(false);
         }
-        let facts = self.dir.header()?.facts;
         let measured =
             starts.iter().zip(records).map(|((_, start), record)| (&start.record, record));
-        if !stopping::are_contaminated(self.plan, &facts, measured) {
+        if !stopping::are_contaminated(self.plan, &self.memory.facts, measured) {
             return Ok(false);
         }
-        let earlier = self.dir.queued_reruns()?;
+        let earlier = &self.memory.reruns;
         let is_rerun =
             |record: &TrialRecord| earlier.iter().any(|(trial, _)| *trial == record.trial);
         // Trials that were loaded together began at the same instant, and are one re-run.
@@ -444,6 +438,7 @@ impl Runner<'_> {
         }
         for record in records {
             self.dir.write_contaminated(record)?;
+            self.memory.add_contaminated(record);
             (self.on_event)(RunEvent::Contaminated { trial: record.trial });
         }
         Ok(true)
@@ -486,7 +481,7 @@ impl Runner<'_> {
             && profile.as_ref().is_some_and(|profile| profile.failure.is_some());
         let is_interrupted = is_check_interrupted || is_profile_interrupted;
         // A repetition would hide a fault of the server.
-        if is_interrupted && !self.is_kept(&start.record, record)? {
+        if is_interrupted && !self.is_kept(&start.record, record) {
             return Err(interrupted_failure().into());
         }
         // An earlier search and profile of this trial are of another process.
@@ -495,35 +490,36 @@ impl Runner<'_> {
             self.dir.write_profile(&profile)?;
         }
         self.dir.write_trial(record)?;
+        self.memory.add_trial(record);
         start.has_trials = true;
-        (self.on_event)(RunEvent::TrialEnded { trial, record });
+        if start.to_search.contains(&trial) {
+            start.closed.push(ClosedTrial::new(record, Some(&start.record)));
+        }
+        (self.on_event)(RunEvent::TrialEnded { trial, start: &start.record, record });
         start.pending.retain(|pending| *pending != trial);
         if is_interrupted { Err(interrupted_failure().into()) } else { Ok(served?) }
     }
 
     /// Whether a trial is written although an interrupt came right after its load.
-    fn is_kept(&self, start: &StartRecord, record: &TrialRecord) -> Result<bool, ArchiveError> {
+    fn is_kept(&self, start: &StartRecord, record: &TrialRecord) -> bool {
+        let (plan, facts) = (self.plan, &self.memory.facts);
+        let measured = MeasuredTrial { plan, facts, start: Some(start), record };
         // A load whose record contradicts itself has no result.
-        Ok(record.load.contradiction().is_none()
-            && stopping::has_servers_fault(
-                self.plan,
-                &self.dir.header()?.facts,
-                Some(start),
-                record,
-            ))
+        record.load.contradiction().is_none() && measured.result().is_servers_fault()
     }
 }
 
 impl RemainingWork {
     /// Returns a new start for this work.
     fn begin(self, start: usize) -> Start {
-        let RemainingWork { launch, resumed, pending, to_search } = self;
+        let RemainingWork { launch, resumed, pending, to_search, closed } = self;
         let began_ns = Some(monotonic_ns());
         let record = StartRecord { start, launch, resumed, began_ns, ..StartRecord::default() };
         Start {
             record,
             pending,
             to_search,
+            closed,
             refused: BTreeSet::new(),
             parts: Vec::new(),
             has_trials: false,
@@ -538,6 +534,8 @@ pub(super) struct Start {
     pending: Vec<usize>,
     /// Trials whose search for a rate is not complete.
     pub(super) to_search: Vec<usize>,
+    /// The closed-loop trials before these searches, as far as they are measured.
+    pub(super) closed: Vec<ClosedTrial>,
     /// Protocols over which the subject broke a promise. Trials over these protocols are not
     /// measured in this start.
     refused: BTreeSet<Protocol>,

@@ -14,7 +14,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_report::terminal::escape_line;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
-use dyno_runner::run::{RunEnd, RunEvent, Runner};
+use dyno_runner::run::{RunEnd, RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_subject::definition::{Definition, ReadyBy};
@@ -203,6 +203,7 @@ fn run_checks(
         guard: supervision.guard,
         interrupts: supervision.interrupts,
         on_event: &mut on_event,
+        memory: RunMemory::default(),
     }
     .walk()
     .and_then(|ended| Ok((ended, dir.read()?)));
