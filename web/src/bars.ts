@@ -24,7 +24,7 @@ function splitRows(report: Report, choice: Choice): Row[] {
       const step = report.summaries.find(
         ({ cell }) => cell.arm === arm && cell.workload === workload && cell.step === at,
       );
-      return step && step.cpu_us_per_request.median !== null
+      return step && typeof step.metrics["server_cpu_us_per_request"]?.median === "number"
         ? [{ title: row.title, arm, step }]
         : [];
     });

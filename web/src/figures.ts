@@ -26,7 +26,7 @@ function stepsFigure(logY: boolean, quantity: (choice: Choice) => Quantity): Fig
 const throughput = stepsFigure(false, () => ({
   name: "requests/s",
   show: axisNumber,
-  ofStep: (s) => s.throughput_rps,
+  ofStep: (s) => s.metrics["throughput_rps"] ?? null,
   ofTrial: (t) => (t.duet ? null : t.load.throughput_rps),
   controls: "cut",
 }));
@@ -34,7 +34,7 @@ const throughput = stepsFigure(false, () => ({
 const errors = stepsFigure(false, () => ({
   name: "share of requests",
   show: percent,
-  ofStep: (s) => s.error_share,
+  ofStep: (s) => s.metrics["error_share"] ?? null,
   ofTrial: (t) => t.error_share,
 }));
 
@@ -59,7 +59,7 @@ const RESPONSE = {
 const response = stepsFigure(true, ({ percentile }) => ({
   name: `${percentile} response time`,
   show: micros,
-  ofStep: (s) => s[RESPONSE[percentile]],
+  ofStep: (s) => s.metrics[RESPONSE[percentile]] ?? null,
   ofTrial: (t) => (t.duet ? null : t.load.response_time_us[percentile]),
   bounds: unanswered(percentile),
 }));
@@ -67,7 +67,7 @@ const response = stepsFigure(true, ({ percentile }) => ({
 const cpu = stepsFigure(true, () => ({
   name: "CPU per request",
   show: micros,
-  ofStep: (s) => s.cpu_us_per_request,
+  ofStep: (s) => s.metrics["server_cpu_us_per_request"] ?? null,
   ofTrial: (t) => t.server.cpu_us_per_request,
 }));
 
@@ -81,14 +81,14 @@ const cpus = stepsFigure(false, () => ({
 const memory = stepsFigure(true, () => ({
   name: "memory",
   show: bytes,
-  ofStep: (s) => s.memory_bytes,
+  ofStep: (s) => s.metrics["server_memory_bytes"] ?? null,
   ofTrial: (t) => t.server.memory_held_bytes,
 }));
 
 const memoryTime = stepsFigure(true, () => ({
   name: "memory × time per request",
   show: megabyteSeconds,
-  ofStep: (s) => s.memory_mb_s_per_request,
+  ofStep: (s) => s.metrics["server_memory_mb_s_per_request"] ?? null,
   ofTrial: (t) => (t.duet ? null : t.server.memory_mb_s_per_request),
 }));
 

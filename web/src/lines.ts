@@ -254,7 +254,7 @@ function warmupShade(trials: DrawnTrial[], choice: Choice): object {
 function aboveEnd(report: Report, choice: Choice, end: number | null): string[] {
   return drawnSubjects(report, choice).flatMap(({ subject }) => {
     const median = subject.control
-      ? summaryAt(report, choice.at, subject.id)?.throughput_rps.median
+      ? summaryAt(report, choice.at, subject.id)?.metrics["throughput_rps"]?.median
       : null;
     return end !== null && typeof median === "number" && median > end
       ? [`${subject.title} ${axisNumber(median)}`]

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 3fb09a1182b1743bae82a66349e0ca19e3125e9b64f6bfac36f226dc8abcc52d
+// Made by types.mjs from docs/schema/report.schema.json d6fc6fe6d0ef17b9dc63a3fac08ca3d8b3fada567a42ab6e60ad21239224b3be
 
 /**
  * What a caveat is about, by the name in every report.
@@ -595,9 +595,8 @@ export interface Comparison {
    * Ratio of CPU time per request, with its interval. `None`: as for throughput.
    */
   cpu: PairEstimate | null;
-  cpu_per_request_ratio: Repeated;
   /**
-   * The ratio of every metric by its key, including the ratios above, without unknown ratios.
+   * The ratio of every metric by its key, without unknown ratios.
    */
   metrics: {
     [k: string]: Repeated;
@@ -607,7 +606,6 @@ export interface Comparison {
    */
   pass: number;
   pipeline: number;
-  response_p99_ratio: Repeated;
   step: number;
   streams: number;
   subject: string;
@@ -616,12 +614,11 @@ export interface Comparison {
    */
   throughput: PairEstimate | null;
   /**
-   * Whether `throughput_ratio` is a bound, because repeats of one arm are not valid for reasons
+   * Whether the ratio of throughput is a bound, because repeats of one arm are not valid for reasons
    * outside of the server. If only one arm may do more, the ratio also uses its repeats that
    * only the generator limited: their throughput is a lower bound.
    */
   throughput_bound: RatioBound;
-  throughput_ratio: Repeated;
   /**
    * Whether the throughputs are not shown to differ. This is so in three cases:
    *
@@ -1069,11 +1066,16 @@ export interface OverviewRow {
    * `[cost] per_vcpu_hour`.
    */
   cost_per_billion_requests: number | null;
-  cpu_us_per_request: number | null;
   /**
    * Requests without a correct response, over all trials of the row; `None`: no trial ran.
    */
   errors: number | null;
+  /**
+   * Known medians of [`FIGURES`] at the reference step.
+   */
+  figures: {
+    [k: string]: number;
+  };
   /**
    * Medians of invalid repeats, for the figures above that no valid repeat has. They decide no
    * verdict. `None`: no such figures.
@@ -1168,8 +1170,6 @@ export interface OverviewRow {
    * flight.
    */
   reference_step: number;
-  response_p50_us: number | null;
-  response_p99_us: number | null;
   /**
    * Time from exec until the subject was ready: the median over the starts.
    */
@@ -1255,7 +1255,12 @@ export interface CostResult {
  * repeat lacks it. A percentile is also `None` if the median lies among unanswered requests.
  */
 export interface InvalidFigures {
-  cpu_us_per_request: number | null;
+  /**
+   * Medians of [`FIGURES`] at the reference step.
+   */
+  figures: {
+    [k: string]: number;
+  };
   /**
    * The load point of that step.
    */
@@ -1264,11 +1269,6 @@ export interface InvalidFigures {
    * Throughput at the step with the highest median of these repeats.
    */
   peak_rps: number | null;
-  /**
-   * Median at the reference step, like the fields below.
-   */
-  response_p50_us: number | null;
-  response_p99_us: number | null;
 }
 /**
  * Resources for 10⁹ requests on a server that fully uses all its CPUs. If the server uses only the
@@ -1345,7 +1345,12 @@ export interface Places {
  * or the divisor is 0.
  */
 export interface RowRatios {
-  cpu_per_request: number | null;
+  /**
+   * Known ratios of the figures at the reference step.
+   */
+  figures: {
+    [k: string]: number;
+  };
   memory_peak: number | null;
   /**
    * Also `None` if one of the two peaks is a lower bound.
@@ -1356,8 +1361,6 @@ export interface RowRatios {
    * row's peak is exact.
    */
   peak_rps_at_least: number | null;
-  response_p50: number | null;
-  response_p99: number | null;
   startup: number | null;
 }
 /**
@@ -1511,17 +1514,23 @@ export interface ProtocolComparison {
    * Connections over HTTP/2.
    */
   connections: number;
-  cpu_per_request_ratio: Repeated;
   /**
    * Requests in flight, the same on both sides: connections × streams over HTTP/2, connections ×
    * pipeline over HTTP/1.1.
    */
   in_flight: number;
   /**
+   * Known ratios of throughput, of the 99th percentile of the response time, and of CPU time per
+   * request. The ratio of throughput is unknown if repeats of both protocols are not valid for
+   * reasons outside of the server.
+   */
+  metrics: {
+    [k: string]: Repeated;
+  };
+  /**
    * Number of the pass, counted from 1, if a suite repeats the step.
    */
   pass: number;
-  response_p99_ratio: Repeated;
   /**
    * Name of the server, without its variant.
    */
@@ -1535,16 +1544,11 @@ export interface ProtocolComparison {
    */
   subject: string;
   /**
-   * Whether the true ratio may be higher or lower than `throughput_ratio`, because something
-   * other than the server limited repeats of one protocol. Repeats that only the generator
-   * limited are not valid, but this ratio uses their throughput as a lower bound.
+   * Whether the true ratio of throughput may be higher or lower, because something other than
+   * the server limited repeats of one protocol. Repeats that only the generator limited are not
+   * valid, but the ratio uses their throughput as a lower bound.
    */
   throughput_bound: RatioBound;
-  /**
-   * Ratio of throughput. It has no values if repeats of both protocols are not valid for reasons
-   * outside of the server.
-   */
-  throughput_ratio: Repeated;
   /**
    * Workload over HTTP/2.
    */
@@ -1679,8 +1683,7 @@ export interface Facts {
   governor: string | null;
   /**
    * Whether the CPU time of a program excludes the interrupts that the kernel handled while the
-   * program ran (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown, or not recorded by earlier
-   * versions.
+   * program ran (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown.
    */
   irq_time_accounting?: boolean | null;
   kernel: string | null;
@@ -1694,7 +1697,7 @@ export interface Facts {
    */
   missing: Missing[];
   /**
-   * CPUs of the machine that are online; `None`: not recorded by earlier versions.
+   * CPUs of the machine that are online; `None`: unknown.
    */
   online_cpus?: number | null;
   open_files_limit: number | null;
@@ -1901,7 +1904,7 @@ export interface Marker {
 export interface MeasuredFirst {
   capacities: Capacity[];
   /**
-   * Subjects that failed in some repeats of the earlier run. Older archives do not have them.
+   * Subjects that failed in some repeats of the earlier run.
    */
   failures?: CapacityFailures[];
   /**
@@ -2778,8 +2781,9 @@ export interface WarmUpPoint {
   workload: number;
 }
 /**
- * One cell over all its repeats. Invalid trials are excluded from all metrics except
- * `error_share`.
+ * One cell over all its repeats. Invalid trials are excluded from all metrics except the share of
+ * errors, and those that only the generator limited are included in the cost of a request
+ * ([`crate::metric::TrialSelection`]).
  */
 export interface Summary {
   /**
@@ -2792,12 +2796,6 @@ export interface Summary {
   caveats: StepCaveat[];
   cell: CellKey;
   connections: number;
-  context_switches_per_request: Repeated;
-  cpu_us_per_request: Repeated;
-  /**
-   * Share of requests without a correct response: 0 to 1. Invalid repeats are included.
-   */
-  error_share: Repeated;
   /**
    * Requests in flight: connections × streams × pipeline.
    */
@@ -2815,17 +2813,7 @@ export interface Summary {
    */
   machine: MachineResult;
   /**
-   * Anonymous memory (resident if only that is known), highest sample of the window.
-   */
-  memory_bytes: Repeated;
-  /**
-   * Page cache, and the kernel's memory for the server.
-   */
-  memory_file_bytes: Repeated;
-  memory_kernel_bytes: Repeated;
-  memory_mb_s_per_request: Repeated;
-  /**
-   * Every known metric by its key, including the metrics above.
+   * Every known metric by its key.
    */
   metrics: {
     [k: string]: OverStep;
@@ -2839,9 +2827,6 @@ export interface Summary {
    * Requests per second offered; `None` in a closed loop, or if the rate changes.
    */
   rate: number | null;
-  response_p50_us: Repeated;
-  response_p90_us: Repeated;
-  response_p99_us: Repeated;
   /**
    * Unanswered requests. A percentile of the response time that lies among them is longer than
    * their `longest_wait`.
@@ -2857,7 +2842,6 @@ export interface Summary {
   step: number;
   streams: number;
   subject: string;
-  throughput_rps: Repeated;
   trials: number;
   /**
    * USE table (utilisation, saturation, errors) of the valid repeat with the median throughput,
@@ -4210,7 +4194,7 @@ export interface Connections {
   unsolicited: number;
   /**
    * Complete responses that had arrived earlier on the connections of `unsolicited`. It is
-   * unknown which requests they belong to. `None`: no such connection, or an older archive.
+   * unknown which requests they belong to. `None`: no such connection.
    */
   unsolicited_after?: number | null;
 }

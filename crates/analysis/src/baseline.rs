@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cell::CellKey;
 use crate::design::Design;
 use crate::grid::{Cell, Grid};
-use crate::metric::{self, Metric, Ratios};
+use crate::metric::{self, MetricId, Ratios};
 use crate::peak::{self, RatioBound};
 use crate::series::Series;
 use crate::stats::{Estimate, Looks, PairUnit, Pairs, Repeated, are_skewed, holm, median};
@@ -53,10 +53,7 @@ pub struct Comparison {
     pub pipeline: u32,
     /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
     pub pass: u32,
-    pub throughput_ratio: Repeated,
-    pub response_p99_ratio: Repeated,
-    pub cpu_per_request_ratio: Repeated,
-    /// The ratio of every metric by its key, including the ratios above, without unknown ratios.
+    /// The ratio of every metric by its key, without unknown ratios.
     pub metrics: Ratios,
     /// Ratio of throughput, with its interval. `None`: too few repeats, or a repeat has no value.
     pub throughput: Option<PairEstimate>,
@@ -71,10 +68,18 @@ pub struct Comparison {
     ///
     /// `None`: no pair of valid repeats.
     pub tie: Option<bool>,
-    /// Whether `throughput_ratio` is a bound, because repeats of one arm are not valid for reasons
+    /// Whether the ratio of throughput is a bound, because repeats of one arm are not valid for reasons
     /// outside of the server. If only one arm may do more, the ratio also uses its repeats that
     /// only the generator limited: their throughput is a lower bound.
     pub throughput_bound: RatioBound,
+}
+
+impl Comparison {
+    /// Returns the ratio of a metric; without values if it is unknown.
+    #[must_use]
+    pub fn ratio(&self, id: MetricId) -> &Repeated {
+        metric::ratio_of(&self.metrics, id)
+    }
 }
 
 /// An estimate of a ratio from pairs, with its limits.
@@ -182,9 +187,8 @@ fn comparison(
     let (throughput, base_throughput) = peak::throughputs(cell, base);
     let throughput_ratio = throughput.ratios_to(&base_throughput);
     if !throughput_ratio.values.is_empty() {
-        metrics.insert(metric::THROUGHPUT.key, throughput_ratio.clone());
+        metrics.insert(MetricId::Throughput, throughput_ratio);
     }
-    let ratio = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_default();
     let estimate = |values: &Series, base_values: &Series| {
         PairEstimate::from_pairs(&values.pairs_with(base_values), Looks::from_plan(plan), tests)
     };
@@ -203,9 +207,6 @@ fn comparison(
         cpu: estimate(&cell.series(&metric::CPU), &base.series(&metric::CPU)),
         tie: None,
         throughput_bound: RatioBound::from_cells(cell, base),
-        throughput_ratio,
-        response_p99_ratio: ratio(&metric::RESPONSE_P99),
-        cpu_per_request_ratio: ratio(&metric::CPU),
         metrics,
     }
 }
@@ -240,7 +241,7 @@ mod tests {
                 .iter()
                 .map(|b| expected_responses(base, b) / expected_responses(200, b))
                 .collect();
-            assert_eq!(comparison.throughput_ratio.values, ratios, "{comparison:?}");
+            assert_eq!(comparison.ratio(MetricId::Throughput).values, ratios, "{comparison:?}");
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::cell::CellKey;
-use crate::metric::{ByMetric, METRICS, Metric, MetricSummary, Ratios};
+use crate::metric::{ByMetric, Metric, MetricId, MetricSummary, Ratios};
 use crate::series::Series;
 use crate::trial::TrialResult;
 
@@ -100,7 +100,7 @@ impl<'a> Cell<'a> {
             };
             MetricSummary { repeats, unanswered_repeats: series.unanswered_count() }
         };
-        let summaries = METRICS.iter().map(|metric| (metric.key, summary(metric)));
+        let summaries = MetricId::ALL.iter().map(|id| (*id, summary(id.metric())));
         let has_repeats =
             |s: &MetricSummary| !s.repeats.values.is_empty() || s.unanswered_repeats > 0;
         summaries.filter(|(_, summary)| has_repeats(summary)).collect()
@@ -109,9 +109,11 @@ impl<'a> Cell<'a> {
     /// Returns the ratios of every metric to another cell's, paired by block.
     #[must_use]
     pub fn ratios_to(&self, base: &Cell<'_>) -> Ratios {
-        let comparable = METRICS.iter().filter(|metric| metric.has_ratios());
-        let ratios = comparable
-            .map(|metric| (metric.key, self.series(metric).ratios_to(&base.series(metric))));
+        let ratio = |id: &MetricId| {
+            let metric = id.metric();
+            (*id, self.series(metric).ratios_to(&base.series(metric)))
+        };
+        let ratios = MetricId::ALL.iter().filter(|id| id.metric().has_ratios()).map(ratio);
         ratios.filter(|(_, ratios)| !ratios.values.is_empty()).collect()
     }
 
@@ -139,7 +141,7 @@ mod tests {
         trials.retain(|t| t.cell == key(0, 0, 0));
         let p50 = |trials: &[TrialResult]| {
             let grid = Grid::new(trials);
-            grid.get(key(0, 0, 0)).unwrap().metrics()["response_p50_us"].repeats.clone()
+            grid.get(key(0, 0, 0)).unwrap().metrics()[&MetricId::ResponseP50].repeats.clone()
         };
         assert!(p50(&trials).median.is_some());
         trials[0].load.response_time_us.p50 = None;
@@ -176,21 +178,24 @@ mod tests {
         let metrics = grid.get(key(0, 0, 0)).unwrap().metrics();
         assert_eq!(
             (
-                metrics["response_p50_us"].unanswered_repeats,
-                metrics["response_p50_us"].repeats.values.len()
+                metrics[&MetricId::ResponseP50].unanswered_repeats,
+                metrics[&MetricId::ResponseP50].repeats.values.len()
             ),
             (5, 0)
         );
         assert_eq!(
             (
-                metrics["throughput_rps"].unanswered_repeats,
-                metrics["throughput_rps"].repeats.values.len()
+                metrics[&MetricId::Throughput].unanswered_repeats,
+                metrics[&MetricId::Throughput].repeats.values.len()
             ),
             (0, 5)
         );
-        assert!(!metrics.contains_key("pages_per_second"));
+        assert!(!metrics.contains_key(&MetricId::PagesPerSecond));
         let ratios = grid.get(key(0, 0, 0)).unwrap().ratios_to(grid.get(key(0, 0, 0)).unwrap());
-        assert_eq!(ratios["throughput_rps"].values, [1.0; 5]);
-        assert!(!ratios.contains_key("response_p50_us") && !ratios.contains_key("error_share"));
+        assert_eq!(ratios[&MetricId::Throughput].values, [1.0; 5]);
+        assert!(
+            !ratios.contains_key(&MetricId::ResponseP50)
+                && !ratios.contains_key(&MetricId::ErrorShare)
+        );
     }
 }

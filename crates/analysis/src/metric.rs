@@ -2,10 +2,12 @@
 //!
 //! Summaries, comparisons and tables use [`METRICS`], so a new metric needs only an entry there.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
 
 use crate::load::Percentiles;
 use crate::load::percentile_value::PercentileValue;
@@ -35,6 +37,9 @@ pub struct Metric {
     /// Function that returns the value in a trial; `None`: not measured in the trial.
     #[serde(skip)]
     pub pick: fn(&TrialResult) -> Option<f64>,
+    /// Function that returns the value in a round of turns; `None`: measured per trial only.
+    #[serde(skip)]
+    pick_round: Option<fn(&RoundResult) -> Option<f64>>,
 }
 
 /// Unit of a metric.
@@ -101,6 +106,7 @@ const fn metric(
         includes_waits: false,
         selection: TrialSelection::Valid,
         pick,
+        pick_round: None,
     }
 }
 
@@ -108,6 +114,11 @@ impl Metric {
     /// Returns the metric over the selected trials.
     const fn with_selection(self, selection: TrialSelection) -> Metric {
         Metric { selection, ..self }
+    }
+
+    /// Returns the metric with values in the rounds of turns.
+    const fn with_rounds(self, pick_round: fn(&RoundResult) -> Option<f64>) -> Metric {
+        Metric { pick_round: Some(pick_round), ..self }
     }
 
     /// Returns the metric with [`Metric::includes_waits`] set.
@@ -154,12 +165,7 @@ impl Metric {
         let turns = trial.turns.as_ref().map(|turns| (turns.began_ns, &turns.rounds));
         let (began_ns, rounds) =
             turns.or(trial.duet.as_ref().map(|duet| (duet.began_ns, &duet.rounds)))?;
-        let pick: Option<fn(&RoundResult) -> Option<f64>> = match self.key {
-            key if key == THROUGHPUT.key => Some(|round| round.throughput_rps),
-            key if key == CPU.key => Some(|round| round.cpu_us_per_request),
-            _ => None,
-        };
-        let rounds = pick.and_then(|pick| rounds.iter().map(pick).collect());
+        let rounds = self.pick_round.and_then(|pick| rounds.iter().map(pick).collect());
         Some(TurnValues { began_ns, rounds })
     }
 
@@ -201,11 +207,25 @@ pub struct MetricSummary {
     pub unanswered_repeats: usize,
 }
 
-/// Metrics over the repeats of one cell, by key, without unknown metrics.
-pub type ByMetric = BTreeMap<&'static str, MetricSummary>;
+/// Metrics over the repeats of one cell, without unknown metrics.
+pub type ByMetric = BTreeMap<MetricId, MetricSummary>;
 
-/// Ratios of metrics, by key, without unknown ratios.
-pub type Ratios = BTreeMap<&'static str, Repeated>;
+/// Ratios of metrics, without unknown ratios.
+pub type Ratios = BTreeMap<MetricId, Repeated>;
+
+/// Returns the values of a metric over repeats; without values if the metric is unknown.
+#[must_use]
+pub fn repeats_of(metrics: &ByMetric, id: MetricId) -> &Repeated {
+    metrics.get(&id).map_or(&NO_REPEATS, |metric| &metric.repeats)
+}
+
+/// Returns a ratio; without values if it is unknown.
+#[must_use]
+pub fn ratio_of(ratios: &Ratios, id: MetricId) -> &Repeated {
+    ratios.get(&id).unwrap_or(&NO_REPEATS)
+}
+
+static NO_REPEATS: LazyLock<Repeated> = LazyLock::new(Repeated::default);
 
 fn response(t: &TrialResult) -> Option<&Percentiles> {
     Some(&t.load.response_time_us)
@@ -233,6 +253,7 @@ use Unit::{Bytes, Count, MegabyteSeconds, Microseconds, PerSecond, Share};
 
 pub const THROUGHPUT: Metric =
     metric("throughput_rps", "Throughput", PerSecond, Higher, |t| Some(t.load.throughput_rps))
+        .with_rounds(|round| round.throughput_rps)
         .with_waits();
 pub const RESPONSE_P50: Metric =
     metric("response_p50_us", "Response time, p50", Microseconds, Lower, |t| response(t)?.p50)
@@ -258,7 +279,8 @@ pub const CPU: Metric = metric(
     Lower,
     |t| server(t).cpu_us_per_request,
 )
-.with_selection(TrialSelection::ValidOrLimited);
+.with_selection(TrialSelection::ValidOrLimited)
+.with_rounds(|round| round.cpu_us_per_request);
 pub const MEMORY: Metric =
     metric("server_memory_bytes", "Server's memory", Unit::Bytes, Lower, memory);
 pub const MEMORY_TIME: Metric = metric(
@@ -286,210 +308,228 @@ pub const CONTEXT_SWITCHES: Metric = metric(
 )
 .with_waits();
 
-/// Every metric, in the order of tables.
-pub const METRICS: &[Metric] = &[
-    THROUGHPUT,
-    RESPONSE_P50,
-    RESPONSE_P90,
-    RESPONSE_P99,
-    metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| {
+/// Defines [`MetricId`] and [`METRICS`]: each metric by its name in code, in the order of tables.
+macro_rules! metrics {
+    ($($id:ident = $metric:expr;)*) => {
+        /// A metric, as an index of [`METRICS`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum MetricId {
+            $($id,)*
+        }
+
+        /// Every metric, in the order of tables.
+        pub static METRICS: &[Metric] = &[$($metric,)*];
+
+        impl MetricId {
+            /// Every metric, in the order of [`METRICS`].
+            pub const ALL: &[MetricId] = &[$(MetricId::$id,)*];
+        }
+    };
+}
+
+metrics! {
+    Throughput = THROUGHPUT;
+    ResponseP50 = RESPONSE_P50;
+    ResponseP90 = RESPONSE_P90;
+    ResponseP99 = RESPONSE_P99;
+    ResponseP999 = metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| {
         response(t)?.p99_9
     })
     .with_selection(TrialSelection::Quantile(0.999, response))
-    .with_waits(),
-    metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t)?.p50)
+    .with_waits();
+    ServiceP50 = metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t)?.p50)
         .with_selection(TrialSelection::Quantile(0.5, service))
-        .with_waits(),
-    metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t)?.p99)
+        .with_waits();
+    ServiceP99 = metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t)?.p99)
         .with_selection(TrialSelection::Quantile(0.99, service))
-        .with_waits(),
-    metric("send_lag_p99_us", "Send lag, p99", Microseconds, Neither, |t| t.load.send_lag_us.p99)
-        .with_waits(),
-    ERROR_SHARE,
-    CPU,
-    metric(
+        .with_waits();
+    SendLagP99 = metric("send_lag_p99_us", "Send lag, p99", Microseconds, Neither, |t| t.load.send_lag_us.p99)
+        .with_waits();
+    ErrorShare = ERROR_SHARE;
+    Cpu = CPU;
+    UserCpu = metric(
         "server_cpu_user_us_per_request",
         "Server's CPU time per request, in user space",
         Microseconds,
         Lower,
         |t| server(t).per_request.cpu_user_us,
     )
-    .with_selection(TrialSelection::ValidOrLimited),
-    metric(
+    .with_selection(TrialSelection::ValidOrLimited);
+    SystemCpu = metric(
         "server_cpu_sys_us_per_request",
         "Server's CPU time per request, in the kernel",
         Microseconds,
         Lower,
         |t| server(t).per_request.cpu_sys_us,
     )
-    .with_selection(TrialSelection::ValidOrLimited),
-    metric(
+    .with_selection(TrialSelection::ValidOrLimited);
+    CpuUtilisation = metric(
         "server_cpu_utilisation",
         "Server's CPU use (share of its allowed CPU time)",
         Share,
         Neither,
         |t| server(t).cpu_utilisation,
     )
-    .with_waits(),
-    metric(
+    .with_waits();
+    BusiestThread = metric(
         "server_busiest_thread",
         "CPU use of the server's busiest thread",
         Share,
         Neither,
         |t| server(t).busiest_thread_utilisation,
     )
-    .with_waits(),
-    metric("server_threads", "Server's threads", Count, Neither, |t| {
+    .with_waits();
+    Threads = metric("server_threads", "Server's threads", Count, Neither, |t| {
         server(t).threads.filter(|n| *n > 0).map(|n| n as f64)
-    }),
-    metric(
+    });
+    RunDelay = metric(
         "server_run_delay_us_per_request",
         "Wait of the server's threads for a CPU, per response",
         Microseconds,
         Lower,
         |t| server(t).per_request.run_delay_us,
     )
-    .with_waits(),
-    CONTEXT_SWITCHES,
-    metric("server_wakeups_per_request", "Server's wake-ups per response", Count, Neither, |t| {
+    .with_waits();
+    ContextSwitches = CONTEXT_SWITCHES;
+    WakeUps = metric("server_wakeups_per_request", "Server's wake-ups per response", Count, Neither, |t| {
         server(t).per_request.wakeups
     })
-    .with_waits(),
-    metric(
+    .with_waits();
+    PageFaults = metric(
         "server_page_faults_per_request",
         "Server's page faults per response",
         Count,
         Lower,
         |t| server(t).per_request.page_faults,
-    ),
-    metric(
+    );
+    SystemCalls = metric(
         "server_syscalls_per_request",
         "Server's system calls per response",
         Count,
         Neither,
         |t| Some(server(t).calls.as_ref()?.per_response),
     )
-    .with_waits(),
-    metric("server_bytes_per_read", "Server's bytes per read", Bytes, Neither, |t| {
+    .with_waits();
+    BytesPerRead = metric("server_bytes_per_read", "Server's bytes per read", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.reads?.bytes_per_call
     })
-    .with_waits(),
-    metric("server_bytes_per_write", "Server's bytes per write", Bytes, Neither, |t| {
+    .with_waits();
+    BytesPerWrite = metric("server_bytes_per_write", "Server's bytes per write", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.writes?.bytes_per_call
     })
-    .with_waits(),
-    metric("server_writes_per_request", "Server's writes per response", Count, Neither, |t| {
+    .with_waits();
+    Writes = metric("server_writes_per_request", "Server's writes per response", Count, Neither, |t| {
         Some(server(t).calls.as_ref()?.writes?.per_response)
     })
-    .with_waits(),
-    metric(
+    .with_waits();
+    EventsPerWait = metric(
         "server_events_per_wait",
         "Server's events per epoll_wait or similar call",
         Count,
         Neither,
         |t| server(t).calls.as_ref()?.events_per_wait,
     )
-    .with_waits(),
-    metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
+    .with_waits();
+    NoDelay = metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
         server(t).sockets.as_ref()?.nodelay
-    }),
-    MEMORY,
-    MEMORY_TIME,
-    metric("bytes_in_per_response", "Bytes received per response", Bytes, Neither, |t| {
+    });
+    Memory = MEMORY;
+    MemoryTime = MEMORY_TIME;
+    BytesReceived = metric("bytes_in_per_response", "Bytes received per response", Bytes, Neither, |t| {
         t.load.bytes.per_response(t.load.bytes.received)
-    }),
-    metric("bytes_out_per_response", "Bytes sent per response", Bytes, Neither, |t| {
+    });
+    BytesSent = metric("bytes_out_per_response", "Bytes sent per response", Bytes, Neither, |t| {
         t.load.bytes.per_response(t.load.bytes.sent)
-    }),
-    metric(
+    });
+    Segments = metric(
         "segments_per_response",
         "Received TCP segments with data, per response",
         Count,
         Neither,
         |t| t.load.tcp.data_segments_per_response,
     )
-    .with_waits(),
-    metric("retransmits", "Generator's TCP retransmits", Count, Lower, |t| {
+    .with_waits();
+    Retransmits = metric("retransmits", "Generator's TCP retransmits", Count, Lower, |t| {
         t.load.tcp.retransmits.map(|n| n as f64)
     })
-    .with_waits(),
-    metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
+    .with_waits();
+    FramesPerSegment = metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
         t.load.http2.as_ref()?.frames_per_segment
     })
-    .with_waits(),
-    metric(
+    .with_waits();
+    Http2Segments = metric(
         "http2_segments_per_response",
         "Received TCP segments per HTTP/2 response",
         Count,
         Neither,
         |t| t.load.http2.as_ref()?.segments_per_response,
     )
-    .with_waits(),
-    metric("frames_per_response", "HTTP/2 frames received per response", Count, Neither, |t| {
+    .with_waits();
+    Frames = metric("frames_per_response", "HTTP/2 frames received per response", Count, Neither, |t| {
         Some(t.load.http2.as_ref()?.frames_per_response.values().sum())
-    }),
-    metric(
+    });
+    HeaderBytesSavedIn = metric(
         "header_bytes_saved_in",
         "Share of received header bytes saved by HPACK",
         Share,
         Neither,
         |t| t.load.http2.as_ref()?.header_fields_in.saved,
-    ),
-    metric(
+    );
+    HeaderBytesSavedOut = metric(
         "header_bytes_saved_out",
         "Share of sent header bytes saved by HPACK",
         Share,
         Neither,
         |t| t.load.http2.as_ref()?.header_fields_out.saved,
-    ),
-    metric("window_stalls", "Stalls of request bodies by HTTP/2 flow control", Count, Lower, |t| {
+    );
+    WindowStalls = metric("window_stalls", "Stalls of request bodies by HTTP/2 flow control", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.window_stall_us.count as f64)
     })
-    .with_waits(),
-    metric("requests_retried", "HTTP/2 requests retried", Count, Lower, |t| {
+    .with_waits();
+    RequestsRetried = metric("requests_retried", "HTTP/2 requests retried", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.retried as f64)
-    }),
-    metric("responses_per_receive", "HTTP/2 responses per receive", Count, Neither, |t| {
+    });
+    ResponsesPerReceive = metric("responses_per_receive", "HTTP/2 responses per receive", Count, Neither, |t| {
         t.load.http2.as_ref()?.responses_per_receive
     })
-    .with_waits(),
-    metric("pages_per_second", "Pages", PerSecond, Higher, |t| {
+    .with_waits();
+    PagesPerSecond = metric("pages_per_second", "Pages", PerSecond, Higher, |t| {
         Some(t.load.pages.as_ref()?.per_second)
     })
-    .with_waits(),
-    metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)
+    .with_waits();
+    PageP50 = metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)
         .with_selection(TrialSelection::Quantile(0.5, page))
-        .with_waits(),
-    metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
+        .with_waits();
+    PageP99 = metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
         .with_selection(TrialSelection::Quantile(0.99, page))
-        .with_waits(),
-    metric(
+        .with_waits();
+    ConnectP50 = metric(
         "connect_p50_us",
         "TCP connect time (including warm-up), p50",
         Microseconds,
         Lower,
         |t| t.load.connect_us.p50,
     )
-    .with_waits(),
-    metric(
+    .with_waits();
+    ConnectP99 = metric(
         "connect_p99_us",
         "TCP connect time (including warm-up), p99",
         Microseconds,
         Lower,
         |t| t.load.connect_us.p99,
     )
-    .with_waits(),
-    metric(
+    .with_waits();
+    RetransmitsPerMillion = metric(
         "retransmits_per_million_responses",
         "Generator's TCP retransmits per million responses",
         Count,
         Lower,
         |t| t.load.tcp.retransmits_per_million_responses,
     )
-    .with_waits(),
+    .with_waits();
     // Bytes and CPU time are divided by their own windows, because the server's observed window
     // differs slightly from the load's.
-    metric(
+    BytesPerCpuSecond = metric(
         "bytes_per_server_cpu_second",
         "Response bytes per CPU second of the server",
         Bytes,
@@ -498,9 +538,9 @@ pub const METRICS: &[Metric] = &[
             let per_s = t.load.bytes.received as f64 / t.load.duration_s;
             Some(per_s / server(t).cpus?).filter(|n| n.is_finite())
         },
-    ),
+    );
     // Includes the responses of the warm-up, because connections are counted over the whole load.
-    metric(
+    RequestsPerConnection = metric(
         "requests_per_connection",
         "Responses per connection (including warm-up)",
         Count,
@@ -510,28 +550,64 @@ pub const METRICS: &[Metric] = &[
             (opened > 0).then(|| (e.warmup_completed + e.completed) as f64 / opened as f64)
         },
     )
-    .with_waits(),
-    metric(
+    .with_waits();
+    GeneratorBusiestThread = metric(
         "generator_busiest_thread",
         "CPU use of the generator's busiest thread",
         Share,
         Neither,
         |t| Some(t.load.client.busiest_thread_utilisation),
     )
-    .with_waits(),
-    metric(
+    .with_waits();
+    GeneratorCpu = metric(
         "generator_cpu_us_per_exchange",
         "Generator's CPU time per request",
         Microseconds,
         Neither,
         |t| t.load.client.cpu_us_per_exchange,
     )
-    .with_waits(),
-    metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus)
-        .with_waits(),
-    PAGE_CACHE,
-    KERNEL_MEMORY,
-];
+    .with_waits();
+    Cpus = metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus)
+        .with_waits();
+    PageCache = PAGE_CACHE;
+    KernelMemory = KERNEL_MEMORY;
+}
+
+impl MetricId {
+    /// Returns the definition of the metric.
+    #[must_use]
+    pub fn metric(self) -> &'static Metric {
+        &METRICS[self as usize]
+    }
+
+    /// Returns the metric's name in results, such as `throughput_rps`.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        self.metric().key
+    }
+
+    /// Returns the metric with this name in results.
+    #[must_use]
+    pub fn from_key(key: &str) -> Option<MetricId> {
+        MetricId::ALL.iter().copied().find(|id| id.key() == key)
+    }
+}
+
+impl Serialize for MetricId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.key())
+    }
+}
+
+impl JsonSchema for MetricId {
+    fn schema_name() -> Cow<'static, str> {
+        "MetricId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "description": "Key of a metric, as in `metrics`."})
+    }
+}
 
 #[cfg(test)]
 mod tests {

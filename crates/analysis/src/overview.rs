@@ -4,6 +4,7 @@ mod absence;
 mod ratios;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use dyno_archive::Protocol;
 use dyno_archive::cpus::AllowedCpus;
@@ -16,7 +17,7 @@ use crate::cell::{CellKey, Shape};
 use crate::cost::{self, CostResult, HeldResources, PaidUse};
 use crate::design::Design;
 use crate::grid::{Cell, Grid};
-use crate::metric::{self, Metric, THROUGHPUT};
+use crate::metric::{self, Metric, MetricId, THROUGHPUT};
 use crate::mixture::Mixture;
 use crate::peak::{self, OpenStep, PeakBound, PeakBounds, Steps};
 use crate::ranking::{PlaceRange, Ranking};
@@ -82,9 +83,8 @@ pub struct OverviewRow {
     pub reference_connections: u32,
     /// Requests in flight at the reference step: connections × streams × pipeline.
     pub reference_in_flight: u64,
-    pub response_p50_us: Option<f64>,
-    pub response_p99_us: Option<f64>,
-    pub cpu_us_per_request: Option<f64>,
+    /// Known medians of [`FIGURES`] at the reference step.
+    pub figures: Figures,
     /// Price of the CPU time of 10⁹ requests at the reference step, in the currency of
     /// `[cost] per_vcpu_hour`.
     pub cost_per_billion_requests: Option<f64>,
@@ -131,7 +131,19 @@ pub struct OverviewRow {
     pub absent: Option<String>,
 }
 
+/// Metrics of a row at its reference step.
+pub const FIGURES: [MetricId; 3] = [MetricId::ResponseP50, MetricId::ResponseP99, MetricId::Cpu];
+
+/// Known values of metrics, one per metric.
+pub type Figures = BTreeMap<MetricId, f64>;
+
 impl OverviewRow {
+    /// Returns the median of a metric at the reference step; `None`: unknown.
+    #[must_use]
+    pub fn figure(&self, id: MetricId) -> Option<f64> {
+        self.figures.get(&id).copied()
+    }
+
     /// Whether the peak shows the server's capacity, and not an offered rate.
     #[must_use]
     pub fn shows_capacity(&self) -> bool {
@@ -173,16 +185,22 @@ impl OverviewRow {
 
 /// Medians over invalid repeats. A figure is `None` if a valid repeat has the figure, or an invalid
 /// repeat lacks it. A percentile is also `None` if the median lies among unanswered requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct InvalidFigures {
     /// Throughput at the step with the highest median of these repeats.
     pub peak_rps: Option<f64>,
     /// The load point of that step.
     pub peak_at: Option<Shape>,
-    /// Median at the reference step, like the fields below.
-    pub response_p50_us: Option<f64>,
-    pub response_p99_us: Option<f64>,
-    pub cpu_us_per_request: Option<f64>,
+    /// Medians of [`FIGURES`] at the reference step.
+    pub figures: Figures,
+}
+
+impl InvalidFigures {
+    /// Returns the median of a metric at the reference step.
+    #[must_use]
+    pub fn figure(&self, id: MetricId) -> Option<f64> {
+        self.figures.get(&id).copied()
+    }
 }
 
 /// Returns the median of a metric over the invalid repeats of a cell; `None`: the cell has no
@@ -467,7 +485,7 @@ impl<'a> RowMaker<'a> {
     /// Returns the price of 10⁹ requests at a step; `None`: the suite names no price, or the CPU
     /// time or the memory that has a price is unknown.
     fn cost(&self, held: HeldResources, at: &Summary) -> Option<CostResult> {
-        let cpu_us = &at.cpu_us_per_request;
+        let cpu_us = at.values(MetricId::Cpu);
         cost::result(cpu_us.median?, bounds(cpu_us), held, self.plan.cost?)
     }
 
@@ -492,7 +510,7 @@ impl<'a> RowMaker<'a> {
         subject: &SubjectResult,
         at: &Summary,
     ) -> (Option<PaidUse>, Option<(PaidUse, PaidUse)>) {
-        let (cpu, held) = (&at.cpu_us_per_request, self.held_resources(arm, subject, at));
+        let (cpu, held) = (at.values(MetricId::Cpu), self.held_resources(arm, subject, at));
         let ends = bounds(cpu)
             .and_then(|(low, high)| self.paid_use(held, low).zip(self.paid_use(held, high)));
         (cpu.median.and_then(|us| self.paid_use(held, us)), ends)
@@ -510,7 +528,7 @@ impl<'a> RowMaker<'a> {
         HeldResources {
             cpus: AllowedCpus::new(&subject.limits, &conditions.placement, &conditions.limits)
                 .count,
-            memory_bytes: at.memory_bytes.median,
+            memory_bytes: at.median(MetricId::Memory),
             startup_s: subject.startup_ms.ready.median.map(|ms| ms / 1e3),
         }
     }
@@ -548,8 +566,9 @@ impl<'a> RowMaker<'a> {
     ) -> BestSteps<'a> {
         let plan = self.plan;
         let is_closed = |s: &&&Summary| plan.load.steps[s.step].arrivals.is_closed();
-        let peak =
-            |summaries: &[&'a Summary]| best(summaries.iter().map(|s| (&s.throughput_rps, *s)));
+        let peak = |summaries: &[&'a Summary]| {
+            best(summaries.iter().map(|s| (s.values(MetricId::Throughput), *s)))
+        };
         let closed: Vec<&Summary> = summaries.iter().filter(is_closed).copied().collect();
         // A peak at an offered rate is used only if no closed loop has a valid repeat.
         let valid = peak(&closed).or_else(|| peak(summaries));
@@ -557,7 +576,7 @@ impl<'a> RowMaker<'a> {
         let steps =
             Steps { plan, grid: self.grid, arm: index, workload: self.workload, has_failed };
         let PeakBounds { open, at_least } =
-            steps.find_bounds(valid.map(|s| (s.cell, &s.throughput_rps)));
+            steps.find_bounds(valid.map(|s| (s.cell, s.values(MetricId::Throughput))));
         let summary_of = |cell: CellKey| summaries.iter().copied().find(|s| s.cell == cell);
         let at_bound = at_least.as_ref().and_then(|(cell, _)| summary_of(*cell));
         BestSteps {
@@ -585,16 +604,14 @@ impl<'a> RowMaker<'a> {
             ))
         });
         let peak = peaks.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|_| !has_peak);
-        let invalid_median = |known: fn(&Summary) -> &Repeated, metric: &Metric| {
-            let summary = at_reference.filter(|summary| known(summary).values.is_empty())?;
-            median_of_invalid(self.grid.get(summary.cell)?, metric)
+        let invalid_median = |id: MetricId| {
+            let summary = at_reference.filter(|summary| summary.values(id).values.is_empty())?;
+            Some((id, median_of_invalid(self.grid.get(summary.cell)?, id.metric())?))
         };
         let figures = InvalidFigures {
             peak_rps: peak.map(|(rps, _)| rps),
             peak_at: peak.map(|(_, at)| at),
-            response_p50_us: invalid_median(|s| &s.response_p50_us, &metric::RESPONSE_P50),
-            response_p99_us: invalid_median(|s| &s.response_p99_us, &metric::RESPONSE_P99),
-            cpu_us_per_request: invalid_median(|s| &s.cpu_us_per_request, &metric::CPU),
+            figures: FIGURES.into_iter().filter_map(invalid_median).collect(),
         };
         (figures != InvalidFigures::default()).then_some(figures)
     }
@@ -637,7 +654,7 @@ impl<'a> RowMaker<'a> {
         let at_reference = summaries.iter().copied().find(|s| s.step == self.reference);
         let trials = self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let trials: Vec<&TrialResult> = trials.copied().collect();
-        let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
+        let figure = |id: MetricId| Some((id, at_reference?.median(id)?));
         let peak_or_reference = shown.or(at_reference);
         let (cost, paid, paid_between) = self.costs(index, subject, at_reference);
         let reference = &plan.load.steps[self.reference];
@@ -650,7 +667,7 @@ impl<'a> RowMaker<'a> {
             language: subject.language.clone(),
             control: subject.control,
             baseline: plan.report.baseline.as_ref() == Some(&subject.id),
-            peak_rps: best.map(|s| s.throughput_rps.clone()),
+            peak_rps: best.map(|s| s.values(MetricId::Throughput).clone()),
             peak_is_lower_bound: !open.is_empty(),
             peak_at_least_at,
             peak_at_least_rps,
@@ -666,9 +683,7 @@ impl<'a> RowMaker<'a> {
             reference_at: Shape::from_step(reference),
             reference_connections: reference.connections,
             reference_in_flight: reference.in_flight(),
-            response_p50_us: median(|s| &s.response_p50_us),
-            response_p99_us: median(|s| &s.response_p99_us),
-            cpu_us_per_request: median(|s| &s.cpu_us_per_request),
+            figures: FIGURES.into_iter().filter_map(figure).collect(),
             cost_per_billion_requests: cost.map(|cost| cost.per_billion),
             cost,
             paid,

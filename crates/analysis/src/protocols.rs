@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cell::CellKey;
 use crate::grid::{Cell, Grid};
 use crate::load::StreamCounts;
-use crate::metric::{CPU, Metric, RESPONSE_P99};
+use crate::metric::{self, MetricId, Ratios};
 use crate::peak::{RatioBound, throughputs};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -41,15 +41,22 @@ pub struct ProtocolComparison {
     pub baseline_pipeline: u32,
     /// Number of the pass, counted from 1, if a suite repeats the step.
     pub pass: u32,
-    /// Ratio of throughput. It has no values if repeats of both protocols are not valid for reasons
-    /// outside of the server.
-    pub throughput_ratio: Repeated,
-    /// Whether the true ratio may be higher or lower than `throughput_ratio`, because something
-    /// other than the server limited repeats of one protocol. Repeats that only the generator
-    /// limited are not valid, but this ratio uses their throughput as a lower bound.
+    /// Known ratios of throughput, of the 99th percentile of the response time, and of CPU time per
+    /// request. The ratio of throughput is unknown if repeats of both protocols are not valid for
+    /// reasons outside of the server.
+    pub metrics: Ratios,
+    /// Whether the true ratio of throughput may be higher or lower, because something other than
+    /// the server limited repeats of one protocol. Repeats that only the generator limited are not
+    /// valid, but the ratio uses their throughput as a lower bound.
     pub throughput_bound: RatioBound,
-    pub response_p99_ratio: Repeated,
-    pub cpu_per_request_ratio: Repeated,
+}
+
+impl ProtocolComparison {
+    /// Returns the ratio of a metric; without values if it is unknown.
+    #[must_use]
+    pub fn ratio(&self, id: MetricId) -> &Repeated {
+        metric::ratio_of(&self.metrics, id)
+    }
 }
 
 /// Compares, arm by arm, every HTTP/2 workload with the HTTP/1.1 workload of the same requests,
@@ -187,19 +194,19 @@ fn comparison(
     base_step: &ConcurrencyStep<'_>,
 ) -> Option<ProtocolComparison> {
     let (cell, base) = (&h2_step.cell, &base_step.cell);
-    let series = |cell: &Cell<'_>, metric: &Metric| cell.series(metric).without_turns();
-    let ratio = |metric: &Metric| series(cell, metric).ratios_to(&series(base, metric));
     let throughput_bound = RatioBound::from_cells(cell, base);
-    let throughput_ratio = match throughput_bound {
-        RatioBound::Unknown => Repeated::default(),
-        _ => {
-            let (throughput, base_throughput) = throughputs(cell, base);
-            throughput.without_turns().ratios_to(&base_throughput.without_turns())
-        }
+    let ratio = |id: MetricId| {
+        let (values, base_values) = match id {
+            MetricId::Throughput if throughput_bound == RatioBound::Unknown => return None,
+            MetricId::Throughput => throughputs(cell, base),
+            _ => (cell.series(id.metric()), base.series(id.metric())),
+        };
+        let ratio = values.without_turns().ratios_to(&base_values.without_turns());
+        (!ratio.values.is_empty()).then_some((id, ratio))
     };
-    let (response_p99_ratio, cpu_per_request_ratio) = (ratio(&RESPONSE_P99), ratio(&CPU));
-    let ratios = [&throughput_ratio, &response_p99_ratio, &cpu_per_request_ratio];
-    if ratios.iter().all(|ratio| ratio.values.is_empty()) {
+    let ids = [MetricId::Throughput, MetricId::ResponseP99, MetricId::Cpu];
+    let metrics: Ratios = ids.into_iter().filter_map(ratio).collect();
+    if metrics.is_empty() {
         return None;
     }
     let name = |key: CellKey| plan.workloads[key.workload].name.clone();
@@ -215,10 +222,8 @@ fn comparison(
         baseline_connections: base_step.connections,
         baseline_pipeline: base_step.per_connection,
         pass: h2_step.pass,
-        throughput_ratio,
+        metrics,
         throughput_bound,
-        response_p99_ratio,
-        cpu_per_request_ratio,
     })
 }
 
@@ -332,8 +337,8 @@ mod tests {
         let [c] = comparisons.as_slice() else { panic!("{comparisons:?}") };
         assert_eq!((c.in_flight, c.connections, c.streams), (100, 10, 10));
         assert_eq!((c.baseline_connections, c.baseline_pipeline), (100, 1));
-        assert_eq!(c.throughput_ratio.values, [2.0, 1.5]);
-        assert_eq!(c.cpu_per_request_ratio.values, [0.0; 0]);
+        assert_eq!(c.ratio(MetricId::Throughput).values, [2.0, 1.5]);
+        assert_eq!(c.ratio(MetricId::Cpu).values, [0.0; 0]);
     }
 
     /// The generator limits the fastest repeats of one protocol or of both.
@@ -345,13 +350,17 @@ mod tests {
         let compared = |limited: &[usize]| {
             let comparisons = compare_limited(plan(&["a"]), &repeats, limited);
             let [c] = comparisons.as_slice() else { panic!("{comparisons:?}") };
-            (c.throughput_bound, c.throughput_ratio.values.len(), c.throughput_ratio.median)
+            (
+                c.throughput_bound,
+                c.ratio(MetricId::Throughput).values.len(),
+                c.ratio(MetricId::Throughput).median,
+            )
         };
         assert_eq!(compared(&[]), (RatioBound::Exact, 5, Some(1000.0 / 1003.0)));
         assert_eq!(compared(&[2, 3, 4]), (RatioBound::AtMost, 5, Some(1000.0 / 1003.0)));
         assert_eq!(compared(&[5, 6, 7]), (RatioBound::AtLeast, 5, Some(1000.0 / 1003.0)));
         let both = compare_limited(plan(&["a"]), &repeats, &[2, 3, 4, 5, 6, 7]);
-        assert!(both.iter().all(|c| c.throughput_ratio.values.is_empty()), "{both:?}");
+        assert!(both.iter().all(|c| c.ratio(MetricId::Throughput).values.is_empty()), "{both:?}");
     }
 
     #[test]
@@ -370,7 +379,8 @@ mod tests {
             .map(|c| (c.connections, c.streams, c.baseline_connections, c.baseline_pipeline))
             .collect();
         assert_eq!(rows, [(1, 100, 25, 4), (1, 100, 100, 1), (10, 10, 25, 4), (10, 10, 100, 1)]);
-        let ratios: Vec<_> = comparisons.iter().filter_map(|c| c.throughput_ratio.median).collect();
+        let ratios: Vec<_> =
+            comparisons.iter().filter_map(|c| c.ratio(MetricId::Throughput).median).collect();
         assert_eq!(ratios, [0.125, 0.5, 0.5, 2.0]);
     }
 
@@ -386,7 +396,7 @@ mod tests {
             ],
         );
         let rows: Vec<_> =
-            comparisons.iter().map(|c| (c.pass, c.throughput_ratio.median)).collect();
+            comparisons.iter().map(|c| (c.pass, c.ratio(MetricId::Throughput).median)).collect();
         assert_eq!(rows, [(1, Some(3.0)), (2, Some(4.0))]);
     }
 
@@ -404,7 +414,13 @@ mod tests {
         );
         let rows: Vec<_> = comparisons
             .iter()
-            .map(|c| (c.subject.as_str(), c.baseline_subject.as_str(), c.throughput_ratio.median))
+            .map(|c| {
+                (
+                    c.subject.as_str(),
+                    c.baseline_subject.as_str(),
+                    c.ratio(MetricId::Throughput).median,
+                )
+            })
             .collect();
         assert_eq!(rows, [("a/both", "a/both", Some(1.0)), ("a/h2c", "a", Some(3.0))]);
         assert!(comparisons.iter().all(|c| c.server == "a"));

@@ -301,6 +301,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::{self, five_block_report, five_blocks};
+    use crate::metric::MetricId;
 
     /// Returns a run with three blocks of one server in two arms. The second arm has another driver
     /// and half the throughput.
@@ -344,7 +345,7 @@ mod tests {
             panic!("{:?}", report.comparisons)
         };
         assert_eq!((&*comparison.subject, &*comparison.baseline), ("a by uring", "a"));
-        assert_eq!(comparison.throughput_ratio.values.len(), 3);
+        assert_eq!(comparison.ratio(MetricId::Throughput).values.len(), 3);
         assert!(report.summaries.iter().all(|s| s.trials == 3));
     }
 
@@ -363,8 +364,8 @@ mod tests {
         assert_eq!(report.summaries[5].shape().connections, 128);
         let metric =
             |key| report.summaries[0].metric(key).map(|summary| summary.repeats.values.clone());
-        assert_eq!(metric("throughput_rps"), Some(vec![200.0, 201.0, 202.0, 203.0, 204.0]));
-        assert_eq!(metric("pages_per_second"), None);
+        assert_eq!(metric(MetricId::Throughput), Some(vec![200.0, 201.0, 202.0, 203.0, 204.0]));
+        assert_eq!(metric(MetricId::PagesPerSecond), None);
     }
 
     #[test]

@@ -11,15 +11,16 @@ use crate::grid::{Cell, Grid};
 use crate::load::Percentiles;
 use crate::load::percentile_value::StepUnanswered;
 use crate::machine::MachineResult;
-use crate::metric::{self, ByMetric, Metric, MetricSummary};
+use crate::metric::{self, ByMetric, MetricId, MetricSummary};
 use crate::probe_results::InsideSummary;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 use crate::use_method::{UseRow, use_table};
 use crate::verdict::{Confidence, Limiter, Resource};
 
-/// One cell over all its repeats. Invalid trials are excluded from all metrics except
-/// `error_share`.
+/// One cell over all its repeats. Invalid trials are excluded from all metrics except the share of
+/// errors, and those that only the generator limited are included in the cost of a request
+/// ([`crate::metric::TrialSelection`]).
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
     pub cell: CellKey,
@@ -40,21 +41,9 @@ pub struct Summary {
     pub in_flight: u64,
     pub trials: usize,
     pub invalid: usize,
-    pub throughput_rps: Repeated,
-    pub response_p50_us: Repeated,
-    pub response_p90_us: Repeated,
-    pub response_p99_us: Repeated,
     /// Unanswered requests. A percentile of the response time that lies among them is longer than
     /// their `longest_wait`.
     pub response_unanswered: StepUnanswered,
-    pub cpu_us_per_request: Repeated,
-    /// Anonymous memory (resident if only that is known), highest sample of the window.
-    pub memory_bytes: Repeated,
-    /// Page cache, and the kernel's memory for the server.
-    pub memory_file_bytes: Repeated,
-    pub memory_kernel_bytes: Repeated,
-    pub memory_mb_s_per_request: Repeated,
-    pub context_switches_per_request: Repeated,
     /// The subject's back ends.
     pub backends: Vec<BackendSummary>,
     pub inside: InsideSummary,
@@ -63,9 +52,7 @@ pub struct Summary {
     pub use_table: Vec<UseRow>,
     /// Activity of the machine in the repeat of `use_table`.
     pub machine: MachineResult,
-    /// Share of requests without a correct response: 0 to 1. Invalid repeats are included.
-    pub error_share: Repeated,
-    /// Every known metric by its key, including the metrics above.
+    /// Every known metric by its key.
     pub metrics: ByMetric,
     /// Bottleneck of most repeats; without a majority, the most frequent one with low confidence.
     pub limiter: Resource,
@@ -83,10 +70,22 @@ impl Summary {
         Shape { connections, streams, pipeline, rate, schedule, pass }
     }
 
-    /// Returns the metric with this key; `None`: unknown.
+    /// Returns a metric over the repeats; `None`: unknown.
     #[must_use]
-    pub fn metric(&self, key: &str) -> Option<&MetricSummary> {
-        self.metrics.get(key)
+    pub fn metric(&self, id: MetricId) -> Option<&MetricSummary> {
+        self.metrics.get(&id)
+    }
+
+    /// Returns the values of a metric over the repeats; without values if the metric is unknown.
+    #[must_use]
+    pub fn values(&self, id: MetricId) -> &Repeated {
+        metric::repeats_of(&self.metrics, id)
+    }
+
+    /// Returns the median of a metric over the repeats; `None`: unknown (see [`Repeated::median`]).
+    #[must_use]
+    pub fn median(&self, id: MetricId) -> Option<f64> {
+        self.values(id).median
     }
 }
 
@@ -116,10 +115,6 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let counted_trials = if valid.is_empty() { trials } else { &valid };
     let verdicts: Vec<&Limiter> = counted_trials.iter().map(|t| &t.limiter).collect();
     let leading = leading_limiter(&verdicts);
-    let metrics = cell.metrics();
-    let repeated = |metric: &Metric| {
-        metrics.get(metric.key).map(|summary| summary.repeats.clone()).unwrap_or_default()
-    };
     let step = &plan.load.steps[key.step];
     let middle = median_trial(&valid).unwrap_or(trials[0]);
     Summary {
@@ -136,23 +131,12 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         in_flight: trials[0].step.in_flight,
         trials: trials.len(),
         invalid: trials.len() - valid.len(),
-        throughput_rps: repeated(&metric::THROUGHPUT),
-        response_p50_us: repeated(&metric::RESPONSE_P50),
-        response_p90_us: repeated(&metric::RESPONSE_P90),
-        response_p99_us: repeated(&metric::RESPONSE_P99),
         response_unanswered: StepUnanswered::new(&response),
-        cpu_us_per_request: repeated(&metric::CPU),
-        memory_bytes: repeated(&metric::MEMORY),
-        memory_file_bytes: repeated(&metric::PAGE_CACHE),
-        memory_kernel_bytes: repeated(&metric::KERNEL_MEMORY),
-        memory_mb_s_per_request: repeated(&metric::MEMORY_TIME),
-        context_switches_per_request: repeated(&metric::CONTEXT_SWITCHES),
         backends: backend::cell_backends(cell),
         inside: InsideSummary::from_cell(cell),
         use_table: use_table(middle),
         machine: middle.machine.clone(),
-        error_share: repeated(&metric::ERROR_SHARE),
-        metrics,
+        metrics: cell.metrics(),
         limiter: leading.resource,
         limiter_confidence: leading.confidence,
         limiter_sentence: leading.sentence,
@@ -229,7 +213,7 @@ mod tests {
         let fast = &report.summaries[4];
         assert_eq!((fast.subject.as_str(), fast.workload.as_str(), fast.step), ("fast", "w", 0));
         assert_eq!(
-            (fast.trials, fast.invalid, &fast.throughput_rps.values[..]),
+            (fast.trials, fast.invalid, &fast.values(MetricId::Throughput).values[..]),
             (5, 2, &[401.0, 403.0, 404.0][..])
         );
         // The failed repeat is not what limits the others.

@@ -5,24 +5,24 @@ use dyno_archive::protocol;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::metric::{Metric, Ratios};
+use crate::metric::{MetricId, Ratios};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// Keys of the metrics that are shown for every protocol.
-pub const COMMON_METRICS: [&str; 4] =
-    ["segments_per_response", "bytes_in_per_response", "bytes_out_per_response", "retransmits"];
+/// Metrics that are shown for every protocol.
+pub const COMMON_METRICS: [MetricId; 4] =
+    [MetricId::Segments, MetricId::BytesReceived, MetricId::BytesSent, MetricId::Retransmits];
 
-/// Keys of further metrics that are shown only for HTTP/2.
-pub const HTTP2_METRICS: [&str; 8] = [
-    "frames_per_response",
-    "frames_per_segment",
-    "http2_segments_per_response",
-    "responses_per_receive",
-    "header_bytes_saved_in",
-    "header_bytes_saved_out",
-    "window_stalls",
-    "requests_retried",
+/// Further metrics that are shown only for HTTP/2.
+pub const HTTP2_METRICS: [MetricId; 8] = [
+    MetricId::Frames,
+    MetricId::FramesPerSegment,
+    MetricId::Http2Segments,
+    MetricId::ResponsesPerReceive,
+    MetricId::HeaderBytesSavedIn,
+    MetricId::HeaderBytesSavedOut,
+    MetricId::WindowStalls,
+    MetricId::RequestsRetried,
 ];
 
 /// Traffic of one arm with one protocol. Invalid trials are included, because the bytes that a
@@ -56,9 +56,9 @@ pub fn wire(trials: &[TrialResult]) -> Vec<WireResult> {
 
 /// Summarizes the traffic of one arm with one protocol.
 fn wire_result(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
-    let summarize = |key: &str| {
-        let metric = Metric::from_key(key);
-        (metric.key, Repeated::new(trials.iter().filter_map(|t| (metric.pick)(t)).collect()))
+    let summarize = |id: MetricId| {
+        let values = trials.iter().filter_map(|t| (id.metric().pick)(t));
+        (id, Repeated::new(values.collect()))
     };
     WireResult {
         subject: trials[0].subject_id.clone(),
@@ -94,6 +94,6 @@ mod tests {
             .collect();
         assert_eq!(rows, expected);
         // Invalid trials are included.
-        assert_eq!(results[1].metrics["bytes_in_per_response"].values.len(), 20);
+        assert_eq!(results[1].metrics[&MetricId::BytesReceived].values.len(), 20);
     }
 }

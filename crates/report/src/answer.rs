@@ -12,7 +12,7 @@ use dyno_analysis::baseline::{Comparison, Offered};
 use dyno_analysis::cell::{CellKey, Shape};
 use dyno_analysis::compare::ComparisonAnswer;
 use dyno_analysis::experiment::Effect;
-use dyno_analysis::metric::{CPU, THROUGHPUT};
+use dyno_analysis::metric::{CPU, MetricId, THROUGHPUT};
 use dyno_analysis::mixture::Mixture;
 use dyno_analysis::other_programs;
 use dyno_analysis::overview::{OverviewRow, Tie};
@@ -163,7 +163,7 @@ fn winner(report: &Report) -> Option<String> {
 
 /// Whether a comparison has a ratio, and the direction of its bound is known.
 fn has_known_ratio(c: &Comparison) -> bool {
-    !c.throughput_ratio.values.is_empty() && c.throughput_bound != RatioBound::Unknown
+    !c.ratio(MetricId::Throughput).values.is_empty() && c.throughput_bound != RatioBound::Unknown
 }
 
 /// Returns the comparison of the same two subjects at another closed loop with the nearest number
@@ -188,7 +188,7 @@ fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let (step, workload) = (step_in_words(c), workload_phrase(report, &c.workload));
     match c.throughput_bound {
-        RatioBound::Unknown if !c.throughput_ratio.values.is_empty() => format!(
+        RatioBound::Unknown if !c.ratio(MetricId::Throughput).values.is_empty() => format!(
             "At {step}, the ratio of {subject} to {baseline}{workload} is unknown, because repeats \
              of both servers are excluded. The servers did not cause these exclusions."
         ),
@@ -314,7 +314,7 @@ fn mixture_sentences(report: &Report, c: &Comparison) -> String {
 fn protocols(report: &Report) -> Option<String> {
     let is_control =
         |c: &&ProtocolComparison| report.subjects.iter().any(|s| s.id == c.subject && s.control);
-    let is_measured = |c: &&ProtocolComparison| c.throughput_ratio.median.is_some();
+    let is_measured = |c: &&ProtocolComparison| c.ratio(MetricId::Throughput).median.is_some();
     let comparisons: Vec<&ProtocolComparison> =
         report.protocols.iter().filter(|c| !is_control(c)).filter(is_measured).collect();
     let mut groups: Vec<Vec<&ProtocolComparison>> = Vec::new();
@@ -327,7 +327,8 @@ fn protocols(report: &Report) -> Option<String> {
     groups.sort_by(|a, b| (a[0].in_flight, &a[0].workload).cmp(&(b[0].in_flight, &b[0].workload)));
     let clauses: Vec<String> =
         groups.iter().map(|group| protocol_clause(report, group, &groups)).collect();
-    let repeats = medians_of(comparisons.iter().map(|c| c.throughput_ratio.values.len()))?;
+    let repeats =
+        medians_of(comparisons.iter().map(|c| c.ratio(MetricId::Throughput).values.len()))?;
     Some(format!("Requests per second by protocol ({repeats}): {}.", clauses.join("; ")))
 }
 
@@ -354,7 +355,8 @@ fn protocol_clause(
     groups: &[Vec<&ProtocolComparison>],
 ) -> String {
     let first = group[0];
-    let ratios: Vec<f64> = group.iter().filter_map(|c| c.throughput_ratio.median).collect();
+    let ratios: Vec<f64> =
+        group.iter().filter_map(|c| c.ratio(MetricId::Throughput).median).collect();
     let extreme = |pick: fn(f64, f64) -> f64| {
         ratios.iter().copied().reduce(pick).map(ratio).unwrap_or_default()
     };

@@ -4,7 +4,7 @@
 
 use dyno_analysis::load::Percentiles;
 use dyno_analysis::load::percentile_value::{PercentileValue, UnansweredShare, quantile_of_due};
-use dyno_analysis::metric::Unit;
+use dyno_analysis::metric::{MetricId, Unit};
 pub use dyno_analysis::plural;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
@@ -194,9 +194,9 @@ impl Quantile {
     #[must_use]
     pub fn value(self, s: &Summary) -> &Repeated {
         match self {
-            Quantile::P50 => &s.response_p50_us,
-            Quantile::P90 => &s.response_p90_us,
-            Quantile::P99 => &s.response_p99_us,
+            Quantile::P50 => s.values(MetricId::ResponseP50),
+            Quantile::P90 => s.values(MetricId::ResponseP90),
+            Quantile::P99 => s.values(MetricId::ResponseP99),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use dyno_analysis::experiment::Effect;
-use dyno_analysis::metric::Unit;
+use dyno_analysis::metric::{MetricId, Unit};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
@@ -197,16 +197,16 @@ const STEPS: [Column<Summary>; 17] = [
     ("Streams", |s| s.streams.to_string()),
     ("Pipeline", |s| s.pipeline.to_string()),
     ("Rate", |s| overview::rate_cell(s.shape())),
-    ("Requests/s", |s| or_dash(s.throughput_rps.median, number)),
-    ("Repeats", |s| values_text(&s.throughput_rps, number)),
+    ("Requests/s", |s| or_dash(s.median(MetricId::Throughput), number)),
+    ("Repeats", |s| values_text(s.values(MetricId::Throughput), number)),
     ("p50", |s| step_percentile_text(s, Quantile::P50)),
     ("p99", |s| step_percentile_text(s, Quantile::P99)),
-    ("CPU per request", |s| or_dash(s.cpu_us_per_request.median, micros)),
-    ("Memory", |s| or_dash(s.memory_bytes.median, bytes)),
+    ("CPU per request", |s| or_dash(s.median(MetricId::Cpu), micros)),
+    ("Memory", |s| or_dash(s.median(MetricId::Memory), bytes)),
     ("Memory·time per request", |s| {
-        or_dash(s.memory_mb_s_per_request.median, |m| quantity(Unit::MegabyteSeconds, m))
+        or_dash(s.median(MetricId::MemoryTime), |m| quantity(Unit::MegabyteSeconds, m))
     }),
-    ("Errors", |s| error_share_text(&s.error_share)),
+    ("Errors", |s| error_share_text(s.values(MetricId::ErrorShare))),
     ("Valid", valid_repeats),
     ("Caveats", |s| s.caveats.iter().map(|c| c.code.in_words()).collect::<Vec<_>>().join(", ")),
     ("Limited by", |s| s.limiter_sentence.clone()),

@@ -3,7 +3,7 @@
 
 use dyno_analysis::Report;
 use dyno_analysis::cell::CellKey;
-use dyno_analysis::metric::{ERROR_SHARE, METRICS, Metric, MetricSummary};
+use dyno_analysis::metric::{MetricId, MetricSummary};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::summary::Summary;
 
@@ -36,13 +36,15 @@ pub(crate) struct MetricRow {
 }
 
 /// Formats the median of a metric at a step, or says why there is none.
-fn median_text(metric: &Metric, step: Option<&MetricSummary>) -> String {
+fn median_text(id: MetricId, step: Option<&MetricSummary>) -> String {
     match step {
-        Some(step) if metric.key == ERROR_SHARE.key => error_share_text(&step.repeats),
+        Some(step) if id == MetricId::ErrorShare => error_share_text(&step.repeats),
         Some(step) if step.repeats.median.is_none() && step.unanswered_repeats > 0 => {
             "among requests that are not ok".into()
         }
-        step => or_dash(step.and_then(|s| s.repeats.median), |value| quantity(metric.unit, value)),
+        step => {
+            or_dash(step.and_then(|s| s.repeats.median), |value| quantity(id.metric().unit, value))
+        }
     }
 }
 
@@ -62,16 +64,19 @@ fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
         .collect();
     let (first, _) = measured.first()?;
     let steps = || measured.iter().map(|(_, step)| *step);
-    let is_known = |metric: &&Metric| steps().any(|step| step.metric(metric.key).is_some());
-    let row = |metric: &'static Metric| MetricRow {
-        title: metric.title,
-        cells: steps().map(|step| median_text(metric, step.metric(metric.key))).collect(),
+    let is_known = |id: &MetricId| steps().any(|step| step.metric(*id).is_some());
+    let row = |id: MetricId| MetricRow {
+        title: id.metric().title,
+        cells: steps().map(|step| median_text(id, step.metric(id))).collect(),
     };
     let valid = MetricRow { title: "Valid repeats", cells: steps().map(valid_repeats).collect() };
     Some(Sheet {
         heading: format!("{workload}, {}", label_in_words(first.reference_at)),
         subjects: measured.iter().map(|(row, _)| row.title.clone()).collect(),
         cells: measured.iter().map(|(row, _)| row.reference_cell).collect(),
-        rows: [valid].into_iter().chain(METRICS.iter().filter(is_known).map(row)).collect(),
+        rows: [valid]
+            .into_iter()
+            .chain(MetricId::ALL.iter().copied().filter(is_known).map(row))
+            .collect(),
     })
 }

@@ -2,6 +2,7 @@
 
 use dyno_analysis::Report;
 use dyno_analysis::cell::Shape;
+use dyno_analysis::metric::MetricId;
 use dyno_analysis::overview::{BackendRow, OverviewRow};
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::verdict::{Confidence, Resource};
@@ -103,9 +104,9 @@ fn common_reference(references: &[Reference]) -> Option<Reference> {
 /// Formats a percentile of response time at the reference step of a row, like
 /// [`step_percentile_text`].
 pub(crate) fn reference_percentile_text(report: &Report, r: &OverviewRow, q: Quantile) -> String {
-    let invalid = r.invalid.and_then(|medians| match q {
-        Quantile::P50 => medians.response_p50_us,
-        Quantile::P99 => medians.response_p99_us,
+    let invalid = r.invalid.as_ref().and_then(|medians| match q {
+        Quantile::P50 => medians.figure(MetricId::ResponseP50),
+        Quantile::P99 => medians.figure(MetricId::ResponseP99),
         Quantile::P90 => None,
     });
     match invalid {
@@ -154,7 +155,7 @@ pub(crate) fn backend_cells(b: &BackendRow) -> Vec<String> {
 /// Formats the peak: `17,900`, `≥ 23,000` for a lower bound, `~ 1,250` for a mean of several
 /// levels, or `12,300 ✗` from repeats that are not valid.
 pub(crate) fn peak_text(r: &OverviewRow) -> String {
-    let invalid = r.invalid.and_then(|medians| medians.peak_rps);
+    let invalid = r.invalid.as_ref().and_then(|medians| medians.peak_rps);
     let known = r.max_rps().map(|rps| format!("{}{}", peak_mark(r), number(rps)));
     or_invalid(known, invalid, number)
 }
@@ -172,8 +173,8 @@ fn mark_invalid(figure: &str) -> String {
 
 /// Formats the CPU time per request of a row.
 pub(crate) fn cpu_text(r: &OverviewRow) -> String {
-    let invalid = r.invalid.and_then(|medians| medians.cpu_us_per_request);
-    or_invalid(r.cpu_us_per_request.map(micros), invalid, micros)
+    let invalid = r.invalid.as_ref().and_then(|medians| medians.figure(MetricId::Cpu));
+    or_invalid(r.figure(MetricId::Cpu).map(micros), invalid, micros)
 }
 
 /// Explains the mark ✗. `None`: no row has one.
@@ -233,7 +234,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
         let at = r
             .highest_throughput()
             .map(|(_, at)| at)
-            .or(r.invalid.and_then(|invalid| invalid.peak_at));
+            .or(r.invalid.as_ref().and_then(|invalid| invalid.peak_at));
         or_dash(at, label)
     }),
     column("range", "Range", |_, r| {
@@ -242,8 +243,8 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     }),
     column("place", "Place", |_, r| place_text(r)),
     column("reference", "Reference", |_, r| {
-        let is_measured =
-            r.response_p50_us.or(r.cpu_us_per_request).is_some() || r.invalid.is_some();
+        let is_measured = r.figure(MetricId::ResponseP50).or(r.figure(MetricId::Cpu)).is_some()
+            || r.invalid.is_some();
         or_dash(is_measured.then_some(r.reference_at), label)
     }),
     column("p50", "p50", |report, r| reference_percentile_text(report, r, Quantile::P50)),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use dyno_analysis::baseline::PairEstimate;
+use dyno_analysis::metric::MetricId;
 use dyno_analysis::mixture::Mixture;
 use dyno_analysis::other_programs::DisturbedSteps;
 use dyno_analysis::overview::Tie;
@@ -36,8 +37,8 @@ fn sentences_after(change: impl Fn(&mut Report)) -> Vec<String> {
 fn set_ratios(report: &mut Report, values: &[f64]) {
     let cell = report.overview[0].reference_cell;
     let found = report.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
-    found.throughput_ratio = Repeated::new(values.to_vec());
-    found.cpu_per_request_ratio = Repeated::default();
+    found.metrics.insert(MetricId::Throughput, Repeated::new(values.to_vec()));
+    found.metrics.remove(&MetricId::Cpu);
     (found.throughput, found.cpu) = (None, None);
 }
 
@@ -67,7 +68,9 @@ fn first_sentence_compares_best_with_baseline() {
     );
     let cheaper = sentences_after(|r| {
         set_ratios(r, &[2.0]);
-        r.comparisons.iter_mut().for_each(|c| c.cpu_per_request_ratio = Repeated::new(vec![0.5]));
+        for comparison in &mut r.comparisons {
+            comparison.metrics.insert(MetricId::Cpu, Repeated::new(vec![0.5]));
+        }
     });
     assert!(
         cheaper[0].ends_with("(one repeat, so no interval), with 0.500 times the CPU per request."),
@@ -96,7 +99,7 @@ fn first_sentence_has_interval_corrected_for_all_pairs() {
             comparison.throughput = estimate(2.0, (1.7, 2.4))
                 .map(|estimate| PairEstimate { is_skewed: skewed, ..estimate });
             comparison.cpu = estimate(0.5, (0.45, 0.56));
-            comparison.cpu_per_request_ratio = Repeated::new(vec![0.5; 5]);
+            comparison.metrics.insert(MetricId::Cpu, Repeated::new(vec![0.5; 5]));
         })
         .remove(0)
     };
@@ -247,8 +250,8 @@ fn best_baseline_is_compared_with_runner_up() {
     let first = sentences_after(|r| {
         r.overview.swap(0, 1);
         let cell = r.overview[1].reference_cell;
-        r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap().throughput_ratio =
-            Repeated::new(vec![0.5]);
+        let comparison = r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
+        comparison.metrics.insert(MetricId::Throughput, Repeated::new(vec![0.5]));
     })
     .remove(0);
     assert!(
@@ -357,10 +360,8 @@ fn h2_comparison(
         baseline_connections: base.0,
         baseline_pipeline: base.1,
         pass: 1,
-        throughput_ratio: Repeated::new(ratios.to_vec()),
+        metrics: [(MetricId::Throughput, Repeated::new(ratios.to_vec()))].into(),
         throughput_bound: RatioBound::Exact,
-        response_p99_ratio: Repeated::default(),
-        cpu_per_request_ratio: Repeated::default(),
     }
 }
 

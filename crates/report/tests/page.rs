@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use dyno_analysis::Report;
+use dyno_analysis::metric::MetricId;
 use dyno_analysis::report::report;
 use dyno_archive::RunDir;
 use dyno_report::html;
@@ -155,7 +156,7 @@ fn card_has_reason_per_workload() {
     let two = page(|r| {
         add_workload(r);
         for s in r.summaries.iter_mut().filter(|s| s.workload == "json" && s.connections == 16) {
-            s.throughput_rps.median = None;
+            s.metrics.get_mut(&MetricId::Throughput).unwrap().repeats.median = None;
         }
     });
     let each = ["At 16 connections of plaintext", "At 4 connections of json"];
@@ -174,10 +175,10 @@ fn counters_are_compared_with_reference_in_same_workload() {
             .summaries
             .iter_mut()
             .find(|s| s.workload == "json" && s.subject == "slow" && s.connections == 16);
-        there.unwrap().metrics.get_mut("bytes_in_per_response").unwrap().repeats.median =
+        there.unwrap().metrics.get_mut(&MetricId::BytesReceived).unwrap().repeats.median =
             Some(1234.0);
         let pairs = r.comparisons.iter_mut().find(|c| c.workload == "json" && c.connections == 16);
-        pairs.unwrap().metrics.get_mut("bytes_in_per_response").unwrap().median = Some(0.5);
+        pairs.unwrap().metrics.get_mut(&MetricId::BytesReceived).unwrap().median = Some(0.5);
     });
     let cards: Vec<&str> = section(&two, "why").split("<article").skip(1).collect();
     let [fast, slow] = cards[..] else { panic!("{} cards", cards.len()) };

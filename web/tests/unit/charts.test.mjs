@@ -96,7 +96,7 @@ test("of a single step there is a row for each subject, as the overview has them
   assert.deepEqual(
     bars,
     clean.overview.map(
-      (row) => clean.summaries.find((s) => s.subject === row.subject).throughput_rps.median,
+      (row) => clean.summaries.find((s) => s.subject === row.subject).metrics.throughput_rps.median,
     ),
   );
   assert.equal(dots(option).length, clean.trials.length);
@@ -109,7 +109,7 @@ test("of a single step there is a row for each subject, as the overview has them
     const [control] = report.subjects;
     control.control = true;
     const own = report.summaries.find((s) => s.subject === control.id);
-    own.throughput_rps.median *= 1000;
+    own.metrics.throughput_rps.median *= 1000;
     report.trials
       .filter((t) => t.subject_id === control.id)
       .forEach((t) => {
@@ -131,7 +131,7 @@ test("of a single step there is a row for each subject, as the overview has them
     const [{ id }] = report.subjects;
     report.summaries
       .filter((s) => s.subject === id)
-      .forEach((s) => Object.assign(s.throughput_rps, { median: null, values: [] }));
+      .forEach((s) => Object.assign(s.metrics.throughput_rps, { median: null, values: [] }));
     report.trials
       .filter((t) => t.subject_id === id)
       .forEach((t) => Object.assign(t, { valid: false, refused: true }));

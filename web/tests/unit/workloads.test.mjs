@@ -158,8 +158,8 @@ function withControl(times) {
     for (const key of ["median", "min", "max"]) q[key] = q[key] === null ? null : q[key] * times;
   };
   for (const s of report.summaries.filter((s) => s.subject === control.id)) {
-    of(s.throughput_rps);
-    s.throughput_rps.interval = null;
+    of(s.metrics.throughput_rps);
+    s.metrics.throughput_rps.interval = null;
   }
   for (const t of report.trials.filter((t) => t.subject_id === control.id))
     t.load.throughput_rps *= times;

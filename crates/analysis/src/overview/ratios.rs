@@ -4,30 +4,40 @@ use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::OverviewRow;
+use super::{FIGURES, Figures, OverviewRow};
+use crate::metric::MetricId;
 use crate::peak::PeakBound;
 
 /// A row's figures divided by another row's figures. `None`: one of the two rows lacks the figure,
 /// or the divisor is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RowRatios {
     /// Also `None` if one of the two peaks is a lower bound.
     pub peak_rps: Option<f64>,
     /// Lower bound of the ratio of the peaks, if this row's peak is a lower bound and the other
     /// row's peak is exact.
     pub peak_rps_at_least: Option<f64>,
-    pub response_p50: Option<f64>,
-    pub response_p99: Option<f64>,
-    pub cpu_per_request: Option<f64>,
+    /// Known ratios of the figures at the reference step.
+    pub figures: Figures,
     pub memory_peak: Option<f64>,
     pub startup: Option<f64>,
 }
 
 impl RowRatios {
+    /// Returns the ratio of a figure at the reference step; `None`: unknown.
+    #[must_use]
+    pub fn figure(&self, id: MetricId) -> Option<f64> {
+        self.figures.get(&id).copied()
+    }
+
     /// Divides the figures of `row` by the figures of `base`.
     fn new(row: &OverviewRow, base: &OverviewRow) -> RowRatios {
         let ratio = |pick: fn(&OverviewRow) -> Option<f64>| {
             Some(pick(row)? / pick(base)?).filter(|ratio| ratio.is_finite())
+        };
+        let figure_ratio = |id: MetricId| {
+            let ratio = row.figure(id)? / base.figure(id)?;
+            ratio.is_finite().then_some((id, ratio))
         };
         let peak_ratio = |bound: PeakBound| {
             let is_known = row.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
@@ -39,9 +49,7 @@ impl RowRatios {
         RowRatios {
             peak_rps: peak_ratio(PeakBound::Exact),
             peak_rps_at_least: peak_ratio(PeakBound::AtLeast),
-            response_p50: ratio(|r| r.response_p50_us),
-            response_p99: ratio(|r| r.response_p99_us),
-            cpu_per_request: ratio(|r| r.cpu_us_per_request),
+            figures: FIGURES.into_iter().filter_map(figure_ratio).collect(),
             // The highest value of some steps is not comparable with the highest value of all
             // steps.
             memory_peak: ratio(|r| r.memory_peak_bytes.filter(|_| r.has_memory_of_all_steps)),

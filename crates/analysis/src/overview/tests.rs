@@ -64,7 +64,11 @@ fn overview_is_sorted_by_peak_and_names_missing() {
         .map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
     assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), expected);
     assert_eq!((rows[0].peak_connections, rows[0].reference_connections), (Some(128), 64));
-    assert_eq!(rows[0].response_p50_us.map(f64::round), Some(1000.0), "of the reference");
+    assert_eq!(
+        rows[0].figure(MetricId::ResponseP50).map(f64::round),
+        Some(1000.0),
+        "of the reference"
+    );
     let peaks = peaks_by_block(&rows[0], &Grid::new(&report.trials)).repeated();
     assert_eq!(peaks.values, [410.0, 411.0, 412.0, 413.0, 414.0]);
     assert_eq!((rows[0].memory_peak_bytes, rows[2].memory_peak_bytes), (Some(414.0), None));
@@ -103,7 +107,7 @@ fn row_has_cost_and_checks() {
     let [fast, slow, gone, null] = &report.overview[..4] else { panic!("{:?}", report.overview) };
     for row in [fast, slow, null] {
         let cost = row.cost_per_billion_requests.unwrap();
-        assert!((cost - 50.0).abs() < 1e-6 && row.cpu_us_per_request.is_some(), "{cost}");
+        assert!((cost - 50.0).abs() < 1e-6 && row.figure(MetricId::Cpu).is_some(), "{cost}");
         assert_eq!((row.reference_step, row.reference_in_flight), (0, 64));
     }
     assert_eq!((fast.checks_passed, fast.checks, slow.checks), (0, 1, 0));
@@ -137,28 +141,31 @@ fn row_has_ratios_to_baseline() {
     assert!(rows.iter().all(|row| row.to_baseline.is_none()), "the suite names no baseline");
     rows[1].baseline = true;
     let figures = |row: &mut OverviewRow, factor: f64| {
-        row.response_p50_us = Some(2.0 * factor);
-        row.response_p99_us = Some(3.0 * factor * factor);
-        row.cpu_us_per_request = Some(0.0);
+        row.figures.insert(MetricId::ResponseP50, 2.0 * factor);
+        row.figures.insert(MetricId::ResponseP99, 3.0 * factor * factor);
+        row.figures.insert(MetricId::Cpu, 0.0);
         row.startup_ms = Some(factor);
     };
     figures(&mut rows[0], 10.0);
     figures(&mut rows[1], 1.0);
     compare(&mut rows, &plan);
     assert_eq!(rows[1].to_baseline, None);
-    let ratios = rows[0].to_baseline.unwrap();
+    let ratios = rows[0].to_baseline.clone().unwrap();
     assert_eq!(ratios.peak_rps, Some(412.0 / 212.0));
-    assert_eq!((ratios.response_p50, ratios.response_p99), (Some(10.0), Some(100.0)));
-    assert_eq!((ratios.cpu_per_request, ratios.startup), (None, Some(10.0)), "0 divides nothing");
-    assert_eq!(rows[2].to_baseline.unwrap().peak_rps, None);
+    assert_eq!(
+        ratios.figures,
+        [(MetricId::ResponseP50, 10.0), (MetricId::ResponseP99, 100.0)].into()
+    );
+    assert_eq!(ratios.startup, Some(10.0), "0 divides nothing");
+    assert_eq!(rows[2].to_baseline.as_ref().unwrap().peak_rps, None);
     assert!(ratios.memory_peak.is_some());
     rows[1].has_memory_of_all_steps = false;
     compare(&mut rows, &plan);
-    assert_eq!(rows[0].to_baseline.unwrap().memory_peak, None, "of other steps");
+    assert_eq!(rows[0].to_baseline.as_ref().unwrap().memory_peak, None, "of other steps");
     let mut offered = rows.clone();
     offered[0].peak_is_offered = true;
     compare(&mut offered, &plan);
-    assert_eq!(offered[0].to_baseline.unwrap().peak_rps, None, "a rate is not a capacity");
+    assert_eq!(offered[0].to_baseline.as_ref().unwrap().peak_rps, None, "a rate is not a capacity");
     rows.iter_mut().for_each(|row| row.to_baseline = None);
     plan.duet = [1, 2].into();
     compare(&mut rows, &plan);
@@ -258,13 +265,21 @@ fn invalid_repeats_have_figures_without_places() {
         report.overview.iter().find(|r| (&*r.workload, &*r.subject) == ("w", subject)).unwrap()
     };
     let fast = row("fast");
-    assert!(fast.peak_rps.is_none() && fast.places.is_none() && fast.response_p50_us.is_none());
-    let invalid = fast.invalid.unwrap();
+    assert!(
+        fast.peak_rps.is_none()
+            && fast.places.is_none()
+            && fast.figure(MetricId::ResponseP50).is_none()
+    );
+    let invalid = fast.invalid.as_ref().unwrap();
     assert_eq!(
         (invalid.peak_rps, invalid.peak_at.map(|at| at.connections)),
         (Some(412.0), Some(128))
     );
-    assert_eq!(invalid.response_p50_us.map(f64::round), Some(1000.0), "of the reference");
+    assert_eq!(
+        invalid.figure(MetricId::ResponseP50).map(f64::round),
+        Some(1000.0),
+        "of the reference"
+    );
     // A row with valid repeats needs no invalid ones.
     assert_eq!(row("slow").invalid, None);
     assert_eq!(five_block_report().overview[0].invalid, None);

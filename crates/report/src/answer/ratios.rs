@@ -1,6 +1,7 @@
 //! Formats ratios of two subjects, with their intervals or ranges.
 
 use dyno_analysis::baseline::{Comparison, PairEstimate};
+use dyno_analysis::metric::MetricId;
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::peak::RatioBound;
 use dyno_analysis::report::Report;
@@ -17,7 +18,7 @@ pub(super) fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String
             (Some(interval), "95 % interval that stays valid if the run stops early".to_string())
         }
         Some(interval) => (Some(interval), interval_text(report, c).to_string()),
-        None => (c.throughput_ratio.spread(), ratio_range_text(report, c)),
+        None => (c.ratio(MetricId::Throughput).spread(), ratio_range_text(report, c)),
     };
     let Some((low, high)) = spread else { return (String::new(), scope) };
     let is_point = low.total_cmp(&high).is_eq();
@@ -39,12 +40,12 @@ pub(super) fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String
 /// Formats `, with 0.39 (0.37–0.41) times the CPU per request`. The text is empty if the ratio is
 /// unknown.
 pub(super) fn cpu_clause(c: &Comparison) -> String {
-    let Some(median) = c.cpu_per_request_ratio.median else { return String::new() };
+    let Some(median) = c.ratio(MetricId::Cpu).median else { return String::new() };
     let (median, range) = match (c.cpu, interval_of_all_pairs(c.cpu)) {
         (Some(estimate), Some((low, high))) => {
             (estimate.estimate.ratio, Some(ends(low, high, ratio)))
         }
-        _ => (median, range(&c.cpu_per_request_ratio, ratio)),
+        _ => (median, range(c.ratio(MetricId::Cpu), ratio)),
     };
     let median = ratio(median);
     let range = range
@@ -70,9 +71,9 @@ fn interval_text(report: &Report, c: &Comparison) -> &'static str {
 
 /// Describes the range of a ratio that has no interval of the mean.
 fn ratio_range_text(report: &Report, c: &Comparison) -> String {
-    let repeats = c.throughput_ratio.values.len();
+    let repeats = c.ratio(MetricId::Throughput).values.len();
     let kind = if c.throughput_bound == RatioBound::Exact { "valid repeats" } else { "repeats" };
-    match c.throughput_ratio.interval {
+    match c.ratio(MetricId::Throughput).interval {
         // The interval of the median is not valid if the run may stop after every repeat.
         Some(_) if report.run.at_every_look => {
             format!(

@@ -4,10 +4,9 @@
 use dyno_analysis::backend::BackendSummary;
 use dyno_analysis::backend_use::BackendUse;
 use dyno_analysis::cost::PaidUse;
-use dyno_analysis::metric::{self, CPU, Metric, Unit};
+use dyno_analysis::metric::{self, CPU, MetricId, Unit};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
-use dyno_analysis::stats::Repeated;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
@@ -71,13 +70,13 @@ fn cpu_table(report: &Report) -> Markup {
         report,
         &[
             ("#CPU per request", &|s| {
-                with_backends(value(s.cpu_us_per_request.median, micros), s, |b| {
+                with_backends(value(s.median(MetricId::Cpu), micros), s, |b| {
                     b.cpu_us_per_request.median.map(micros)
                 })
             }),
-            ("#Each repeat", &|s| repeats_cell(&s.cpu_us_per_request, micros)),
+            ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Cpu), micros)),
             ("#Context switches per request", &|s| {
-                value(s.context_switches_per_request.median, number)
+                value(s.median(MetricId::ContextSwitches), number)
             }),
         ],
     )
@@ -98,28 +97,26 @@ fn with_backends(
 
 /// Renders the table of user and system CPU time at the reference step of each row of the overview.
 fn split_table(report: &Report) -> Markup {
-    let metric_cell = |r: &OverviewRow, key: &str| {
-        let metric = report.summary(r.reference_cell).and_then(|s| s.metric(key));
-        value(metric.and_then(|m| m.repeats.median), |v| quantity(Metric::from_key(key).unit, v))
+    let metric_cell = |r: &OverviewRow, id: MetricId| {
+        let median = report.summary(r.reference_cell).and_then(|s| s.median(id));
+        value(median, |v| quantity(id.metric().unit, v))
     };
     let columns: [Column<'_, OverviewRow>; 4] = [
         ("Subject", &|r| cell(html! { (swatch(report, &r.subject)) (r.title) })),
         ("Step", &|r| text(crate::overview::label(r.reference_at))),
-        ("#User", &|r| metric_cell(r, "server_cpu_user_us_per_request")),
-        ("#System", &|r| metric_cell(r, "server_cpu_sys_us_per_request")),
+        ("#User", &|r| metric_cell(r, MetricId::UserCpu)),
+        ("#System", &|r| metric_cell(r, MetricId::SystemCpu)),
     ];
     table_from_columns("sortable", &columns, &report.overview, |r| PartScope::row(report, r))
 }
 
 /// Renders the table of CPUs used in each step.
 fn cpus_table(report: &Report) -> Markup {
-    let none = Repeated::default();
-    let metric = |s: &Summary| s.metric("server_cpus").map_or(none.clone(), |m| m.repeats.clone());
     step_table(
         report,
         &[
-            ("#CPUs used", &|s| value(metric(s).median, number)),
-            ("#Each repeat", &|s| repeats_cell(&metric(s), number)),
+            ("#CPUs used", &|s| value(s.median(MetricId::Cpus), number)),
+            ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Cpus), number)),
         ],
     )
 }
@@ -130,13 +127,13 @@ fn memory_table(report: &Report) -> Markup {
         report,
         &[
             ("#Memory", &|s| {
-                with_backends(value(s.memory_bytes.median, bytes), s, |b| {
+                with_backends(value(s.median(MetricId::Memory), bytes), s, |b| {
                     b.memory_bytes.median.map(bytes)
                 })
             }),
-            ("#Each repeat", &|s| repeats_cell(&s.memory_bytes, bytes)),
-            ("#Page cache", &|s| value(s.memory_file_bytes.median, bytes)),
-            ("#Kernel memory", &|s| value(s.memory_kernel_bytes.median, bytes)),
+            ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Memory), bytes)),
+            ("#Page cache", &|s| value(s.median(MetricId::PageCache), bytes)),
+            ("#Kernel memory", &|s| value(s.median(MetricId::KernelMemory), bytes)),
         ],
     )
 }
@@ -147,8 +144,8 @@ fn memory_time_table(report: &Report) -> Markup {
     step_table(
         report,
         &[
-            ("#Memory × time per request", &|s| value(s.memory_mb_s_per_request.median, show)),
-            ("#Each repeat", &|s| repeats_cell(&s.memory_mb_s_per_request, show)),
+            ("#Memory × time per request", &|s| value(s.median(MetricId::MemoryTime), show)),
+            ("#Each repeat", &|s| repeats_cell(s.values(MetricId::MemoryTime), show)),
         ],
     )
 }
@@ -237,7 +234,7 @@ fn price_table(report: &Report) -> Markup {
     let cost = report.run.cost;
     let columns: [Column<'_, OverviewRow>; 7] = [
         ("Subject", &|r| text(&r.title)),
-        ("#CPU per request", &|r| value(r.cpu_us_per_request, micros)),
+        ("#CPU per request", &|r| value(r.figure(MetricId::Cpu), micros)),
         ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
         ("#GiB hours", &|r| value(r.paid.and_then(|paid| paid.gib_hours), number)),
         ("#Cost", &|r| price_with_key(r.paid, r.cost_per_billion_requests)),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use dyno_analysis::cell::Shape;
-use dyno_analysis::metric::Metric;
+use dyno_analysis::metric::MetricId;
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
@@ -78,7 +78,7 @@ fn busiest_step_text(report: &Report, workload: usize, steps: &[&Summary]) -> Ma
 
 /// Returns the median throughput of a step, or 0 if it is unknown.
 fn median_rate(s: &Summary) -> f64 {
-    s.throughput_rps.median.unwrap_or(0.0)
+    s.median(MetricId::Throughput).unwrap_or(0.0)
 }
 
 /// Renders a step and its limiter as an item of a list.
@@ -133,7 +133,7 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
     let base = report.summary(busiest.cell.with_arm(baseline.reference_cell.arm));
     let comparison = report.comparison(busiest.cell).filter(|c| c.baseline == baseline.subject);
     let row = |counter: &Counter| {
-        let ratio = comparison.and_then(|c| c.metrics.get(counter.key)?.median);
+        let ratio = comparison.and_then(|c| c.ratio(counter.metric).median);
         let mut cells = counter.cells(&[Some(busiest), base]);
         cells.push(value(ratio, |r| format!("× {}", number(r))));
         cells.into()
@@ -151,31 +151,31 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
 /// A metric with a name that is short enough for a card.
 struct Counter {
     name: &'static str,
-    key: &'static str,
+    metric: MetricId,
 }
 
 const COUNTERS: [Counter; 14] = [
-    Counter { name: "user CPU", key: "server_cpu_user_us_per_request" },
-    Counter { name: "system CPU", key: "server_cpu_sys_us_per_request" },
-    Counter { name: "context switches", key: "server_context_switches_per_request" },
-    Counter { name: "waiting for a CPU", key: "server_run_delay_us_per_request" },
-    Counter { name: "system calls", key: "server_syscalls_per_request" },
-    Counter { name: "bytes per read", key: "server_bytes_per_read" },
-    Counter { name: "bytes per write", key: "server_bytes_per_write" },
-    Counter { name: "events per wait", key: "server_events_per_wait" },
-    Counter { name: "page faults", key: "server_page_faults_per_request" },
-    Counter { name: "TCP_NODELAY", key: "server_nodelay" },
-    Counter { name: "bytes received", key: "bytes_in_per_response" },
-    Counter { name: "segments received", key: "segments_per_response" },
-    Counter { name: "busiest thread", key: "server_busiest_thread" },
-    Counter { name: "threads", key: "server_threads" },
+    Counter { name: "user CPU", metric: MetricId::UserCpu },
+    Counter { name: "system CPU", metric: MetricId::SystemCpu },
+    Counter { name: "context switches", metric: MetricId::ContextSwitches },
+    Counter { name: "waiting for a CPU", metric: MetricId::RunDelay },
+    Counter { name: "system calls", metric: MetricId::SystemCalls },
+    Counter { name: "bytes per read", metric: MetricId::BytesPerRead },
+    Counter { name: "bytes per write", metric: MetricId::BytesPerWrite },
+    Counter { name: "events per wait", metric: MetricId::EventsPerWait },
+    Counter { name: "page faults", metric: MetricId::PageFaults },
+    Counter { name: "TCP_NODELAY", metric: MetricId::NoDelay },
+    Counter { name: "bytes received", metric: MetricId::BytesReceived },
+    Counter { name: "segments received", metric: MetricId::Segments },
+    Counter { name: "busiest thread", metric: MetricId::BusiestThread },
+    Counter { name: "threads", metric: MetricId::Threads },
 ];
 
 impl Counter {
     /// Returns cells with the name of the metric and its median in each step.
     fn cells(&self, steps: &[Option<&Summary>]) -> Vec<TableCell> {
-        let unit = Metric::from_key(self.key).unit;
-        let median_of = |step: Option<&Summary>| step?.metric(self.key)?.repeats.median;
+        let unit = self.metric.metric().unit;
+        let median_of = |step: Option<&Summary>| step?.median(self.metric);
         let medians = steps.iter().map(|step| value(median_of(*step), |v| quantity(unit, v)));
         [text(self.name)].into_iter().chain(medians).collect()
     }

@@ -4,7 +4,7 @@
 use dyno_analysis::capacity::SearchResult;
 use dyno_analysis::load::percentile_value::PercentileValue;
 use dyno_analysis::load::{PageSummary, Percentiles, RequestResult};
-use dyno_analysis::metric::{RESPONSE_P99, THROUGHPUT};
+use dyno_analysis::metric::{MetricId, RESPONSE_P99, THROUGHPUT};
 use dyno_analysis::report::Report;
 use dyno_analysis::scaling::{Coefficient, LawResult, ScalingResult};
 use dyno_analysis::summary::Summary;
@@ -32,8 +32,8 @@ pub(super) fn under_load(report: &Report) -> Markup {
     let throughput = step_table(
         report,
         &[
-            ("#Requests/s", &|s| value(s.throughput_rps.median, number)),
-            ("#Each repeat", &|s| repeats_cell(&s.throughput_rps, number)),
+            ("#Requests/s", &|s| value(s.median(MetricId::Throughput), number)),
+            ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Throughput), number)),
             ("Valid", &valid_repeats_cell),
             ("Caveats", &|s| cell(marks(&s.caveats))),
             ("Limited by", &|s| text(&s.limiter_sentence)),
@@ -219,8 +219,8 @@ fn errors(report: &Report) -> Markup {
         return note("No request failed in any step.");
     }
     let columns: [Column<'_, Summary>; 2] = [
-        ("#Failed", &|s| value(s.error_share.median, percent)),
-        ("#Each repeat", &|s| repeats_cell(&s.error_share, percent)),
+        ("#Failed", &|s| value(s.median(MetricId::ErrorShare), percent)),
+        ("#Each repeat", &|s| repeats_cell(s.values(MetricId::ErrorShare), percent)),
     ];
     let legend = "Share of intended requests without a correct response.";
     figure("errors", "Errors", legend, &step_table(report, &columns))
@@ -237,7 +237,7 @@ pub(super) fn response(report: &Report) -> Markup {
             ("#p90", &|s| step_cell(s, Quantile::P90)),
             ("#p99", &|s| step_cell(s, Quantile::P99)),
             ("#p99, each repeat", &|s| p99_of_repeats_cell(report, s)),
-            ("#Not ok", &|s| value(Some(s.response_unanswered.share), percent)),
+            ("#Failed", &|s| value(Some(s.response_unanswered.share), percent)),
         ],
     );
     let trial_times = trial_table(report, &report.trials, |t| t, &TIMES);

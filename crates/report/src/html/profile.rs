@@ -2,6 +2,7 @@
 //! texts and tables give the same information.
 
 use dyno_analysis::cell::CellKey;
+use dyno_analysis::metric::MetricId;
 use dyno_analysis::profile::{Flame, ProfileResult, SampleKind};
 use dyno_analysis::report::Report;
 use dyno_archive::hint::one_line;
@@ -73,8 +74,9 @@ fn profile_block(report: &Report, index: usize, profile: &ProfileResult) -> Mark
 
 /// Whether the cell is the one with the highest throughput of its subject in its workload.
 fn is_busiest(report: &Report, cell: CellKey) -> bool {
-    let rate =
-        |cell: CellKey| report.summary(cell).and_then(|s| s.throughput_rps.median).unwrap_or(0.0);
+    let rate = |cell: CellKey| {
+        report.summary(cell).and_then(|s| s.median(MetricId::Throughput)).unwrap_or(0.0)
+    };
     let cells = report.profiles.iter().map(|p| p.cell);
     let cells = cells.filter(|c| (c.arm, c.workload) == (cell.arm, cell.workload));
     cells.max_by(|a, b| rate(*a).total_cmp(&rate(*b))) == Some(cell)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::load::Http2Result;
-use dyno_analysis::metric::Unit;
+use dyno_analysis::metric::{MetricId, Unit};
 use dyno_analysis::peak::RatioBound;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
@@ -49,24 +49,24 @@ const COMBINED_WORKLOADS_NOTE: &str = " Workloads of one protocol are combined."
 
 /// A column: its head, the key of its metric, and the function that formats a value. A head with
 /// the prefix `#` marks a column of numbers ([`super::table::table`]).
-type WireMetric = (&'static str, &'static str, fn(f64) -> String);
+type WireMetric = (&'static str, MetricId, fn(f64) -> String);
 
 const SEGMENTS: [WireMetric; 4] = [
-    ("#Segments per response", "segments_per_response", two_places),
-    ("#Bytes received per response", "bytes_in_per_response", number),
-    ("#Bytes sent per response", "bytes_out_per_response", number),
-    ("#Retransmits", "retransmits", count_text),
+    ("#Segments per response", MetricId::Segments, two_places),
+    ("#Bytes received per response", MetricId::BytesReceived, number),
+    ("#Bytes sent per response", MetricId::BytesSent, number),
+    ("#Retransmits", MetricId::Retransmits, count_text),
 ];
 
 const FRAMES: [WireMetric; 8] = [
-    ("#Frames per response", "frames_per_response", two_places),
-    ("#Frames per segment", "frames_per_segment", two_places),
-    ("#Segments per response", "http2_segments_per_response", two_places),
-    ("#Responses per receive", "responses_per_receive", two_places),
-    ("#HPACK savings, received", "header_bytes_saved_in", percent),
-    ("#HPACK savings, sent", "header_bytes_saved_out", percent),
-    ("#Window stalls", "window_stalls", count_text),
-    ("#Retried", "requests_retried", count_text),
+    ("#Frames per response", MetricId::Frames, two_places),
+    ("#Frames per segment", MetricId::FramesPerSegment, two_places),
+    ("#Segments per response", MetricId::Http2Segments, two_places),
+    ("#Responses per receive", MetricId::ResponsesPerReceive, two_places),
+    ("#HPACK savings, received", MetricId::HeaderBytesSavedIn, percent),
+    ("#HPACK savings, sent", MetricId::HeaderBytesSavedOut, percent),
+    ("#Window stalls", MetricId::WindowStalls, count_text),
+    ("#Retried", MetricId::RequestsRetried, count_text),
 ];
 
 /// Renders a table with a row per subject and protocol, in the order in which they first ran.
@@ -78,8 +78,8 @@ fn grouped_rows(report: &Report, rows: &[&WireResult], metrics: &[WireMetric]) -
     ];
     let cells: Vec<_> = metrics
         .iter()
-        .map(|(name, key, show)| {
-            (*name, move |w: &&WireResult| spread_cell(w.metrics.get(key), *show))
+        .map(|(name, id, show)| {
+            (*name, move |w: &&WireResult| spread_cell(w.metrics.get(id), *show))
         })
         .collect();
     let columns = cells.iter().map(|(name, cell)| -> Column<'_, &WireResult> { (name, cell) });
@@ -187,8 +187,8 @@ const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
     ("#HTTP/1.1 connections", &|c| count_cell(u64::from(c.baseline_connections))),
     ("#HTTP/1.1 pipeline", &|c| count_cell(u64::from(c.baseline_pipeline))),
     ("#Requests/s, ratio", &|c| throughput_ratios_cell(c)),
-    ("#Response p99, ratio", &|c| ratios_cell(&c.response_p99_ratio)),
-    ("#CPU per request, ratio", &|c| ratios_cell(&c.cpu_per_request_ratio)),
+    ("#Response p99, ratio", &|c| ratios_cell(c.ratio(MetricId::ResponseP99))),
+    ("#CPU per request, ratio", &|c| ratios_cell(c.ratio(MetricId::Cpu))),
 ];
 
 /// Returns the cell of the connections, with the pass if the steps were run again.
@@ -215,7 +215,7 @@ fn throughput_ratios_cell(c: &ProtocolComparison) -> TableCell {
         RatioBound::AtMost => "≤ ",
         RatioBound::Exact | RatioBound::Unknown => "",
     };
-    marked_ratios_cell(mark, &c.throughput_ratio)
+    marked_ratios_cell(mark, c.ratio(MetricId::Throughput))
 }
 
 /// Returns a cell with the ratio of each pair of repeats.
