@@ -4,8 +4,9 @@
 //! tracking, the receive queues of CPUs, the neighbour table, or the memory of TCP. A listener's
 //! queues are not included, because the server chose their length.
 
-use dyno_archive::drops::{PathUse, TrackingUse, is_table_full};
+use dyno_archive::drops::PathUse;
 use dyno_archive::sample::{NetworkUse, Party};
+use dyno_archive::tracking::{TrackingUse, is_table_full};
 use dyno_archive::{LoadRecord, Outcome, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;

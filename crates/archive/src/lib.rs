@@ -39,6 +39,7 @@ pub mod silence;
 pub mod start;
 pub mod syscall;
 pub mod times;
+pub mod tracking;
 pub mod trial;
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "only `dir` calls it"))]
 mod upgrade;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::drops::TrackingUse;
 use crate::host::HostUse;
+use crate::tracking::TrackingUse;
 
 /// A monitored process group.
 #[derive(

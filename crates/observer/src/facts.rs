@@ -3,8 +3,8 @@
 //! cannot make.
 
 use dyno_archive::Facts;
-use dyno_archive::drops::TrackingUse;
 use dyno_archive::facts::{CgroupVersion, Missing};
+use dyno_archive::tracking::TrackingUse;
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::cgroup::Layout;

@@ -2,7 +2,7 @@
 //! Cases change it, so that each case shows only the difference.
 
 use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::drops::{PathUse, TrackingUse};
+use dyno_archive::drops::PathUse;
 use dyno_archive::host::{HostUse, LinkUse};
 use dyno_archive::interval::Interval;
 use dyno_archive::load::{Connections, TcpCounters, UnansweredAges};
@@ -15,6 +15,7 @@ use dyno_archive::sample::{
 };
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
+use dyno_archive::tracking::TrackingUse;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Phase, Sample, Times};
 
