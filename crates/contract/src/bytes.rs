@@ -8,8 +8,8 @@ use dyno_engine::CompiledRequest;
 use serde::Deserialize;
 
 use crate::client::{Connection, PeerAction, ProbeClient, ProbeResponse, http1_bytes};
-use crate::exchange::{Problem, TimeLimit};
 use crate::limits::{CHECK, SHOWN_BODY_BYTES};
+use crate::problem::{Problem, TimeLimit};
 
 /// First bytes of every response.
 const VERSION: &[u8] = b"HTTP/1.";

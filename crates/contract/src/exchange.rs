@@ -1,6 +1,5 @@
 //! Runs a check of a contract at one listener, with single exchanges.
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use dyno_archive::trial::CheckResult;
@@ -10,72 +9,8 @@ use crate::client::{BodyRetention, ProbeClient};
 use crate::contracts::Check;
 use crate::description;
 use crate::lifecycle::LifecyclePromise;
-use crate::limits::{CHECK, SECOND_TRY};
-
-/// The reason why a check failed.
-#[derive(Debug)]
-pub enum Problem {
-    /// An incorrect response.
-    Wrong(String),
-    /// The connection was closed or refused before a complete response. Such a close breaks the
-    /// promise of an idle server, but not of a loaded one.
-    Closed(String),
-    /// A request got no whole response in time.
-    Late(String),
-    /// An idle server did not act within the time of its promise. The server did not respond to two
-    /// tries or did not exit, or expected output or an expected request to a back end is missing.
-    /// The promise is broken, unless the machine dropped packets during the check.
-    Silent(String),
-    /// All requests so far got a response, but together they took too long.
-    Slow(String),
-    /// dyno had no port, descriptor or memory for a connection, so it sent no request.
-    NotSent(String),
-}
-
-/// Whether a connection failed because dyno lacks a resource, which says nothing about the server.
-/// EAGAIN is not in the list, because a read that times out has the same code.
-#[must_use]
-pub fn is_own_shortage(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(
-            libc::EADDRNOTAVAIL
-                | libc::EADDRINUSE
-                | libc::EMFILE
-                | libc::ENFILE
-                | libc::ENOBUFS
-                | libc::ENOMEM
-        )
-    )
-}
-
-impl Problem {
-    /// Classifies an error of a connection.
-    pub(crate) fn from_io(error: &io::Error, during: &str) -> Problem {
-        let message = format!("{during}: {}", description::cause(error));
-        if is_own_shortage(error) {
-            return Problem::NotSent(message);
-        }
-        match error.kind() {
-            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Problem::Late(message),
-            io::ErrorKind::InvalidData | io::ErrorKind::Other => Problem::Wrong(message),
-            _ => Problem::Closed(message),
-        }
-    }
-
-    /// Returns the problem. A [`Problem::Silent`] becomes a [`Problem::Late`], which breaks no
-    /// promise, if `machine_cause` names packets that the machine dropped during the check.
-    #[must_use]
-    pub fn excuse(self, machine_cause: impl FnOnce() -> Option<String>) -> Problem {
-        match self {
-            Problem::Silent(message) => match machine_cause() {
-                Some(cause) => Problem::Late(format!("{message}; {cause}")),
-                None => Problem::Silent(message),
-            },
-            other => other,
-        }
-    }
-}
+use crate::limits::CHECK;
+use crate::problem::{Problem, TimeLimit};
 
 /// Load of a server during a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,26 +22,6 @@ pub enum ServerLoad {
     Ending,
     /// The server is under load. A late response, or a closed connection, does not break a promise.
     Loaded,
-}
-
-/// Time limit of the responses of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeLimit {
-    /// All responses together have the time of one check.
-    Check,
-    /// Each response has the time of one check.
-    Response,
-}
-
-impl TimeLimit {
-    /// Returns a problem if a check with a limit per response takes too long as a whole. `began`:
-    /// start of the check.
-    pub fn check_elapsed(self, began: Instant) -> Result<(), Problem> {
-        match self == TimeLimit::Response && began.elapsed() > SECOND_TRY {
-            true => Err(Problem::Slow("all responses together took longer than a minute".into())),
-            false => Ok(()),
-        }
-    }
 }
 
 /// Runs a check. Over HTTP/2 it sends the requests one after the other, and ignores the check's
@@ -294,7 +209,7 @@ fn try_within(
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::io::{Read as _, Write as _};
+    use std::io::{self, Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener};
     use std::path::Path;
     use std::thread;

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod listener;
 mod pem;
 pub mod ports;
+pub mod problem;
 pub mod ready;
 pub mod relay;
 mod sessions;

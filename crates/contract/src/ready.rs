@@ -14,9 +14,9 @@ use dyno_observer::proc::{self, ListenerOwner};
 
 use crate::client::{BodyRetention, ProbeClient, ProbeResponse};
 use crate::description;
-use crate::exchange::is_own_shortage;
 use crate::limits::{ATTEMPT, COMMAND_POLL, CONNECT, POLL};
 use crate::ports::connect_to_listener;
+use crate::problem::is_own_shortage;
 
 /// The sign that a part is ready.
 #[allow(missing_debug_implementations)] // It has a closure.

@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStr
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crate::exchange::is_own_shortage;
 use crate::limits::{ACCEPT_RETRY, RELAYED_BYTES};
+use crate::problem::is_own_shortage;
 
 /// A port that forwards connections to the port of a back end. Dropping it closes the port. A
 /// connection ends when either side closes it.

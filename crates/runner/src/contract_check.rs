@@ -9,9 +9,10 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Outcome, Protocol};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::Check;
-use dyno_contract::exchange::{self, Problem, ServerLoad, TimeLimit};
+use dyno_contract::exchange::{self, ServerLoad};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
+use dyno_contract::problem::{Problem, TimeLimit};
 use dyno_workload::compile;
 
 use crate::drops::DropWatch;

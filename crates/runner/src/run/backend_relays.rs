@@ -3,7 +3,7 @@
 
 use std::io;
 
-use dyno_contract::exchange::Problem;
+use dyno_contract::problem::Problem;
 use dyno_contract::relay::Relay;
 
 use super::ports::Ports;

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use dyno_archive::hint;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
-use dyno_contract::exchange::is_own_shortage;
+use dyno_contract::problem::is_own_shortage;
 use dyno_launch::tool::CommandError;
 use dyno_observer::cgroup::OomKills;
 

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
-use dyno_contract::exchange::Problem;
+use dyno_contract::problem::Problem;
 use dyno_observer::cgroup::OomKills;
 
 use super::failure_cause::memory_first;
