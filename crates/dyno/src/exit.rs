@@ -5,8 +5,6 @@ use std::{fmt, io};
 
 use dyno_archive::ArchiveError;
 
-use crate::terminal;
-
 /// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -88,26 +86,6 @@ pub fn unwritten(error: io::Error) -> anyhow::Error {
     }
 }
 
-/// Returns the first of several errors, and prints the others. A closed standard output is returned
-/// only if there is no other error: its status tells scripts that all files were written.
-pub fn first_error(results: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let errors = results.into_iter().filter_map(Result::err);
-    let (unread, others): (Vec<_>, Vec<_>) = errors.partition(anyhow::Error::is::<Unread>);
-    let mut others = others.into_iter();
-    match others.next() {
-        Some(first) => {
-            others.for_each(|error| print_error(&error));
-            Err(first)
-        }
-        None => unread.into_iter().next().map_or(Ok(()), Err),
-    }
-}
-
-/// Prints an error.
-pub fn print_error(error: &anyhow::Error) {
-    terminal::say(&format!("dyno: {}", dyno_report::terminal::display(format!("{error:#}"))));
-}
-
 /// Returns the status for an error: 141 for unread output, 2 for bad input, 3 for everything else.
 pub fn exit_status(error: &anyhow::Error) -> Exit {
     if error.is::<Unread>() {
@@ -125,21 +103,4 @@ pub fn exit_status(error: &anyhow::Error) -> Exit {
             | ArchiveError::Busy { .. } => true,
         });
     if is_input { Exit::Usage } else { Exit::Failed }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn closed_output_hides_no_other_error() {
-        let unread = || Err(Unread.into());
-        let missing = |file: &str| Err(anyhow::anyhow!("{file}: cannot be written"));
-        let error = first_error([unread(), Ok(()), missing("a"), missing("b")]).unwrap_err();
-        assert_eq!(error.to_string(), "a: cannot be written");
-        assert_eq!(exit_status(&error), Exit::Failed);
-        let error = first_error([Ok(()), unread(), unread()]).unwrap_err();
-        assert_eq!(exit_status(&error), Exit::Unread);
-        assert!(first_error([Ok(()), Ok(())]).is_ok());
-    }
 }

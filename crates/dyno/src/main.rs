@@ -69,7 +69,7 @@ fn print_error(error: &anyhow::Error) -> Exit {
     let exit = exit::exit_status(error);
     // A closed output needs no message.
     if exit != Exit::Unread {
-        exit::print_error(error);
+        terminal::print_error(error);
     }
     exit
 }

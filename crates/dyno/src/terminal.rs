@@ -8,7 +8,7 @@ use std::time::Duration;
 use dyno_archive::Plan;
 use dyno_launch::supervision::Interrupts;
 use dyno_report::redact::{self, RedactedPlan};
-use dyno_report::terminal::{escape_controls, escape_keeping_colours};
+use dyno_report::terminal::{display, escape_controls, escape_keeping_colours};
 use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};
@@ -104,6 +104,11 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", escape_keeping_colours(&text));
 }
 
+/// Prints an error.
+pub fn print_error(error: &anyhow::Error) {
+    say(&format!("dyno: {}", display(format!("{error:#}"))));
+}
+
 /// Prints a text for people on standard output. On a terminal, control characters other than dyno's
 /// colours are made visible. For other outputs, colours and secrets are removed.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
@@ -175,6 +180,21 @@ impl Printer {
     }
 }
 
+/// Returns the first of several errors, and prints the others. A closed standard output is returned
+/// only if there is no other error: its status tells scripts that all files were written.
+pub fn first_error(results: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let errors = results.into_iter().filter_map(Result::err);
+    let (unread, others): (Vec<_>, Vec<_>) = errors.partition(anyhow::Error::is::<exit::Unread>);
+    let mut others = others.into_iter();
+    match others.next() {
+        Some(first) => {
+            others.for_each(|error| print_error(&error));
+            Err(first)
+        }
+        None => unread.into_iter().next().map_or(Ok(()), Err),
+    }
+}
+
 /// Quotes an argument for a shell, for commands in messages.
 pub fn quote(argument: &str) -> String {
     dyno_report::shell::command(&[argument.into()])
@@ -206,6 +226,18 @@ mod tests {
             assert_eq!(status(print_all(full), exit), Exit::Failed);
         }
         assert_eq!(status(Printer::default(), Exit::Valid), Exit::Valid);
+    }
+
+    #[test]
+    fn closed_output_hides_no_other_error() {
+        let unread = || Err(exit::Unread.into());
+        let missing = |file: &str| Err(anyhow::anyhow!("{file}: cannot be written"));
+        let error = first_error([unread(), Ok(()), missing("a"), missing("b")]).unwrap_err();
+        assert_eq!(error.to_string(), "a: cannot be written");
+        assert_eq!(exit::exit_status(&error), Exit::Failed);
+        let error = first_error([Ok(()), unread(), unread()]).unwrap_err();
+        assert_eq!(exit::exit_status(&error), Exit::Unread);
+        assert!(first_error([Ok(()), Ok(())]).is_ok());
     }
 
     #[test]

@@ -17,9 +17,9 @@ use dyno_runner::calibrate::{self, Calibrated, CalibrationError, CalibrationEven
 use super::report::{is_standard_output, write_out};
 use crate::calibration::{CalibrationFile, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
-use crate::exit::{self, Exit, first_error};
+use crate::exit::{Exit, usage_error};
 use crate::other_programs;
-use crate::terminal::{self, ThirdInterrupt};
+use crate::terminal::{self, ThirdInterrupt, first_error};
 
 /// Measures the ceilings, or what an option requests instead, and writes the result.
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
@@ -87,7 +87,7 @@ fn refuse_ceilings_file(output: Option<&Path>, ceilings: &Path) -> anyhow::Resul
     let identity = crate::result_file::check(output)?;
     if identity.is_some() && identity == crate::result_file::check(ceilings)? {
         let output = output.display();
-        return Err(exit::usage_error(format!(
+        return Err(usage_error(format!(
             "{output}: cannot be the output, because `dyno calibrate` stores rates for `dyno load` \
              in this file\nhint: write the result to another file"
         )));
@@ -116,7 +116,7 @@ fn measure_probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
 /// Prints why an interrupted calibration could not be saved. Returns the interrupt as the error.
 fn unsaved_error(error: CalibrationError) -> anyhow::Error {
     if let CalibrationError::Interrupted { archive_error: Some(archive_error) } = error {
-        exit::print_error(&archive_error.into());
+        terminal::print_error(&archive_error.into());
         return CalibrationError::Interrupted { archive_error: None }.into();
     }
     error.into()

@@ -30,9 +30,10 @@ use self::preparation::Preparation;
 use self::requests::ReadableFiles;
 use self::save::SavedLoad;
 use self::target::Url;
+use crate::calibration;
 use crate::cli::{LoadArgs, LoadFormat};
-use crate::exit::{Exit, first_error, usage_error};
-use crate::{calibration, terminal};
+use crate::exit::{Exit, usage_error};
+use crate::terminal::{self, first_error};
 
 /// Runs a load, saves it if requested, and writes the result.
 pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {

@@ -17,9 +17,9 @@ use dyno_report::watch as watch_report;
 use super::load::MetricsPage;
 use super::report::write_out;
 use crate::cli::{PlanFormat, WatchArgs};
-use crate::exit::{Exit, first_error, usage_error};
+use crate::exit::{Exit, usage_error};
 use crate::result_file;
-use crate::terminal::{self, Printer, ThirdInterrupt};
+use crate::terminal::{self, Printer, ThirdInterrupt, first_error};
 use server::WatchedServer;
 
 /// Interval between two checks for an interrupt.
