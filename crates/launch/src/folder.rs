@@ -1,8 +1,6 @@
-//! Creates, writes and reads files safely where other users may write too. dyno often runs as root,
-//! and a link of another user must not redirect it.
-//!
-//! Temporary folders are new and have unguessable names. Files that users name are read only if no
-//! link leads out of the intended folder.
+//! Creates, writes, reads and removes files safely where other users may write too. dyno often runs
+//! as root, and a link of another user must not redirect it. Files that users name are read only if
+//! no link leads out of the intended folder.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -13,57 +11,6 @@ use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::{Component, Path, PathBuf};
-
-use crate::guard::Guard;
-use crate::lock;
-
-/// Creates `dyno-PID-KIND-…` in the folder for temporary files. The folder is registered with the
-/// guard before it exists. The guard removes it if dyno does not.
-///
-/// # Errors
-/// The folder cannot be created.
-pub fn make(kind: &str, guard: &Guard) -> io::Result<PathBuf> {
-    make_in(&std::env::temp_dir(), kind, guard)
-}
-
-/// Creates a folder as [`make`] does, but in `base`.
-pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
-    // The path must be absolute, because the guard has another working folder than dyno.
-    let base = std::path::absolute(base)?;
-    let prefix = format!("dyno-{}-{kind}-", std::process::id());
-    let named = |e: io::Error| {
-        io::Error::new(
-            e.kind(),
-            format!("{}: a folder cannot be created there: {e}", base.display()),
-        )
-    };
-    let mut builder = tempfile::Builder::new();
-    let created = builder.prefix(&prefix).rand_bytes(RANDOM_CHARS).make_in(&base, |path| {
-        guard.watch_folder(path);
-        // If the folder exists, it belongs to another process, and `make_in` tries another name.
-        let result = DirBuilder::new().mode(0o700).create(path).and_then(|()| lock::hold(path));
-        result.inspect_err(|_| guard.forget_folder(path))
-    });
-    Ok(created.map_err(named)?.into_temp_path().keep()?)
-}
-
-/// Length of the random part of a folder's name.
-const RANDOM_CHARS: usize = 12;
-
-/// Removes the temporary folders of dyno processes of this user that were killed together with
-/// their guards. Some of these folders contain a private key.
-pub(crate) fn sweep(base: &Path) {
-    let entries = std::fs::read_dir(base).into_iter().flatten().filter_map(Result::ok);
-    for entry in entries {
-        let Some(owner) = owner(&entry.file_name().to_string_lossy()) else { continue };
-        // `DirEntry::metadata` does not follow links.
-        let is_ours = entry.metadata().is_ok_and(|entry| entry.is_dir() && entry.uid() == user());
-        if is_ours && let Some(_lock) = lock::seize(owner, &entry.path()) {
-            // After a failure, the next run tries again.
-            let _ = remove(&entry.path());
-        }
-    }
-}
 
 /// Removes a folder that dyno created, with all its content. Servers and builds may have mounted
 /// other folders below the folder. These are unmounted first, because their files must not be
@@ -152,18 +99,6 @@ fn mount_point(line: &[u8]) -> Option<PathBuf> {
         rest = if escaped.is_some() { &after[3..] } else { after };
     }
     Some(PathBuf::from(OsString::from_vec(path)))
-}
-
-/// Parses the PID in a folder's name, `dyno-PID-KIND-…`.
-fn owner(name: &str) -> Option<u32> {
-    let (owner, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
-    let (kind, random) = rest.rsplit_once('-')?;
-    if is_random_part(random) && !kind.is_empty() { owner.parse().ok() } else { None }
-}
-
-/// Whether a text has the form of the random part of a folder's name.
-pub(crate) fn is_random_part(text: &str) -> bool {
-    text.len() == RANDOM_CHARS && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 /// Creates a permanent folder with its missing parents. Programs that are built in the folder are
@@ -367,20 +302,6 @@ mod tests {
     use crate::reasons::not_run;
 
     #[test]
-    fn temporary_folder_is_private_with_random_name() {
-        let root = tempfile::tempdir().unwrap();
-        // The guard of a test is this test program, which ends immediately with the unknown
-        // argument.
-        let guard = Guard::start().unwrap();
-        let [folder, other] = [(); 2].map(|()| make_in(root.path(), "7", &guard).unwrap());
-        assert_ne!(folder, other);
-        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
-        let name = folder.file_name().unwrap().to_str().unwrap();
-        let random = name.strip_prefix(&format!("dyno-{}-7-", std::process::id())).unwrap();
-        assert_eq!(random.len(), 12, "{name}");
-    }
-
-    #[test]
     fn mount_points_are_parsed() {
         let point = |line: &[u8]| mount_point(line).map(|path| path.display().to_string());
         let line =
@@ -468,29 +389,6 @@ mod tests {
         assert_eq!(modes, [0o500, 0o700, 0o700]);
         remove(&folder).unwrap();
         assert!(!folder.exists());
-    }
-
-    #[test]
-    fn sweep_removes_only_folders_of_ended_processes() {
-        let root = tempfile::tempdir().unwrap();
-        let guard = Guard::start().unwrap();
-        let live = make_in(root.path(), "tls", &guard).unwrap();
-        // The owner is in another PID namespace: no process has this number here.
-        let elsewhere = root.path().join("dyno-4194999-tls-abcdefghijkl");
-        let [abandoned, unrelated] =
-            ["dyno-4194998-tls-abcdefghijkm", "dyno-4194999-cases"].map(|n| root.path().join(n));
-        for folder in [&elsewhere, &abandoned, &unrelated] {
-            fs::create_dir(folder).unwrap();
-        }
-        fs::write(abandoned.join("key.pem"), "secret").unwrap();
-        symlink(&unrelated, root.path().join("dyno-4194997-tls-abcdefghijkn")).unwrap();
-        lock::hold(&elsewhere).unwrap();
-        sweep(root.path());
-        assert!(live.exists() && elsewhere.exists() && unrelated.exists());
-        assert!(!abandoned.exists());
-        guard.forget_folder(&elsewhere);
-        sweep(root.path());
-        assert!(!elsewhere.exists());
     }
 
     #[test]

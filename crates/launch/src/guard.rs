@@ -1,20 +1,24 @@
 //! Starts the guard, and registers with it what dyno has started. The guard is a small process that
 //! ends shortly after dyno. If dyno is killed or crashes, the guard ends the remaining processes
-//! and removes their control groups and folders ([`crate::guard_process`]).
+//! and removes their control groups and folders ([`crate::guard_process`]). Temporary folders are
+//! made here, because each one must be registered before it exists.
 //!
 //! Messages on the guard's standard input register (`+session 17`) and unregister (`-group /sys/…`)
 //! things. Each message ends with a NUL, which no path contains. The input ends when dyno ends.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fs::DirBuilder;
 use std::io::{self, BufRead, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use crate::self_exec::own_program;
-use crate::{children, folder, lock};
+use crate::temporary_folders::{self, RANDOM_CHARS};
+use crate::{children, lock};
 
 /// First argument of dyno when it runs as the guard.
 pub const ARGUMENT: &str = "__guard";
@@ -39,7 +43,7 @@ impl Guard {
     /// Starts the guard: this program with [`ARGUMENT`]. Before that, removes the folders of dyno
     /// processes that were killed together with their guards.
     pub fn start() -> io::Result<Guard> {
-        folder::sweep(&std::env::temp_dir());
+        temporary_folders::sweep(&std::env::temp_dir());
         let mut command = Command::new(own_program());
         command
             .arg(ARGUMENT)
@@ -95,6 +99,36 @@ impl Guard {
     pub(crate) fn forget_moved(&self, folder: &Path) {
         lock::release(folder);
         self.send('-', "moved", folder);
+    }
+
+    /// Creates `dyno-PID-KIND-…` in the folder for temporary files. The folder is registered before
+    /// it exists. The guard removes it if dyno does not.
+    ///
+    /// # Errors
+    /// The folder cannot be created.
+    pub fn make_folder(&self, kind: &str) -> io::Result<PathBuf> {
+        self.make_folder_in(&std::env::temp_dir(), kind)
+    }
+
+    /// Creates a folder as [`Guard::make_folder`] does, but in `base`.
+    pub fn make_folder_in(&self, base: &Path, kind: &str) -> io::Result<PathBuf> {
+        // The path must be absolute, because the guard has another working folder than dyno.
+        let base = std::path::absolute(base)?;
+        let named = |e: io::Error| {
+            io::Error::new(
+                e.kind(),
+                format!("{}: a folder cannot be created there: {e}", base.display()),
+            )
+        };
+        let prefix = temporary_folders::name_prefix(kind);
+        let mut builder = tempfile::Builder::new();
+        let created = builder.prefix(&prefix).rand_bytes(RANDOM_CHARS).make_in(&base, |path| {
+            self.watch_folder(path);
+            // If the folder exists, it belongs to another process, and another name is tried.
+            let result = DirBuilder::new().mode(0o700).create(path).and_then(|()| lock::hold(path));
+            result.inspect_err(|_| self.forget_folder(path))
+        });
+        Ok(created.map_err(named)?.into_temp_path().keep()?)
     }
 
     pub fn watch_folder(&self, folder: &Path) {
@@ -157,8 +191,10 @@ pub(crate) fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
 pub(crate) mod tests {
     use super::*;
 
+    use std::fs;
     use std::io::BufReader;
     use std::os::fd::OwnedFd;
+    use std::os::unix::fs::PermissionsExt as _;
 
     /// Messages that a guard received, in a test.
     #[derive(Debug)]
@@ -195,5 +231,19 @@ pub(crate) mod tests {
             watched,
             [[b"folder ", unusual_path.as_bytes()].concat(), b"session 17".to_vec()]
         );
+    }
+
+    #[test]
+    fn temporary_folder_is_private_with_random_name() {
+        let root = tempfile::tempdir().unwrap();
+        // The guard of a test is this test program, which ends immediately with the unknown
+        // argument.
+        let guard = Guard::start().unwrap();
+        let [folder, other] = [(); 2].map(|()| guard.make_folder_in(root.path(), "7").unwrap());
+        assert_ne!(folder, other);
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let random = name.strip_prefix(&format!("dyno-{}-7-", std::process::id())).unwrap();
+        assert_eq!(random.len(), 12, "{name}");
     }
 }

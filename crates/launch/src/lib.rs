@@ -21,6 +21,7 @@ pub mod secret_values;
 mod self_exec;
 pub mod supervision;
 mod sys;
+mod temporary_folders;
 pub mod tool;
 
 #[cfg(test)]

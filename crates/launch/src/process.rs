@@ -91,7 +91,7 @@ pub struct Workspace {
 impl Workspace {
     /// Creates the folder and the group of a start, given its number.
     pub fn make(start: usize, groups: &Groups, guard: &Guard) -> io::Result<Workspace> {
-        let work = folder::make(&start.to_string(), guard)?;
+        let work = guard.make_folder(&start.to_string())?;
         let name = work
             .file_name()
             .expect("a new folder should have a name")

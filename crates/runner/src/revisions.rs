@@ -197,7 +197,7 @@ impl<'a> WorkTrees<'a> {
     /// The folder for the work trees cannot be created.
     pub fn new(repository: &'a Repository, guard: &'a Guard) -> io::Result<WorkTrees<'a>> {
         let trees =
-            WorkTrees { folder: folder::make(KIND, guard)?, repository, trees: Vec::new(), guard };
+            WorkTrees { folder: guard.make_folder(KIND)?, repository, trees: Vec::new(), guard };
         trees.sweep();
         Ok(trees)
     }

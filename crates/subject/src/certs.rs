@@ -35,7 +35,7 @@ impl Certs {
     }
 
     fn make_in(base: &Path, guard: &Guard) -> io::Result<Certs> {
-        let certs = Certs { folder: folder::make_in(base, "tls", guard)?, guard: guard.clone() };
+        let certs = Certs { folder: guard.make_folder_in(base, "tls")?, guard: guard.clone() };
         let texts = issue().map_err(io::Error::other)?;
         folder::write_new(&certs.authority(), &texts.authority)?;
         folder::write_new(&certs.chain(), &format!("{}{}", texts.leaf, texts.authority))?;

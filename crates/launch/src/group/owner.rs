@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use dyno_observer::monotonic_ns;
 
-use crate::folder;
 use crate::limits::{CREATE_ATTEMPTS, GROUP_CHECK_INTERVAL};
 use crate::lock;
+use crate::temporary_folders::is_random_part;
 
 /// Text after `dyno-PID-` in the name of a marker (see `GroupOwner::Marker`).
 const MARKER: &str = "user-";
@@ -39,7 +39,7 @@ impl GroupOwner {
             return Some(GroupOwner::Marker(pid));
         }
         let (start, random) = rest.split_once('-')?;
-        let is_start = start.parse::<usize>().is_ok() && folder::is_random_part(random);
+        let is_start = start.parse::<usize>().is_ok() && is_random_part(random);
         is_start.then_some(GroupOwner::Subject(pid))
     }
 

@@ -12,7 +12,7 @@ use dyno_analysis::report::Report;
 use dyno_analysis::validation::{KnownStep, NotRun, User, Validation};
 use dyno_archive::RunDir;
 use dyno_launch::environment::{DynoVariables, Environment};
-use dyno_launch::folder::{make, user};
+use dyno_launch::folder::user;
 use dyno_launch::group;
 use dyno_launch::guard::Guard;
 use dyno_launch::log::Log;
@@ -59,7 +59,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = super::super::cache_folder(args.cache.as_deref())?;
-    let folder = make("verdicts", &guard)?;
+    let folder = guard.make_folder("verdicts")?;
     let bench = Bench { source, cache, folder, supervision };
     let measured = bench.measure_all(&chosen);
     let removed = fs::remove_dir_all(&bench.folder);

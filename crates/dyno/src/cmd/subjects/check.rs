@@ -187,7 +187,7 @@ fn run_checks(
         facts: Facts::default(),
         resumptions: Vec::new(),
     };
-    let folder = dyno_launch::folder::make("check", supervision.guard)?;
+    let folder = supervision.guard.make_folder("check")?;
     let dir = RunDir::create(&folder, &header)?;
     let mut on_event = |event: RunEvent<'_>| {
         if let RunEvent::Printed { name, line } = event {
