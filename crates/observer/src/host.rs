@@ -9,21 +9,11 @@ use dyno_archive::machine::{CpuUse, HeatUse};
 
 use crate::files::Files;
 use crate::proc::tick_ns;
-use crate::{Reads, accounting, path, read, read_number};
+use crate::{accounting, path, read, read_number};
 
-pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
-    let times = parse(&files.read("/proc/stat")?, tick_ns(), &FIRST_TICKS)?;
-    let host = HostUse {
-        pressure: pressure(|resource| files.read(format!("/proc/pressure/{resource}"))),
-        frequency_khz: frequency_khz(files),
-        // Omitted if the CPU times of programs include interrupts, because analysis would count the
-        // time of interrupts twice.
-        interrupt_ns: if accounting::excludes_interrupts() { times.interrupt_ns } else { None },
-        ..times
-    };
-    if reads == Reads::WithoutNetworksAndDisks {
-        return Some(host);
-    }
+/// Reads all counters. `None`: `/proc/stat` cannot be read.
+pub(crate) fn counters(files: &Files) -> Option<HostUse> {
+    let host = counters_without_networks_and_disks(files)?;
     Some(HostUse {
         disks: files.read("/proc/diskstats").map(|text| disks(&text)),
         // Devices of the machine's own network namespace. This process may be in another namespace.
@@ -35,6 +25,19 @@ pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
         neighbour_overflows: path::neighbour_overflows(files),
         tcp_memory: path::tcp_memory(files),
         ..host
+    })
+}
+
+/// Reads all counters except those of networks and disks.
+pub(crate) fn counters_without_networks_and_disks(files: &Files) -> Option<HostUse> {
+    let times = parse(&files.read("/proc/stat")?, tick_ns(), &FIRST_TICKS)?;
+    Some(HostUse {
+        pressure: pressure(|resource| files.read(format!("/proc/pressure/{resource}"))),
+        frequency_khz: frequency_khz(files),
+        // Omitted if the CPU times of programs include interrupts, because analysis would count the
+        // time of interrupts twice.
+        interrupt_ns: if accounting::excludes_interrupts() { times.interrupt_ns } else { None },
+        ..times
     })
 }
 
@@ -316,7 +319,7 @@ mod tests {
         let eth0 =
             LinkUse { name: "eth0".into(), bytes_in: 70, bytes_out: 80, bits_per_s: Some(9) };
         assert_eq!(links(dev, |name| (name == "eth0").then_some(9)), [eth0]);
-        assert!(counters(Reads::All, &Files::default()).unwrap().interrupts.is_some());
+        assert!(counters(&Files::default()).unwrap().interrupts.is_some());
     }
 
     #[test]

@@ -211,7 +211,10 @@ pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
     Sample {
         at_ns,
         parties,
-        host: host::counters(reads, files),
+        host: match reads {
+            Reads::All => host::counters(files),
+            Reads::WithoutNetworksAndDisks => host::counters_without_networks_and_disks(files),
+        },
         co_runners: None,
         // The clock is read last. The duration shows the precision and the cost of the sample.
         took_ns: monotonic_ns() - at_ns,
