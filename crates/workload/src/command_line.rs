@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::plan::{Body, Expect, Request};
 
-use crate::{ReadFile, compile};
+use crate::{ReadFile, header};
 
 /// Returns a request of weight 1, with method and path as its name. Any status from 200 to 399 is
 /// correct.
@@ -62,8 +62,8 @@ pub fn header(text: &str) -> Result<(String, String), String> {
         .map(|(at, _)| (&text[..at], &text[at + 1..]))
         .ok_or("not a header\nhint: write it like 'Name: value'")?;
     let name = name.trim();
-    if compile::is_framing(name) {
-        return Err(compile::framing_header_error(name));
+    if header::is_framing(name) {
+        return Err(header::framing_error(name));
     }
     Ok((name.into(), value.trim().into()))
 }

@@ -20,22 +20,6 @@ use crate::header;
 use crate::quotation::{plain, quote, quote_in};
 use crate::template::Templates;
 
-/// Returns whether a header frames a message. dyno writes these headers itself, because with a
-/// wrong length the server would read different requests.
-#[must_use]
-pub fn is_framing(header: &str) -> bool {
-    ["content-length", "transfer-encoding"].iter().any(|name| header.eq_ignore_ascii_case(name))
-}
-
-/// Returns the error of a header that frames a message.
-#[must_use]
-pub fn framing_header_error(header: &str) -> String {
-    format!(
-        "header {header:?}: dyno writes this header itself, to mark the end of a request\nhint: \
-         remove it"
-    )
-}
-
 /// The private-use character before and after a placeholder's number. A number between two of these
 /// marks stands for the placeholder while a head is encoded and checked.
 const MARK: char = '\u{F8FF}';

@@ -1,10 +1,9 @@
-//! Checks whether a protocol can carry a header.
+//! Checks whether a header can be sent: the protocol must be able to carry it, and dyno must not
+//! write it itself.
 //!
-//! Command lines and suites refuse a header that the protocol cannot carry. Imports omit it.
+//! Command lines and suites refuse a header that cannot be sent. Imports omit it.
 
 use dyno_archive::Protocol;
-
-use crate::compile::{framing_header_error, is_framing};
 
 /// Fields of HTTP/1.1 connections, which HTTP/2 forbids in messages (RFC 9113 §8.2.2).
 const CONNECTION_FIELDS: [&str; 6] = [
@@ -38,7 +37,7 @@ pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
         ));
     }
     if is_framing(name) {
-        return Some(framing_header_error(name));
+        return Some(framing_error(name));
     }
     if name.eq_ignore_ascii_case("host") && !is_host(value) {
         return Some(format!(
@@ -78,6 +77,22 @@ pub fn duplicate(headers: &[(String, String)]) -> Option<(String, String)> {
     let reason = "two Host headers: servers respond to them with 400 (RFC 9112 §3.2)\nhint: remove \
                   one of them";
     Some((second.0.clone(), reason.into()))
+}
+
+/// Returns whether a header frames a message. dyno writes these headers itself, because with a
+/// wrong length the server would read different requests.
+#[must_use]
+pub fn is_framing(name: &str) -> bool {
+    ["content-length", "transfer-encoding"].iter().any(|field| name.eq_ignore_ascii_case(field))
+}
+
+/// Returns the error of a header that frames a message.
+#[must_use]
+pub fn framing_error(name: &str) -> String {
+    format!(
+        "header {name:?}: dyno writes this header itself, to mark the end of a request\nhint: \
+         remove it"
+    )
 }
 
 /// Returns whether a byte is allowed in a token (RFC 9110 §5.6.2).

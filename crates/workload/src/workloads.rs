@@ -16,7 +16,7 @@ use crate::compile::{CompileError, Field};
 use crate::mistake::{Mistake, all_positive, mistake};
 use crate::quotation::quote;
 use crate::relative_path::RelativePath;
-use crate::{ReadFile, compile, limits, request_values};
+use crate::{ReadFile, compile, header, limits, request_values};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -626,10 +626,8 @@ impl RawRequest {
         if !path.starts_with('/') {
             return Err(mistake("path", format!("path {}: must begin with a slash", quote(&path))));
         }
-        if let Some(name) = self.headers.keys().find(|name| compile::is_framing(name)) {
-            return Err(
-                mistake("headers", compile::framing_header_error(name)).with_child(name.clone())
-            );
+        if let Some(name) = self.headers.keys().find(|name| header::is_framing(name)) {
+            return Err(mistake("headers", header::framing_error(name)).with_child(name.clone()));
         }
         let body = match (self.body, self.body_file) {
             (Some(_), Some(_)) => {

@@ -389,7 +389,6 @@ fn fixtures_and_generated_files_are_skipped() {
 const IN_CYCLES: &[(&str, usize)] = &[
     ("report", 6),
     ("runner", 6),
-    ("workload", 4),
 ];
 
 #[test]

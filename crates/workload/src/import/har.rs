@@ -4,7 +4,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::har_body::{PostData, body};
+use super::har_body::body;
+use super::har_members::{NameValue, PostData};
 use super::{
     ChangeKind, Changes, ImportedRequest, Imports, Url, is_one_of, json_error_text,
     require_requests,
@@ -77,13 +78,6 @@ struct Request {
     http_version: Value,
     #[serde(default)]
     body_size: Value,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct NameValue {
-    pub(super) name: String,
-    #[serde(default)]
-    pub(super) value: String,
 }
 
 /// Returns the request of an entry; `None`: the entry is omitted.

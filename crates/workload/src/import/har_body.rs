@@ -1,23 +1,10 @@
 //! Restores the bodies of a HAR's requests: the recorded bytes, if the file has them.
 
 use base64::Engine as _;
-use serde::Deserialize;
 
-use super::har::NameValue;
+use super::har_members::{NameValue, PostData};
 use super::{BASE64, ChangeKind, ImportedRequest, encode_form_value};
 use crate::quotation::quote;
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PostData {
-    #[serde(default)]
-    pub(super) mime_type: String,
-    #[serde(default)]
-    text: String,
-    encoding: Option<String>,
-    #[serde(default)]
-    params: Vec<NameValue>,
-}
 
 /// Returns the body of a request. `sent_bytes`: the recorded length of the body. `None`: the
 /// request has no body.

@@ -9,6 +9,7 @@ mod curl;
 mod format;
 mod har;
 mod har_body;
+mod har_members;
 mod unique_requests;
 mod urls;
 mod vegeta;
@@ -25,7 +26,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use dyno_archive::hint;
 
 use crate::ReadFile;
-use crate::compile::is_framing;
+use crate::header::is_framing;
 use crate::quotation::{plain, quote, quote_header, without_found_value};
 
 /// A request of another tool.
