@@ -27,7 +27,7 @@ mod this_machine;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use dyno_report::text::Style;
+use dyno_report::present::style::Style;
 
 use crate::cli::usage_error;
 use crate::exit::Exit;

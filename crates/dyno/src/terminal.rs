@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use dyno_archive::Plan;
 use dyno_launch::supervision::Interrupts;
+use dyno_report::present::style::Style;
 use dyno_report::redact::{self, RedactedPlan};
 use dyno_report::terminal::{display, escape_controls, escape_keeping_colours};
-use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};
 

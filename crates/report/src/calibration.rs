@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use dyno_analysis::calibration::{Calibration, Measurement, MeasurementPurpose};
 
 use crate::format::{micros, nanos, number, or_dash, percent, percentile_text, rate};
-use crate::text::Style;
+use crate::present::style::Style;
 
 /// Formats the name and the duration of a measurement.
 #[must_use]

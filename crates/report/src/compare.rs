@@ -13,10 +13,10 @@ use maud::{Markup, html};
 use crate::VIEWER_CSS;
 use crate::format::{or_dash, quantity, ratio};
 use crate::html::{Viewer, document};
-use crate::markdown::{self, escape};
 use crate::overview::label_in_words;
+use crate::present::style::Style;
+use crate::present::{escape, table};
 use crate::terminal;
-use crate::text::{Style, align};
 
 /// Output formats of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
     if !compared.rows.is_empty() {
         let mut table = vec![COLUMNS.map(String::from).to_vec()];
         table.extend(compared.rows.iter().map(cells));
-        let _ = writeln!(out, "\n{}", align(&table, style));
+        let _ = writeln!(out, "\n{}", table::aligned(&table, style));
     }
     for gate in &compared.gates {
         let _ = writeln!(out, "{}", terminal::escape_line(&gate_text(compared, gate)));
@@ -189,7 +189,7 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
 fn markdown(compared: &ComparisonResult) -> String {
     let mut out = String::new();
     let mut item = |text: &str| {
-        let _ = writeln!(out, "- {}", escape(text));
+        let _ = writeln!(out, "- {}", escape::markdown(text));
     };
     item(&side_text("A", &compared.a));
     item(&side_text("B", &compared.b));
@@ -199,9 +199,9 @@ fn markdown(compared: &ComparisonResult) -> String {
     warnings(compared).for_each(|text| item(&text));
     compared.gates.iter().for_each(|gate| item(&gate_text(compared, gate)));
     compared.answers.iter().for_each(|answer| item(&answer_text(answer)));
-    let table = markdown::table(&COLUMNS, compared.rows.iter().map(cells));
+    let table = table::markdown(&COLUMNS, compared.rows.iter().map(cells));
     let notes = compared.notes.iter().map(String::as_str).chain([method_note(compared)]);
-    let notes: String = notes.map(|note| format!("- {}\n", escape(note))).collect();
+    let notes: String = notes.map(|note| format!("- {}\n", escape::markdown(note))).collect();
     format!("{out}\n{table}\n{notes}")
 }
 
@@ -278,33 +278,18 @@ fn gate_test_case(compared: &ComparisonResult, gate: &GateResult) -> String {
 /// Renders a test case of JUnit. `inner`: its tag and text; `None`: the test case passed.
 fn test_case(name: &str, inner: Option<(&str, &str)>) -> String {
     let inner = match inner {
-        Some(("system-out", text)) => format!("<system-out>{}</system-out>", escape_xml(text)),
-        Some((tag, reason)) => format!("<{tag} message=\"{}\"/>", escape_xml(reason)),
+        Some(("system-out", text)) => format!("<system-out>{}</system-out>", escape::xml(text)),
+        Some((tag, reason)) => format!("<{tag} message=\"{}\"/>", escape::xml(reason)),
         None => String::new(),
     };
     format!(
         "  <testcase classname=\"dyno.compare\" name=\"{}\">{inner}</testcase>\n",
-        escape_xml(name)
+        escape::xml(name)
     )
 }
 
 fn escape_xml_lines(lines: &[String]) -> String {
-    lines.iter().map(|line| escape_xml(line)).collect::<Vec<String>>().join("\n")
-}
-
-/// Escapes a text for an attribute of XML. Characters that XML forbids are shown as on a terminal.
-fn escape_xml(text: &str) -> String {
-    let mut out = String::new();
-    for c in terminal::escape_line(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
+    lines.iter().map(|line| escape::xml(line)).collect::<Vec<String>>().join("\n")
 }
 
 /// Renders a comparison as a page.

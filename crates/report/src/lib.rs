@@ -19,6 +19,7 @@ mod methodology;
 mod metrics;
 pub mod openmetrics;
 mod overview;
+pub mod present;
 pub mod probe_cost;
 pub mod profile;
 pub mod redact;
@@ -29,6 +30,8 @@ pub mod validation;
 pub mod watch;
 
 use dyno_analysis::Report;
+
+use crate::present::style::Style;
 
 const VIEWER_JS: &str = include_str!("../viewer/viewer.js");
 const VIEWER_CSS: &str = include_str!("../viewer/viewer.css");
@@ -71,7 +74,7 @@ impl Format {
 pub fn render(report: &Report, format: Format) -> String {
     match format {
         Format::Html => html::render(report),
-        Format::Text => text::report(&redact::redact(report).report, text::Style::Plain),
+        Format::Text => text::report(&redact::redact(report).report, Style::Plain),
         Format::Markdown => markdown::render(report),
         Format::Csv => csv::render(&redact::redact(report).report),
         Format::Json => json(report),

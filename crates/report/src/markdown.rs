@@ -14,6 +14,7 @@ use crate::format::{
     Quantile, bytes, error_share_text, micros, millis, number, or_dash, percent, quantity,
     step_percentile_text, valid_repeats,
 };
+use crate::present::{escape, table};
 use crate::{answer, brackets, compare, metrics, overview, redact, shell, terminal};
 
 /// Renders a report with its secrets removed.
@@ -22,15 +23,15 @@ pub fn render(report: &Report) -> String {
     let redacted = redact::redact(report);
     let report = &*redacted.report;
     let mut out = String::new();
-    let _ = writeln!(out, "# {}\n", escape(&report.run.suite));
+    let _ = writeln!(out, "# {}\n", escape::markdown(&report.run.suite));
     if !report.run.description.is_empty() {
-        let _ = writeln!(out, "{}\n", escape(&report.run.description));
+        let _ = writeln!(out, "{}\n", escape::markdown(&report.run.description));
     }
     for sentence in answer::sentences(report) {
-        let _ = writeln!(out, "**{}**\n", escape(&sentence));
+        let _ = writeln!(out, "**{}**\n", escape::markdown(&sentence));
     }
     for caveat in &report.caveats {
-        let _ = writeln!(out, "- {}", escape(&caveat.message));
+        let _ = writeln!(out, "- {}", escape::markdown(&caveat.message));
     }
     let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(report));
     if let Some(experiment) = &report.experiment {
@@ -38,7 +39,7 @@ pub fn render(report: &Report) -> String {
         for effect in &experiment.effects {
             let reason =
                 format!("{} compared with {}: {}", effect.to, effect.from, effect.reason());
-            let _ = writeln!(out, "- {}", escape(&reason));
+            let _ = writeln!(out, "- {}", escape::markdown(&reason));
         }
         out.push('\n');
     }
@@ -67,7 +68,7 @@ pub fn render(report: &Report) -> String {
         code_block(&shell::rerun_command(&report.run.command, report.run.seed))
     );
     if let Some(note) = redact::withheld_note(redacted.withheld) {
-        let _ = writeln!(out, "{}", escape(&note));
+        let _ = writeln!(out, "{}", escape::markdown(&note));
     }
     out
 }
@@ -77,12 +78,13 @@ fn brackets_table(report: &Report) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let seven_columns = |head: &[&str], rows: &mut dyn Iterator<Item = [String; 7]>| {
         let names: Vec<String> = head.iter().map(|name| (*name).to_string()).collect();
-        let lines: String = rows.map(|cells| line(&cells.map(|cell| escape(&cell)))).collect();
+        let row_line = |cells: [String; 7]| line(&cells.map(|cell| escape::markdown(&cell)));
+        let lines: String = rows.map(row_line).collect();
         format!("{}|{}\n{lines}", line(&names), "---|".repeat(head.len()))
     };
     let rates = seven_columns(&brackets::HEAD, &mut report.brackets.iter().map(brackets::cells));
     let objective = report.run.objective.as_deref().unwrap_or_default();
-    let rates_section = format!("{}: {}\n\n{rates}", escape(objective), brackets::NOTE);
+    let rates_section = format!("{}: {}\n\n{rates}", escape::markdown(objective), brackets::NOTE);
     if report.searches.is_empty() {
         return rates_section;
     }
@@ -98,37 +100,6 @@ const PERCENTILES_NOTE: &str = "Percentiles are over all intended requests. Requ
                                 requests that are not ok, above the longest known wait. `–` means \
                                 too few samples: fewer than 20 lie beyond the percentile.";
 
-/// Escapes a text so that Markdown shows it unchanged on one line, without markup, HTML, links,
-/// mentions, code or tables.
-pub(crate) fn escape(text: &str) -> String {
-    let text = terminal::escape_line(text);
-    let mut out = String::with_capacity(text.len() + 8);
-    for (i, c) in text.char_indices() {
-        let is_special = match c {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '$' | '@' => true,
-            // An HTML entity, and the scheme of a bare link.
-            '&' => text[i + 1..].starts_with(|c: char| c == '#' || c.is_ascii_alphabetic()),
-            ':' => text[i + 1..].starts_with("//"),
-            '.' | ')' if is_list(&text[..i], &text[i + 1..]) => true,
-            '.' => i >= 3 && text.as_bytes()[i - 3..i].eq_ignore_ascii_case(b"www"),
-            // A heading, a list or a rule, at the beginning of the line.
-            '#' | '+' | '-' | '=' => text[..i].trim().is_empty(),
-            _ => false,
-        };
-        if is_special {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// Whether a `.` or `)` between these texts would begin a numbered list.
-fn is_list(before: &str, after: &str) -> bool {
-    let is_number = !before.trim().is_empty() && before.trim().chars().all(|c| c.is_ascii_digit());
-    is_number && (after.is_empty() || after.starts_with(' '))
-}
-
 /// Formats a code block. Its fence is longer than any sequence of backticks in the text.
 fn code_block(text: &str) -> String {
     let text = terminal::escape_controls(text);
@@ -137,20 +108,10 @@ fn code_block(text: &str) -> String {
     format!("{fence}sh\n{text}\n{fence}\n")
 }
 
-/// Renders a table. The text of its cells is escaped.
-pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|c| escape(c)).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let rule = format!("|{}\n", " --- |".repeat(head.len()));
-    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
-    line(&head) + &rule + &rows.map(|row| line(&row)).collect::<String>()
-}
-
 /// Renders the table of effects.
 fn effects_table(effects: &[Effect]) -> String {
-    table(&compare::COLUMNS, effects.iter().flat_map(|effect| &effect.rows).map(compare::cells))
+    let rows = effects.iter().flat_map(|effect| &effect.rows);
+    table::markdown(&compare::COLUMNS, rows.map(compare::cells))
 }
 
 /// Renders the overview, with a row per subject and back end.
@@ -178,7 +139,7 @@ fn overview_table(report: &Report) -> String {
         });
         std::iter::once(cells(r)).chain(backend_rows).collect::<Vec<_>>()
     });
-    format!("{}\n{}\n", table(&head, lines), overview::notes(rows))
+    format!("{}\n{}\n", table::markdown(&head, lines), overview::notes(rows))
 }
 
 /// A column: its head, and a function from a row to its cell.
@@ -187,7 +148,8 @@ type Column<T> = (&'static str, fn(&T) -> String);
 /// Renders a table with a row per item of `rows`.
 fn table_from_columns<T>(columns: &[Column<T>], rows: &[T]) -> String {
     let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    table(&head, rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()))
+    let cells = |row: &T| columns.iter().map(|(_, cell)| cell(row)).collect();
+    table::markdown(&head, rows.iter().map(cells))
 }
 
 const STEPS: [Column<Summary>; 17] = [
@@ -230,7 +192,7 @@ fn metric_tables(report: &Report) -> String {
         let cells = |row: &metrics::MetricRow| {
             [row.title.into()].into_iter().chain(row.cells.clone()).collect()
         };
-        table(&head, sheet.rows.iter().map(cells))
+        table::markdown(&head, sheet.rows.iter().map(cells))
     };
     let sheets: Vec<String> = metrics::sheets(report).iter().map(sheet_table).collect();
     format!("{}\n{}\n", sheets.join("\n"), metrics::NOTE)
@@ -286,7 +248,7 @@ fn backends_tables(report: &Report) -> String {
         })
     });
     let start_head = ["Subject", "Back end", "Version", "Ready", "Data loaded in", "Stop"];
-    format!("{}\n{}", table(&head, rows), table(&start_head, starts))
+    format!("{}\n{}", table::markdown(&head, rows), table::markdown(&start_head, starts))
 }
 
 /// Renders the table of checks.
@@ -311,7 +273,7 @@ fn checks_table(subjects: &[SubjectResult]) -> String {
             ]
         })
     });
-    table(&["Subject", "Check", "Verdict", "Passed", "Detail"], rows)
+    table::markdown(&["Subject", "Check", "Verdict", "Passed", "Detail"], rows)
 }
 
 /// Renders the table of the machine.
@@ -330,7 +292,7 @@ fn machine_table(report: &Report) -> String {
         ("dyno", facts.dyno_version.clone()),
         ("Seed", report.run.seed.to_string()),
     ];
-    table(
+    table::markdown(
         &["Property", "Value"],
         rows.into_iter().map(|(name, value)| vec![name.to_string(), value]),
     )
@@ -339,30 +301,6 @@ fn machine_table(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn escape_keeps_text_literal() {
-        for (text, escaped) in [
-            ("Fast <1> & co", "Fast \\<1\\> & co"),
-            ("<img src=x onerror=alert(1)>", "\\<img src=x onerror=alert(1)\\>"),
-            (
-                "[click](javascript:x) ![i](http://x)",
-                "\\[click\\](javascript:x) !\\[i\\](http\\://x)",
-            ),
-            ("a|b\nc `d` *e* _f_ ~~g~~", "a\\|b c \\`d\\` \\*e\\* \\_f\\_ \\~\\~g\\~\\~"),
-            ("&lt; &#60; a&b", "\\&lt; \\&#60; a\\&b"),
-            ("# x", "\\# x"),
-            ("- x", "\\- x"),
-            ("1. x", "1\\. x"),
-            ("3.09 ms", "3.09 ms"),
-            ("www.x.org and @me", "www\\.x.org and \\@me"),
-            ("a\\|b", "a\\\\\\|b"),
-            ("\u{1b}[2J", "␛\\[2J"),
-            ("p99 1.20 s, 5-6", "p99 1.20 s, 5-6"),
-        ] {
-            assert_eq!(escape(text), escaped);
-        }
-    }
 
     #[test]
     fn code_block_ends_at_its_own_fence() {

@@ -298,6 +298,13 @@ pub(crate) fn label_in_words(at: Shape) -> String {
     at.in_words(number)
 }
 
+/// Describes a step: `64 connections`, or `64 connections × 10 streams at 1,000/s of h2`.
+pub(crate) fn step_in_words(report: &Report, workload: &str, at: Shape) -> String {
+    let workload =
+        if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
+    format!("{}{workload}", label_in_words(at))
+}
+
 /// Formats the limiter of a step with the confidence of the verdict: `elsewhere (likely)`.
 pub(crate) fn limiter_text(resource: Resource, confidence: Confidence) -> String {
     format!("{}{}", resource.name().replace('_', " "), confidence.mark(resource))

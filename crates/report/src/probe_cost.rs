@@ -6,7 +6,7 @@ use dyno_analysis::probe_cost::PriceResult;
 use dyno_analysis::stats::Repeated;
 
 use crate::format::change;
-use crate::text::Style;
+use crate::present::style::Style;
 
 /// Lists the names of the probes.
 #[must_use]

@@ -20,43 +20,10 @@ use crate::format::{
     TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, number, or_dash, page_percentile_text, percent,
     percentile_text, plural, rate, seconds,
 };
+use crate::present::style::Style;
+use crate::present::table;
 use crate::terminal::{self, escape_controls};
 use crate::{answer, overview};
-
-/// Whether the text is coloured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    Plain,
-    Colour,
-}
-
-impl Style {
-    /// Colours a text by an SGR code.
-    fn paint(self, code: &str, text: &str) -> String {
-        match self {
-            Style::Plain => text.to_string(),
-            Style::Colour => format!("\x1b[{code}m{text}\x1b[0m"),
-        }
-    }
-
-    #[must_use]
-    pub fn bold(self, text: &str) -> String {
-        self.paint("1", text)
-    }
-
-    pub(crate) fn dim(self, text: &str) -> String {
-        self.paint("2", text)
-    }
-
-    /// Colours a text by a severity.
-    fn paint_severity(self, severity: Severity, text: &str) -> String {
-        match severity {
-            Severity::Info => self.dim(text),
-            Severity::Warning => self.paint("33", text),
-            Severity::Invalid => self.paint("31;1", text),
-        }
-    }
-}
 
 /// Maximum number of requests of a mix in the text.
 const REQUESTS_SHOWN: usize = 20;
@@ -568,7 +535,7 @@ fn overview_table(report: &Report, style: Style) -> String {
         });
         std::iter::once(row).chain(backend_rows).collect::<Vec<_>>()
     }));
-    align(&table, style) + &style.dim(&wrap(&overview::notes(rows), 110, "")) + "\n"
+    table::aligned(&table, style) + &style.dim(&wrap(&overview::notes(rows), 110, "")) + "\n"
 }
 
 /// Explains the signs `>` and `–` in the percentile columns, if they occur.
@@ -594,37 +561,6 @@ fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));
     row.push(r.absent.as_ref().map_or(limiter, |reason| reason.chars().take(60).collect()));
     row
-}
-
-/// Pads columns to their widest cell. The first and the last are left-aligned, the others
-/// right-aligned.
-pub(crate) fn align(table: &[Vec<String>], style: Style) -> String {
-    let table: Vec<Vec<String>> = table
-        .iter()
-        .map(|row| row.iter().map(|cell| terminal::escape_line(cell)).collect())
-        .collect();
-    let columns = table[0].len();
-    let width = |c: usize| table.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut out = String::new();
-    for (i, row) in table.iter().enumerate() {
-        let cells: Vec<String> = row
-            .iter()
-            .enumerate()
-            .map(|(c, cell)| {
-                let pad = " ".repeat(widths[c] - cell.chars().count());
-                if c == 0 || c == columns - 1 {
-                    format!("{cell}{pad}")
-                } else {
-                    format!("{pad}{cell}")
-                }
-            })
-            .collect();
-        let line = cells.join("  ");
-        let line = line.trim_end();
-        let _ = writeln!(out, "{}", if i == 0 { style.dim(line) } else { line.to_string() });
-    }
-    out
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use dyno_analysis::validation::{KnownStep, Validation};
 use dyno_analysis::verdict::{Confidence, Resource};
 
 use crate::format::{count, or_dash, percent, plural};
+use crate::present::style::Style;
 use crate::terminal::escape_line;
-use crate::text::Style;
 
 /// Formats the confusion matrix, the totals, incorrect and invalid steps, and skipped behaviours.
 #[must_use]

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use crate::VIEWER_CSS;
 use crate::format::{bytes, count, number, or_dash, percent, seconds};
 use crate::html::{Viewer, document};
-use crate::text::Style;
+use crate::present::style::Style;
 
 /// Maximum number of system calls in a line.
 const CALLS_IN_LINE: usize = 3;

@@ -10,8 +10,8 @@ use dyno_analysis::compare::{
 };
 use dyno_archive::dir::Run;
 use dyno_report::compare::{ComparisonFormat, render, text};
+use dyno_report::present::style::Style;
 use dyno_report::redact;
-use dyno_report::text::Style;
 
 use super::report::{check_output, escape_for_terminal, goes_to_terminal, write_out};
 use crate::cli::{CompareArgs, CompareFormat, Undecided};

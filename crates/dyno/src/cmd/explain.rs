@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use dyno_analysis::Code;
 use dyno_analysis::caveat::CaveatGroup;
 use dyno_analysis::verdict::Resource;
-use dyno_report::text::{Style, wrap};
+use dyno_report::present::style::Style;
+use dyno_report::text::wrap;
 use dyno_workload::text::nearest;
 
 use crate::cli::ExplainArgs;

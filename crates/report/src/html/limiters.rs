@@ -18,7 +18,7 @@ use super::profile::profiles;
 use super::swatch;
 use super::table::{TableCell, TableRow, table, text, value};
 use crate::format::{number, quantity};
-use crate::overview::label_in_words;
+use crate::overview::step_in_words;
 
 /// Renders the section.
 pub(super) fn limiters_section(report: &Report) -> Markup {
@@ -107,13 +107,6 @@ fn step_label(report: &Report, s: &Summary) -> String {
     let rate = at.rate_text(number);
     let pass = if pass > 1 { format!(" ({pass})") } else { String::new() };
     format!("{workload}{connections}{}{}{rate}{pass}", factor(streams), factor(pipeline))
-}
-
-/// Describes a step: `64 connections`, or `64 connections × 10 streams at 1,000/s of h2`.
-pub(super) fn step_in_words(report: &Report, workload: &str, at: Shape) -> String {
-    let workload =
-        if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
-    format!("{}{workload}", label_in_words(at))
 }
 
 /// Renders the table of counters at the busiest step, with the counters of the reference arm at the

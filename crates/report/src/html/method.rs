@@ -15,13 +15,13 @@ use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
 use dyno_archive::start::LimitReadBack;
 use maud::{Markup, PreEscaped, html};
 
-use super::limiters::step_in_words;
 use super::part_scope::PartScope;
 use super::table::{Column, TableRow, table, text, value};
 use super::{count_cell, figure, folded, note, trial_table};
 use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases, plural};
 use crate::methodology::{self, Section, anchor};
 use crate::metrics::{self, Sheet};
+use crate::overview::step_in_words;
 use crate::probe_cost;
 use crate::redact::{self, Withheld};
 use crate::shell;

@@ -8,11 +8,11 @@ use dyno_analysis::report::Report;
 use dyno_archive::hint::one_line;
 use maud::{Markup, html};
 
-use super::limiters::step_in_words;
 use super::part_scope::PartScope;
 use super::table::{TableRow, table, text, value};
 use super::{folded, note, swatch};
 use crate::format::{count, micros, percent, seconds};
+use crate::overview::step_in_words;
 
 /// Renders the profiles of all cells. Empty without profiles.
 pub(super) fn profiles(report: &Report) -> Markup {

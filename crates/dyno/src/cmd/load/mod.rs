@@ -19,6 +19,7 @@ use dyno_archive::plan::Workload;
 use dyno_archive::{LoadRecord, Plan};
 use dyno_driver::PeerAddress;
 use dyno_observer::tracking::{IpVersion, TrackingTable};
+use dyno_report::present::style::Style;
 use dyno_report::{hdr, intervals, text};
 use dyno_runner::load::LoadSpec;
 use dyno_runner::single::{self, LoadEnd};
@@ -195,7 +196,7 @@ fn write_result(plan: &Plan, args: &LoadArgs, result: &LoadResult) -> anyhow::Re
             return Ok(());
         }
         LoadFormat::Text => {
-            let style = if output.is_some() { text::Style::Plain } else { terminal::style() };
+            let style = if output.is_some() { Style::Plain } else { terminal::style() };
             let text = text::load(result, style);
             // The URL may have a password, or the value of a secret header.
             let is_terminal = super::report::goes_to_terminal(output);

@@ -10,6 +10,7 @@ use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase, Times};
 use dyno_launch::supervision::Interrupts;
 use dyno_report::format::{count, plural, running_percentile_text};
+use dyno_report::present::style::Style;
 use dyno_report::{terminal as filter, text};
 use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 
@@ -144,8 +145,8 @@ fn start_live_view(args: &LoadArgs) -> Option<Live> {
         return None;
     }
     let palette = match terminal::progress_style() {
-        text::Style::Plain => Palette::PLAIN,
-        text::Style::Colour => Palette::COLOUR,
+        Style::Plain => Palette::PLAIN,
+        Style::Colour => Palette::COLOUR,
     };
     Live::start(palette).ok()
 }

@@ -1,0 +1,79 @@
+//! Escapes text for Markdown and XML. Text for a terminal is escaped by [`terminal`], and that of a
+//! page by maud.
+
+use crate::terminal;
+
+/// Escapes a text so that Markdown shows it unchanged on one line, without markup, HTML, links,
+/// mentions, code or tables.
+pub(crate) fn markdown(text: &str) -> String {
+    let text = terminal::escape_line(text);
+    let mut out = String::with_capacity(text.len() + 8);
+    for (i, c) in text.char_indices() {
+        let is_special = match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '$' | '@' => true,
+            // An HTML entity, and the scheme of a bare link.
+            '&' => text[i + 1..].starts_with(|c: char| c == '#' || c.is_ascii_alphabetic()),
+            ':' => text[i + 1..].starts_with("//"),
+            '.' | ')' if is_list(&text[..i], &text[i + 1..]) => true,
+            '.' => i >= 3 && text.as_bytes()[i - 3..i].eq_ignore_ascii_case(b"www"),
+            // A heading, a list or a rule, at the beginning of the line.
+            '#' | '+' | '-' | '=' => text[..i].trim().is_empty(),
+            _ => false,
+        };
+        if is_special {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Whether a `.` or `)` between these texts would begin a numbered list.
+fn is_list(before: &str, after: &str) -> bool {
+    let is_number = !before.trim().is_empty() && before.trim().chars().all(|c| c.is_ascii_digit());
+    is_number && (after.is_empty() || after.starts_with(' '))
+}
+
+/// Escapes a text for an attribute of XML. Characters that XML forbids are shown as on a terminal.
+pub(crate) fn xml(text: &str) -> String {
+    let mut out = String::new();
+    for c in terminal::escape_line(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_keeps_text_literal() {
+        for (text, escaped) in [
+            ("Fast <1> & co", "Fast \\<1\\> & co"),
+            ("<img src=x onerror=alert(1)>", "\\<img src=x onerror=alert(1)\\>"),
+            (
+                "[click](javascript:x) ![i](http://x)",
+                "\\[click\\](javascript:x) !\\[i\\](http\\://x)",
+            ),
+            ("a|b\nc `d` *e* _f_ ~~g~~", "a\\|b c \\`d\\` \\*e\\* \\_f\\_ \\~\\~g\\~\\~"),
+            ("&lt; &#60; a&b", "\\&lt; \\&#60; a\\&b"),
+            ("# x", "\\# x"),
+            ("- x", "\\- x"),
+            ("1. x", "1\\. x"),
+            ("3.09 ms", "3.09 ms"),
+            ("www.x.org and @me", "www\\.x.org and \\@me"),
+            ("a\\|b", "a\\\\\\|b"),
+            ("\u{1b}[2J", "␛\\[2J"),
+            ("p99 1.20 s, 5-6", "p99 1.20 s, 5-6"),
+        ] {
+            assert_eq!(markdown(text), escaped);
+        }
+    }
+}
