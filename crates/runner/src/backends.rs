@@ -13,7 +13,7 @@ use dyno_subject::placeholders;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::FileError;
 
-use crate::plan::{UnmetNeed, check_cpuset};
+use crate::availability::{UnmetNeed, check_cpuset};
 use crate::suite::profile;
 use crate::suite::{SuiteBackend, SuiteFile, SuiteSubject};
 

@@ -5,9 +5,11 @@
 //! the run impossible is an error. docs/terminology.md defines the terms.
 #![forbid(unsafe_code)]
 
+pub mod availability;
 mod backends;
 mod background_load;
 pub mod bodies;
+pub mod builds;
 pub mod calibrate;
 mod contract_check;
 mod drops;

@@ -7,7 +7,6 @@ mod fixed_ports;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::cpus::cpu_list_text;
 use dyno_archive::plan::{
     Arm, Conditions, DriverKind, Launch, LoadChanges, NotServed, Order, Placement, Plan, Subject,
     Trial, Workload,
@@ -24,6 +23,7 @@ use dyno_subject::paths::Name;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
+use crate::availability::{UnmetNeed, check_cpuset};
 use crate::backends::{self, Needs};
 use crate::bodies;
 use crate::limits::{MAX_TRIALS, MIN_RERUNS, TRIALS_PER_RERUN};
@@ -135,9 +135,6 @@ impl Planned {
         Planned::new(plan, subjects, backends).map_err(file_error)
     }
 }
-
-/// Returns why this machine cannot run a server, as a sentence. `None`: the machine can run it.
-pub type UnmetNeed<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
 
 /// Checks that the bodies in flight at each step fit into memory.
 fn check_bodies(plan: &Plan) -> Result<(), String> {
@@ -402,22 +399,6 @@ fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
         }
     }
     Ok(())
-}
-
-/// Checks that dyno may use these CPUs.
-pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
-    let missing: Vec<u32> = cpuset.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let (noun, verb) = if missing.len() == 1 { ("CPU", "is") } else { ("CPUs", "are") };
-    let message = format!(
-        "`cpuset`: {noun} {} {verb} not available to dyno\nhint: use CPUs from the list {}, or \
-         remove `cpuset`",
-        cpu_list_text(&missing),
-        cpu_list_text(allowed)
-    );
-    Err(mistake("cpuset", message))
 }
 
 /// Checks that all names of `--only` are in the suite.

@@ -9,8 +9,9 @@ use dyno_launch::supervision::Supervision;
 use dyno_subject::build::{self, Built};
 use dyno_subject::definition::Definition;
 
+use crate::builds::{Builds, BuiltBackend};
 use crate::plan::Planned;
-use crate::run::{BuiltBackend, RunEvent};
+use crate::run::RunEvent;
 
 /// Checks that this machine supports the network namespaces that the plan needs.
 ///
@@ -26,17 +27,6 @@ pub fn check_machine(plan: &Plan) -> Result<(), String> {
              /proc/sys. To measure over the loopback interface instead, remove `isolation`"
         )
     })
-}
-
-/// The built servers and back ends that a run starts.
-#[derive(Clone, Debug, Default)]
-pub struct Builds {
-    /// Folder of each subject's artefacts, in the plan's order. `None`: the subject does not take
-    /// part.
-    pub subjects: Vec<Option<Built>>,
-    /// Back ends in the plan's order. `None`: the back end is unavailable, and subjects that need
-    /// the back end do not take part.
-    pub backends: Vec<Option<BuiltBackend>>,
 }
 
 /// Builds the back ends and subjects of a plan, and reads their versions. A failed build is

@@ -34,8 +34,8 @@ use dyno_launch::supervision::Interrupts;
 use dyno_subject::build::Built;
 use dyno_subject::definition::Definition;
 
+use crate::builds::Builds;
 use crate::plan::Snapshots;
-use crate::prepare::Builds;
 
 /// Inputs of a run: its plan, the servers to start, and the archive to write.
 #[allow(missing_debug_implementations)] // It holds a closure.
@@ -53,13 +53,6 @@ pub struct Runner<'a> {
     pub on_event: &'a mut dyn FnMut(RunEvent<'_>),
     /// What the walk remembers of the run; empty at first.
     pub memory: RunMemory,
-}
-
-/// A service that subjects need, ready to be started.
-#[derive(Clone, Debug)]
-pub struct BuiltBackend {
-    pub definition: Definition,
-    pub built: Built,
 }
 
 /// An event of a run, for the progress output.

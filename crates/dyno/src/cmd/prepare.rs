@@ -4,8 +4,9 @@ use std::path::Path;
 
 use dyno_archive::RunDir;
 use dyno_launch::supervision::Supervision;
+use dyno_runner::builds::Builds;
 use dyno_runner::plan::Planned;
-use dyno_runner::prepare::{Builds, check_machine, prepare};
+use dyno_runner::prepare::{check_machine, prepare};
 
 use crate::progress::Progress;
 

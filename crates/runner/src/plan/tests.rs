@@ -322,22 +322,6 @@ fn subject_gets_workloads_of_its_protocols() {
 }
 
 #[test]
-fn unavailable_cpuset_is_refused_with_position() {
-    let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
-    let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().with_parent("limits");
-    let error = error.locate(Path::new("s.toml"), source);
-    assert_eq!(error.position, Some(Position { line: 3, column: 10 }));
-    assert!(
-        error.message.contains("CPU 2 is not available")
-            && error.hint.as_deref().is_some_and(|hint| hint.contains("from the list 0,1")),
-        "{error}"
-    );
-    let error = check_cpuset(&[8, 0, 9], &[0, 1]).unwrap_err().locate(Path::new("s.toml"), "");
-    assert!(error.message.contains("CPUs 8,9 are not available"), "{error}");
-    assert_eq!(check_cpuset(&[0, 1], &[0, 1]), Ok(()));
-}
-
-#[test]
 fn place_parts_separates_subject_and_generator() {
     let two = place_parts(None, &[], &[0, 1]);
     assert_eq!((two.subject.as_slice(), two.generator.as_slice()), (&[0][..], &[1][..]));

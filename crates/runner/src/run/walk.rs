@@ -28,7 +28,8 @@ use super::remaining_work::{CompletedPart, RemainingWork, point};
 use super::running_parts::{self, Launched, RunningPart};
 use super::search::ClosedTrial;
 use super::start::RunSetup;
-use super::{BuiltBackend, RunEnd, RunError, RunEvent, Runner};
+use super::{RunEnd, RunError, RunEvent, Runner};
+use crate::builds::BuiltBackend;
 use crate::drops::DropWatch;
 
 impl Runner<'_> {

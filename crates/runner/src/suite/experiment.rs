@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::SuiteFile;
 use super::subjects::{SuiteSubject, check_requests};
+use super::values::NumberOrText;
 
 /// `[experiment]` as it is written.
 #[derive(Debug, Deserialize)]
@@ -24,47 +25,6 @@ pub(super) struct RawExperiment {
     factor: Option<String>,
     #[serde(default)]
     vary: BTreeMap<String, Vec<NumberOrText>>,
-}
-
-/// A value of a factor or of a request's placeholder, as the suite writes it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "a value is a number, or a text in quotes")]
-pub(super) enum NumberOrText {
-    Whole(i64),
-    Number(f64),
-    Text(String),
-}
-
-impl std::fmt::Display for NumberOrText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            NumberOrText::Whole(n) => write!(f, "{n}"),
-            NumberOrText::Number(n) => write!(f, "{n}"),
-            NumberOrText::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-impl NumberOrText {
-    /// Returns a value that is used as text. `name`: name of the value. If the name suggests a
-    /// secret, a number is refused, because excerpts of the suite hide only values in quotes.
-    pub(super) fn text(&self, name: &str) -> Result<String, Mistake> {
-        match self {
-            NumberOrText::Whole(_) if may_be_secret(name) => Err(mistake(
-                "level",
-                "the value may be a secret, and reports can hide a secret only if the suite has it \
-                 in quotes\nhint: put the value into quotes",
-            )),
-            NumberOrText::Number(n) => Err(mistake(
-                "level",
-                format!(
-                    "{n}: must be in quotes, because it is used as text, and 1.1 and 1.10 are \
-                     different texts\nhint: put the value into quotes"
-                ),
-            )),
-            NumberOrText::Whole(_) | NumberOrText::Text(_) => Ok(self.to_string()),
-        }
-    }
 }
 
 /// Factors that can be varied by name, besides environment variables.
@@ -244,9 +204,9 @@ fn scale_value(factor: &str, level: &NumberOrText) -> Option<f64> {
         ("variant", _) => None,
         ("memory", NumberOrText::Text(text)) => units::bytes(text).ok().map(|bytes| bytes as f64),
         (factor, NumberOrText::Text(text)) if factor.starts_with(REQUEST) => {
-            number(level).or_else(|| units::bytes(text).ok().map(|bytes| bytes as f64))
+            level.number().or_else(|| units::bytes(text).ok().map(|bytes| bytes as f64))
         }
-        _ => number(level),
+        _ => level.number(),
     }
 }
 
@@ -262,16 +222,6 @@ fn level_label(factor: &str, index: usize, level: &NumberOrText) -> String {
     if is_hidden { format!("{name} #{}", index + 1) } else { format!("{name} {level}") }
 }
 
-/// Returns the value of a level that is a number.
-fn number(level: &NumberOrText) -> Option<f64> {
-    match level {
-        NumberOrText::Whole(n) => Some(*n as f64),
-        NumberOrText::Number(n) => Some(*n),
-        NumberOrText::Text(text) => text.parse().ok(),
-    }
-    .filter(|n| n.is_finite())
-}
-
 /// Returns a subject with a factor at a level.
 fn subject_at_level(
     mut subject: SuiteSubject,
@@ -279,7 +229,7 @@ fn subject_at_level(
     level: &NumberOrText,
 ) -> Result<SuiteSubject, Mistake> {
     let whole_number = || {
-        let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
+        let n = level.number().filter(|n| *n >= 1.0 && n.fract() == 0.0);
         n.map(|n| n as u64).ok_or_else(|| {
             mistake(
                 "level",
@@ -316,7 +266,7 @@ fn subject_at_level(
                             ),
                         )
                     };
-                    raw.cpus = Some(number(level).ok_or_else(wrong)?);
+                    raw.cpus = Some(level.number().ok_or_else(wrong)?);
                 }
                 "memory" => raw.memory = Some(level.to_string()),
                 _ => raw.files = Some(whole_number()?),

@@ -11,6 +11,7 @@ mod reading;
 pub(crate) mod stop;
 mod subjects;
 pub(crate) mod turns;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -11,7 +11,7 @@ use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::mistake::{Mistake, mistake};
 use serde::{Deserialize, Deserializer, de};
 
-use super::experiment::NumberOrText;
+use super::values::NumberOrText;
 use crate::revisions::RevisionFolders;
 
 /// A subject's entry in the suite.

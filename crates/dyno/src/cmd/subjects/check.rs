@@ -175,7 +175,7 @@ fn check_suite(subject: &Subject) -> String {
 /// Runs the planned start in a temporary archive. Returns how the run ended, and its records.
 fn run_checks(
     planned: &Planned,
-    builds: &dyno_runner::prepare::Builds,
+    builds: &dyno_runner::builds::Builds,
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<(RunEnd, Run)> {
     let header = RunHeader {
