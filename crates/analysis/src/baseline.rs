@@ -68,9 +68,9 @@ pub struct Comparison {
     ///
     /// `None`: no pair of valid repeats.
     pub tie: Option<bool>,
-    /// Whether the ratio of throughput is a bound, because repeats of one arm are not valid for reasons
-    /// outside of the server. If only one arm may do more, the ratio also uses its repeats that
-    /// only the generator limited: their throughput is a lower bound.
+    /// Whether the ratio of throughput is a bound, because repeats of one arm are not valid for
+    /// reasons outside of the server. If only one arm may do more, the ratio also uses its repeats
+    /// that only the generator limited: their throughput is a lower bound.
     pub throughput_bound: RatioBound,
 }
 

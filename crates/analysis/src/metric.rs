@@ -332,18 +332,24 @@ metrics! {
     ResponseP50 = RESPONSE_P50;
     ResponseP90 = RESPONSE_P90;
     ResponseP99 = RESPONSE_P99;
-    ResponseP999 = metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| {
-        response(t)?.p99_9
-    })
-    .with_selection(TrialSelection::Quantile(0.999, response))
-    .with_waits();
-    ServiceP50 = metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t)?.p50)
-        .with_selection(TrialSelection::Quantile(0.5, service))
+    ResponseP999 =
+        metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| {
+            response(t)?.p99_9
+        })
+        .with_selection(TrialSelection::Quantile(0.999, response))
         .with_waits();
-    ServiceP99 = metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t)?.p99)
-        .with_selection(TrialSelection::Quantile(0.99, service))
-        .with_waits();
-    SendLagP99 = metric("send_lag_p99_us", "Send lag, p99", Microseconds, Neither, |t| t.load.send_lag_us.p99)
+    ServiceP50 =
+        metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t)?.p50)
+            .with_selection(TrialSelection::Quantile(0.5, service))
+            .with_waits();
+    ServiceP99 =
+        metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t)?.p99)
+            .with_selection(TrialSelection::Quantile(0.99, service))
+            .with_waits();
+    SendLagP99 =
+        metric("send_lag_p99_us", "Send lag, p99", Microseconds, Neither, |t| {
+            t.load.send_lag_us.p99
+        })
         .with_waits();
     ErrorShare = ERROR_SHARE;
     Cpu = CPU;
@@ -391,9 +397,13 @@ metrics! {
     )
     .with_waits();
     ContextSwitches = CONTEXT_SWITCHES;
-    WakeUps = metric("server_wakeups_per_request", "Server's wake-ups per response", Count, Neither, |t| {
-        server(t).per_request.wakeups
-    })
+    WakeUps = metric(
+        "server_wakeups_per_request",
+        "Server's wake-ups per response",
+        Count,
+        Neither,
+        |t| server(t).per_request.wakeups,
+    )
     .with_waits();
     PageFaults = metric(
         "server_page_faults_per_request",
@@ -410,18 +420,21 @@ metrics! {
         |t| Some(server(t).calls.as_ref()?.per_response),
     )
     .with_waits();
-    BytesPerRead = metric("server_bytes_per_read", "Server's bytes per read", Bytes, Neither, |t| {
-        server(t).calls.as_ref()?.reads?.bytes_per_call
-    })
-    .with_waits();
-    BytesPerWrite = metric("server_bytes_per_write", "Server's bytes per write", Bytes, Neither, |t| {
-        server(t).calls.as_ref()?.writes?.bytes_per_call
-    })
-    .with_waits();
-    Writes = metric("server_writes_per_request", "Server's writes per response", Count, Neither, |t| {
-        Some(server(t).calls.as_ref()?.writes?.per_response)
-    })
-    .with_waits();
+    BytesPerRead =
+        metric("server_bytes_per_read", "Server's bytes per read", Bytes, Neither, |t| {
+            server(t).calls.as_ref()?.reads?.bytes_per_call
+        })
+        .with_waits();
+    BytesPerWrite =
+        metric("server_bytes_per_write", "Server's bytes per write", Bytes, Neither, |t| {
+            server(t).calls.as_ref()?.writes?.bytes_per_call
+        })
+        .with_waits();
+    Writes =
+        metric("server_writes_per_request", "Server's writes per response", Count, Neither, |t| {
+            Some(server(t).calls.as_ref()?.writes?.per_response)
+        })
+        .with_waits();
     EventsPerWait = metric(
         "server_events_per_wait",
         "Server's events per epoll_wait or similar call",
@@ -430,17 +443,20 @@ metrics! {
         |t| server(t).calls.as_ref()?.events_per_wait,
     )
     .with_waits();
-    NoDelay = metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
-        server(t).sockets.as_ref()?.nodelay
-    });
+    NoDelay =
+        metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
+            server(t).sockets.as_ref()?.nodelay
+        });
     Memory = MEMORY;
     MemoryTime = MEMORY_TIME;
-    BytesReceived = metric("bytes_in_per_response", "Bytes received per response", Bytes, Neither, |t| {
-        t.load.bytes.per_response(t.load.bytes.received)
-    });
-    BytesSent = metric("bytes_out_per_response", "Bytes sent per response", Bytes, Neither, |t| {
-        t.load.bytes.per_response(t.load.bytes.sent)
-    });
+    BytesReceived =
+        metric("bytes_in_per_response", "Bytes received per response", Bytes, Neither, |t| {
+            t.load.bytes.per_response(t.load.bytes.received)
+        });
+    BytesSent =
+        metric("bytes_out_per_response", "Bytes sent per response", Bytes, Neither, |t| {
+            t.load.bytes.per_response(t.load.bytes.sent)
+        });
     Segments = metric(
         "segments_per_response",
         "Received TCP segments with data, per response",
@@ -449,14 +465,16 @@ metrics! {
         |t| t.load.tcp.data_segments_per_response,
     )
     .with_waits();
-    Retransmits = metric("retransmits", "Generator's TCP retransmits", Count, Lower, |t| {
-        t.load.tcp.retransmits.map(|n| n as f64)
-    })
-    .with_waits();
-    FramesPerSegment = metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
-        t.load.http2.as_ref()?.frames_per_segment
-    })
-    .with_waits();
+    Retransmits =
+        metric("retransmits", "Generator's TCP retransmits", Count, Lower, |t| {
+            t.load.tcp.retransmits.map(|n| n as f64)
+        })
+        .with_waits();
+    FramesPerSegment =
+        metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
+            t.load.http2.as_ref()?.frames_per_segment
+        })
+        .with_waits();
     Http2Segments = metric(
         "http2_segments_per_response",
         "Received TCP segments per HTTP/2 response",
@@ -465,9 +483,10 @@ metrics! {
         |t| t.load.http2.as_ref()?.segments_per_response,
     )
     .with_waits();
-    Frames = metric("frames_per_response", "HTTP/2 frames received per response", Count, Neither, |t| {
-        Some(t.load.http2.as_ref()?.frames_per_response.values().sum())
-    });
+    Frames =
+        metric("frames_per_response", "HTTP/2 frames received per response", Count, Neither, |t| {
+            Some(t.load.http2.as_ref()?.frames_per_response.values().sum())
+        });
     HeaderBytesSavedIn = metric(
         "header_bytes_saved_in",
         "Share of received header bytes saved by HPACK",
@@ -482,27 +501,35 @@ metrics! {
         Neither,
         |t| t.load.http2.as_ref()?.header_fields_out.saved,
     );
-    WindowStalls = metric("window_stalls", "Stalls of request bodies by HTTP/2 flow control", Count, Lower, |t| {
-        Some(t.load.http2.as_ref()?.window_stall_us.count as f64)
-    })
+    WindowStalls = metric(
+        "window_stalls",
+        "Stalls of request bodies by HTTP/2 flow control",
+        Count,
+        Lower,
+        |t| Some(t.load.http2.as_ref()?.window_stall_us.count as f64),
+    )
     .with_waits();
-    RequestsRetried = metric("requests_retried", "HTTP/2 requests retried", Count, Lower, |t| {
-        Some(t.load.http2.as_ref()?.retried as f64)
-    });
-    ResponsesPerReceive = metric("responses_per_receive", "HTTP/2 responses per receive", Count, Neither, |t| {
-        t.load.http2.as_ref()?.responses_per_receive
-    })
-    .with_waits();
+    RequestsRetried =
+        metric("requests_retried", "HTTP/2 requests retried", Count, Lower, |t| {
+            Some(t.load.http2.as_ref()?.retried as f64)
+        });
+    ResponsesPerReceive =
+        metric("responses_per_receive", "HTTP/2 responses per receive", Count, Neither, |t| {
+            t.load.http2.as_ref()?.responses_per_receive
+        })
+        .with_waits();
     PagesPerSecond = metric("pages_per_second", "Pages", PerSecond, Higher, |t| {
         Some(t.load.pages.as_ref()?.per_second)
     })
     .with_waits();
-    PageP50 = metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)
-        .with_selection(TrialSelection::Quantile(0.5, page))
-        .with_waits();
-    PageP99 = metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
-        .with_selection(TrialSelection::Quantile(0.99, page))
-        .with_waits();
+    PageP50 =
+        metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)
+            .with_selection(TrialSelection::Quantile(0.5, page))
+            .with_waits();
+    PageP99 =
+        metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
+            .with_selection(TrialSelection::Quantile(0.99, page))
+            .with_waits();
     ConnectP50 = metric(
         "connect_p50_us",
         "TCP connect time (including warm-up), p50",
@@ -567,8 +594,9 @@ metrics! {
         |t| t.load.client.cpu_us_per_exchange,
     )
     .with_waits();
-    Cpus = metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus)
-        .with_waits();
+    Cpus =
+        metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus)
+            .with_waits();
     PageCache = PAGE_CACHE;
     KernelMemory = KERNEL_MEMORY;
 }

@@ -528,7 +528,7 @@ impl<'a> RowMaker<'a> {
         HeldResources {
             cpus: AllowedCpus::new(&subject.limits, &conditions.placement, &conditions.limits)
                 .count,
-            memory_bytes: at.median(MetricId::Memory),
+            memory_bytes: at.median_of(MetricId::Memory),
             startup_s: subject.startup_ms.ready.median.map(|ms| ms / 1e3),
         }
     }
@@ -654,7 +654,7 @@ impl<'a> RowMaker<'a> {
         let at_reference = summaries.iter().copied().find(|s| s.step == self.reference);
         let trials = self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let trials: Vec<&TrialResult> = trials.copied().collect();
-        let figure = |id: MetricId| Some((id, at_reference?.median(id)?));
+        let figure = |id: MetricId| Some((id, at_reference?.median_of(id)?));
         let peak_or_reference = shown.or(at_reference);
         let (cost, paid, paid_between) = self.costs(index, subject, at_reference);
         let reference = &plan.load.steps[self.reference];

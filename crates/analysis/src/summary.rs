@@ -84,7 +84,7 @@ impl Summary {
 
     /// Returns the median of a metric over the repeats; `None`: unknown (see [`Repeated::median`]).
     #[must_use]
-    pub fn median(&self, id: MetricId) -> Option<f64> {
+    pub fn median_of(&self, id: MetricId) -> Option<f64> {
         self.values(id).median
     }
 }

@@ -488,8 +488,10 @@ fn insert_secrets(copy: &Copy) {
             "status": 200,
             "body": TOKEN,
             "headers": [["X-Echo", TOKEN]],
+            "headers_match": [],
             "body_contains": format!("is {TOKEN}"),
             "json": [["/key", TOKEN], [format!("/{TOKEN}"), {"all": [TOKEN], TOKEN: 1}]],
+            "json_match": [],
         });
         let mut second = requests[0].clone();
         // The default name of a request in a suite.

@@ -159,14 +159,14 @@ const STEPS: [Column<Summary>; 17] = [
     ("Streams", |s| s.streams.to_string()),
     ("Pipeline", |s| s.pipeline.to_string()),
     ("Rate", |s| overview::rate_cell(s.shape())),
-    ("Requests/s", |s| or_dash(s.median(MetricId::Throughput), number)),
+    ("Requests/s", |s| or_dash(s.median_of(MetricId::Throughput), number)),
     ("Repeats", |s| values_text(s.values(MetricId::Throughput), number)),
     ("p50", |s| step_percentile_text(s, Quantile::P50)),
     ("p99", |s| step_percentile_text(s, Quantile::P99)),
-    ("CPU per request", |s| or_dash(s.median(MetricId::Cpu), micros)),
-    ("Memory", |s| or_dash(s.median(MetricId::Memory), bytes)),
+    ("CPU per request", |s| or_dash(s.median_of(MetricId::Cpu), micros)),
+    ("Memory", |s| or_dash(s.median_of(MetricId::Memory), bytes)),
     ("Memory·time per request", |s| {
-        or_dash(s.median(MetricId::MemoryTime), |m| quantity(Unit::MegabyteSeconds, m))
+        or_dash(s.median_of(MetricId::MemoryTime), |m| quantity(Unit::MegabyteSeconds, m))
     }),
     ("Errors", |s| error_share_text(s.values(MetricId::ErrorShare))),
     ("Valid", valid_repeats),

@@ -3,6 +3,7 @@
 
 mod backend_relays;
 mod canary;
+mod closed_trial;
 mod failure_cause;
 mod first_start;
 #[cfg(test)]

@@ -129,8 +129,9 @@ fn facts(side: Side<'_>, other: Side<'_>) -> Value {
     // The numbers themselves show which measurements are missing.
     let fields = facts.as_object_mut().expect("facts should be a JSON object");
     fields.remove("missing");
-    // The following facts may be unknown. A fact that only one side knows is no difference. For `loopback_tracked`, the value must also be `false`, because connection tracking may be
-    // the cause of a measured difference.
+    // The following facts may be unknown. A fact that only one side knows is no difference. For
+    // `loopback_tracked`, the value must also be `false`, because connection tracking may be the
+    // cause of a measured difference.
     let is_tracked = |side: Side<'_>| side.run.header.facts.loopback_tracked;
     if (is_tracked(side), is_tracked(other)) == (Some(false), None) {
         fields.remove("loopback_tracked");

@@ -70,13 +70,13 @@ fn cpu_table(report: &Report) -> Markup {
         report,
         &[
             ("#CPU per request", &|s| {
-                with_backends(value(s.median(MetricId::Cpu), micros), s, |b| {
+                with_backends(value(s.median_of(MetricId::Cpu), micros), s, |b| {
                     b.cpu_us_per_request.median.map(micros)
                 })
             }),
             ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Cpu), micros)),
             ("#Context switches per request", &|s| {
-                value(s.median(MetricId::ContextSwitches), number)
+                value(s.median_of(MetricId::ContextSwitches), number)
             }),
         ],
     )
@@ -98,7 +98,7 @@ fn with_backends(
 /// Renders the table of user and system CPU time at the reference step of each row of the overview.
 fn split_table(report: &Report) -> Markup {
     let metric_cell = |r: &OverviewRow, id: MetricId| {
-        let median = report.summary(r.reference_cell).and_then(|s| s.median(id));
+        let median = report.summary(r.reference_cell).and_then(|s| s.median_of(id));
         value(median, |v| quantity(id.metric().unit, v))
     };
     let columns: [Column<'_, OverviewRow>; 4] = [
@@ -115,7 +115,7 @@ fn cpus_table(report: &Report) -> Markup {
     step_table(
         report,
         &[
-            ("#CPUs used", &|s| value(s.median(MetricId::Cpus), number)),
+            ("#CPUs used", &|s| value(s.median_of(MetricId::Cpus), number)),
             ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Cpus), number)),
         ],
     )
@@ -127,13 +127,13 @@ fn memory_table(report: &Report) -> Markup {
         report,
         &[
             ("#Memory", &|s| {
-                with_backends(value(s.median(MetricId::Memory), bytes), s, |b| {
+                with_backends(value(s.median_of(MetricId::Memory), bytes), s, |b| {
                     b.memory_bytes.median.map(bytes)
                 })
             }),
             ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Memory), bytes)),
-            ("#Page cache", &|s| value(s.median(MetricId::PageCache), bytes)),
-            ("#Kernel memory", &|s| value(s.median(MetricId::KernelMemory), bytes)),
+            ("#Page cache", &|s| value(s.median_of(MetricId::PageCache), bytes)),
+            ("#Kernel memory", &|s| value(s.median_of(MetricId::KernelMemory), bytes)),
         ],
     )
 }
@@ -144,7 +144,7 @@ fn memory_time_table(report: &Report) -> Markup {
     step_table(
         report,
         &[
-            ("#Memory × time per request", &|s| value(s.median(MetricId::MemoryTime), show)),
+            ("#Memory × time per request", &|s| value(s.median_of(MetricId::MemoryTime), show)),
             ("#Each repeat", &|s| repeats_cell(s.values(MetricId::MemoryTime), show)),
         ],
     )

@@ -78,7 +78,7 @@ fn busiest_step_text(report: &Report, workload: usize, steps: &[&Summary]) -> Ma
 
 /// Returns the median throughput of a step, or 0 if it is unknown.
 fn median_rate(s: &Summary) -> f64 {
-    s.median(MetricId::Throughput).unwrap_or(0.0)
+    s.median_of(MetricId::Throughput).unwrap_or(0.0)
 }
 
 /// Renders a step and its limiter as an item of a list.
@@ -168,7 +168,7 @@ impl Counter {
     /// Returns cells with the name of the metric and its median in each step.
     fn cells(&self, steps: &[Option<&Summary>]) -> Vec<TableCell> {
         let unit = self.metric.metric().unit;
-        let median_of = |step: Option<&Summary>| step?.median(self.metric);
+        let median_of = |step: Option<&Summary>| step?.median_of(self.metric);
         let medians = steps.iter().map(|step| value(median_of(*step), |v| quantity(unit, v)));
         [text(self.name)].into_iter().chain(medians).collect()
     }

@@ -32,7 +32,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
     let throughput = step_table(
         report,
         &[
-            ("#Requests/s", &|s| value(s.median(MetricId::Throughput), number)),
+            ("#Requests/s", &|s| value(s.median_of(MetricId::Throughput), number)),
             ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Throughput), number)),
             ("Valid", &valid_repeats_cell),
             ("Caveats", &|s| cell(marks(&s.caveats))),
@@ -219,7 +219,7 @@ fn errors(report: &Report) -> Markup {
         return note("No request failed in any step.");
     }
     let columns: [Column<'_, Summary>; 2] = [
-        ("#Failed", &|s| value(s.median(MetricId::ErrorShare), percent)),
+        ("#Failed", &|s| value(s.median_of(MetricId::ErrorShare), percent)),
         ("#Each repeat", &|s| repeats_cell(s.values(MetricId::ErrorShare), percent)),
     ];
     let legend = "Share of intended requests without a correct response.";

@@ -75,7 +75,7 @@ fn profile_block(report: &Report, index: usize, profile: &ProfileResult) -> Mark
 /// Whether the cell is the one with the highest throughput of its subject in its workload.
 fn is_busiest(report: &Report, cell: CellKey) -> bool {
     let rate = |cell: CellKey| {
-        report.summary(cell).and_then(|s| s.median(MetricId::Throughput)).unwrap_or(0.0)
+        report.summary(cell).and_then(|s| s.median_of(MetricId::Throughput)).unwrap_or(0.0)
     };
     let cells = report.profiles.iter().map(|p| p.cell);
     let cells = cells.filter(|c| (c.arm, c.workload) == (cell.arm, cell.workload));

@@ -8,7 +8,7 @@ use dyno_archive::plan::{Arm, Plan};
 use dyno_archive::run::Run;
 use dyno_archive::{StartRecord, TrialRecord};
 
-use super::search::ClosedTrial;
+use super::closed_trial::ClosedTrial;
 
 /// The part of a resumed run that is already in its archive.
 pub(super) struct CompletedPart<'a> {

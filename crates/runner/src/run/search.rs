@@ -4,13 +4,13 @@
 use std::thread;
 
 use dyno_analysis::capacity::{self, SearchStep};
-use dyno_analysis::trial::MeasuredTrial;
+use dyno_archive::LoadRecord;
 use dyno_archive::plan::{Load, Step};
 use dyno_archive::search::{SearchLoad, SearchRecord};
 use dyno_archive::start::Failure;
-use dyno_archive::{LoadRecord, StartRecord, TrialRecord};
 use dyno_observer::Files;
 
+use super::closed_trial::ClosedTrial;
 use super::failure_cause::{harness, interrupted_failure};
 use super::running_parts::{Launched, MonitoredProcesses, listener};
 use super::walk::{Start, StartAbort};
@@ -30,27 +30,6 @@ struct PlannedLoad {
     number: usize,
 }
 
-/// A closed-loop trial that a search follows, with the start in which it was measured.
-pub(super) struct ClosedTrial {
-    record: TrialRecord,
-    start: Option<StartRecord>,
-}
-
-impl ClosedTrial {
-    pub(super) fn new(record: &TrialRecord, start: Option<&StartRecord>) -> ClosedTrial {
-        ClosedTrial { record: record.clone(), start: start.cloned() }
-    }
-
-    fn measured<'a>(&'a self, runner: &'a Runner<'_>) -> MeasuredTrial<'a> {
-        MeasuredTrial {
-            plan: runner.plan,
-            facts: &runner.memory.facts,
-            start: self.start.as_ref(),
-            record: &self.record,
-        }
-    }
-}
-
 impl Runner<'_> {
     /// Makes the searches of a start, after all its trials. A search overloads the server, which
     /// could affect a trial after the search.
@@ -61,7 +40,7 @@ impl Runner<'_> {
         let closed = std::mem::take(&mut start.closed);
         for trial in std::mem::take(&mut start.to_search) {
             // The search begins at a rate that is derived from the trial.
-            if let Some(closed) = closed.iter().find(|closed| closed.record.trial == trial) {
+            if let Some(closed) = closed.iter().find(|closed| closed.trial() == trial) {
                 self.reset_backends(start)?;
                 self.search(closed, start)?;
             }
@@ -73,9 +52,10 @@ impl Runner<'_> {
     /// the closed-loop trial `closed` had. After an interrupt, or a failure that the subject did
     /// not cause, nothing is recorded, and a resumed run repeats the search.
     fn search(&mut self, closed: &ClosedTrial, start: &mut Start) -> Result<(), StartAbort> {
-        let trial = closed.record.trial;
+        let trial = closed.trial();
         let mut record = SearchRecord { trial, ..SearchRecord::default() };
-        let Some(mut search) = capacity::begin(closed.measured(self)) else {
+        let Some(mut search) = capacity::begin(closed.measured(self.plan, &self.memory.facts))
+        else {
             record.failure = Some(
                 "the search did not begin, because the closed-loop load before it got no correct \
                  responses"
@@ -105,7 +85,10 @@ impl Runner<'_> {
             {
                 return Err(failure.clone().into());
             }
-            let result = capacity::load_result(closed.measured(self), (rate, &load));
+            let result = capacity::load_result(
+                closed.measured(self.plan, &self.memory.facts),
+                (rate, &load),
+            );
             let tried = search.take((rate, confirms), &load, result);
             (self.on_event)(RunEvent::Searched { trial, tried: &tried });
             record.loads.push(SearchLoad { rate, load, confirms });

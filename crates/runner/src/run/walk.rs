@@ -22,11 +22,11 @@ use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
 use super::canary;
+use super::closed_trial::ClosedTrial;
 use super::failure_cause::{harness, interrupted_failure};
 use super::memory::RunMemory;
 use super::remaining_work::{CompletedPart, RemainingWork, point};
 use super::running_parts::{self, Launched, RunningPart};
-use super::search::ClosedTrial;
 use super::start::RunSetup;
 use super::{RunEnd, RunError, RunEvent, Runner};
 use crate::builds::BuiltBackend;
