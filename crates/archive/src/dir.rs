@@ -218,7 +218,8 @@ impl RunDir {
         if upgrade::version(&schema).is_none() {
             return Err(ArchiveError::Version { path, found: schema });
         }
-        let header = from_value(&path, upgrade(&schema, FileKind::Header, value))?;
+        let header = from_value(&path, upgrade(&schema, FileKind::Header, value))
+            .map_err(|error| unreleased_format(error, &path))?;
         check_contents(&path, check::check_header(&header))?;
         Ok(header)
     }
@@ -380,6 +381,17 @@ fn read_trial(
     let trial = from_value(path, upgrade(&header.schema, FileKind::Trial, value))?;
     check_contents(path, check::check_trial(header, starts, &trial))?;
     Ok(trial)
+}
+
+/// Adds what to do to the error of a header that does not parse. Before the first release the
+/// format changes without a new version, so that such a run may be of an earlier dyno.
+fn unreleased_format(error: ArchiveError, path: &Path) -> ArchiveError {
+    let ArchiveError::Format { source, .. } = error else { return error };
+    let problem = format!(
+        "is damaged, or an earlier version of dyno wrote it ({source})\nhint: measure again, or use \
+         the version of dyno that wrote the run"
+    );
+    ArchiveError::Contents { path: path.into(), problem }
 }
 
 fn check_contents(path: &Path, checked: check::FileCheck) -> Result<(), ArchiveError> {

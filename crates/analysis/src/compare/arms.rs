@@ -1,6 +1,7 @@
 //! Matches the arms and cells of one side with the arms and cells of the other.
 
 use dyno_archive::TrialRecord;
+use dyno_archive::plan::Step;
 
 use super::Side;
 use crate::cell::CellKey;
@@ -77,8 +78,14 @@ pub(super) fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) ->
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let name = &plan_a.workloads[key.workload].name;
     let workload = plan_b.workloads.iter().position(|workload| workload.name == *name)?;
+    // Passes number the steps that look alike, such as two recordings of arrivals. Another suite may
+    // number equal steps differently, so passes are ignored: the n-th of several equal steps
+    // corresponds to the n-th on the other side.
     let step_a = &plan_a.load.steps[key.step];
-    let step = plan_b.load.steps.iter().position(|step| step == step_a)?;
+    let is_equal = |step: &Step| Step { pass: step_a.pass, ..step.clone() } == *step_a;
+    let earlier = plan_a.load.steps[..key.step].iter().filter(|step| is_equal(step)).count();
+    let mut equal_steps = plan_b.load.steps.iter().enumerate().filter(|(_, step)| is_equal(step));
+    let (step, _) = equal_steps.nth(earlier)?;
     Some(CellKey { arm, workload, step })
 }
 

@@ -1,5 +1,5 @@
 use dyno_archive::StartRecord;
-use dyno_archive::plan::{Arrivals, Backend, Launch, Subject, Trial};
+use dyno_archive::plan::{Arrivals, Backend, Gaps, Launch, Segment, Step, Subject, Trial};
 
 use super::order::Confounding;
 use super::*;
@@ -56,6 +56,33 @@ fn compare_runs(
 
 fn throughput(comparison: &ComparisonResult) -> &ComparisonRow {
     comparison.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
+}
+
+/// Two pulses with the same ends: a suite with only the second numbers it as the first pass.
+#[test]
+fn passes_of_other_suite_have_counterparts() {
+    let pulse = |peak: f64, pass: u32| {
+        let segment = |rate: f64| Segment { from_rate: rate, to_rate: rate, duration_ns: 1 };
+        let segments = [1000.0, peak, 1000.0].map(segment).to_vec();
+        let arrivals = Arrivals::Shaped { segments, gaps: Gaps::Even };
+        Step { pass, ..fixture::step(arrivals) }
+    };
+    let run_with_steps = |steps: Vec<Step>| {
+        let mut run = run_with_servers("r", &[("x", &[200, 201]), NULL]);
+        run.header.plan.load.steps = steps;
+        run
+    };
+    let both = run_with_steps(vec![pulse(5000.0, 1), pulse(9000.0, 2), pulse(5000.0, 3)]);
+    let second = run_with_steps(vec![pulse(9000.0, 1)]);
+    let (report_both, report_second) = (report(&both), report(&second));
+    let a = Side { run: &both, results: report_both.results(), arm: None };
+    let b = Side { run: &second, results: report_second.results(), arm: None };
+    let key = |step| CellKey { arm: 0, workload: 0, step };
+    assert_eq!(
+        [0, 1, 2].map(|step| counterpart(a, key(step), a, 0)),
+        [0, 1, 2].map(|n| Some(key(n)))
+    );
+    assert_eq!([0, 1, 2].map(|step| counterpart(a, key(step), b, 0)), [None, Some(key(0)), None]);
 }
 
 #[test]

@@ -42,7 +42,8 @@ impl<'a> MeasuredTrial<'a> {
     /// time, and those of other steps.
     #[must_use]
     pub fn result(self) -> TrialResult {
-        trial(self.plan, self.facts, self.start, self.record, &CoRunners::default())
+        let co_runners = CoRunners::new(self.plan, std::slice::from_ref(self.record));
+        trial(self.plan, self.facts, self.start, self.record, &co_runners)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::SystemTime;
 
-use dyno_archive::dir::{Run, RunHeader};
+use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::plan::{Backend, Build, Plan, Subject};
 use dyno_archive::start::PartStart;
 use dyno_archive::{Facts, Party, Resumption, ResumptionDifference, RunDir, StartRecord};
@@ -54,8 +54,22 @@ impl DifferencePolicy {
     }
 }
 
-/// Checks that a run comes from a suite without revisions.
+/// Checks that a run has the format of this version. Records of two formats in one run could not be
+/// read.
+fn check_format(path: &Path, schema: &str) -> anyhow::Result<()> {
+    if schema == SCHEMA {
+        return Ok(());
+    }
+    Err(usage_error(format!(
+        "{}: cannot be resumed: the run has format {schema:?}, but this version writes \
+         {SCHEMA:?}\nhint: begin a new run",
+        path.display()
+    )))
+}
+
+/// Checks that a run has the format of this version and comes from a suite without revisions.
 fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
+    check_format(path, &run.header.schema)?;
     if !run.header.plan.suite.is_from_file() {
         return Err(usage_error(format!(
             "{}: cannot be resumed: --save wrote this archive, which is not the run of a \
@@ -341,6 +355,13 @@ fn short(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn run_of_other_format_is_not_resumed() {
+        assert!(check_format(Path::new("r"), SCHEMA).is_ok());
+        let error = check_format(Path::new("r"), "dyno.run/0").unwrap_err().to_string();
+        assert!(error.contains("the run has format \"dyno.run/0\""), "{error}");
+    }
 
     #[test]
     fn build_with_other_artefact_is_a_difference() {

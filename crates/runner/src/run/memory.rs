@@ -23,7 +23,16 @@ impl RunMemory {
         let facts = run.header.facts.clone();
         let reruns = run.contaminated.iter().map(|record| (record.trial, record.load.began_ns));
         let may_end_early = run.header.plan.stop.is_some();
-        RunMemory { facts, reruns: reruns.collect(), records: may_end_early.then(|| run.clone()) }
+        let records = || Run {
+            header: run.header.clone(),
+            starts: run.starts.clone(),
+            trials: run.trials.clone(),
+            contaminated: run.contaminated.clone(),
+            // No comparison uses profiles, which are large.
+            profiles: Vec::new(),
+            searches: run.searches.clone(),
+        };
+        RunMemory { facts, reruns: reruns.collect(), records: may_end_early.then(records) }
     }
 
     /// Whether the measurements decide the run's comparison.
@@ -45,7 +54,13 @@ impl RunMemory {
     pub(super) fn add_trial(&mut self, trial: &TrialRecord) {
         if let Some(run) = &mut self.records {
             put(&mut run.trials, trial, |trial| trial.trial);
-            run.searches.retain(|search| search.trial != trial.trial);
+        }
+    }
+
+    /// Forgets the search that followed an earlier measurement of a trial.
+    pub(super) fn remove_search(&mut self, trial: usize) {
+        if let Some(run) = &mut self.records {
+            run.searches.retain(|search| search.trial != trial);
         }
     }
 

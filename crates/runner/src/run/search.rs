@@ -102,8 +102,9 @@ impl Runner<'_> {
     }
 
     fn write_search(&mut self, record: &SearchRecord) -> Result<(), StartAbort> {
+        self.dir.write_search(record)?;
         self.memory.add_search(record);
-        Ok(self.dir.write_search(record)?)
+        Ok(())
     }
 
     /// Prints that a longer load confirms the rate, because there is no other output during it.

@@ -268,8 +268,9 @@ impl Runner<'_> {
 
     /// Writes the record of a start, as it is now.
     fn write_start(&mut self, start: &StartRecord) -> Result<(), ArchiveError> {
+        self.dir.write_start(start)?;
         self.memory.add_start(start);
-        self.dir.write_start(start)
+        Ok(())
     }
 
     /// Stops the running parts in the reverse order of their starts, so that no part is stopped
@@ -487,6 +488,7 @@ impl Runner<'_> {
         }
         // An earlier search and profile of this trial are of another process.
         self.dir.remove_search_and_profile(trial)?;
+        self.memory.remove_search(trial);
         if let Some(profile) = profile.filter(|_| !is_interrupted) {
             self.dir.write_profile(&profile)?;
         }
