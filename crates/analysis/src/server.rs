@@ -3,6 +3,7 @@
 
 mod calls;
 mod complete;
+mod host_cpu;
 mod runtime;
 mod sockets;
 pub(crate) mod strays;
@@ -27,6 +28,7 @@ use crate::load::responses_per_second;
 pub use calls::{Call, CallRates, Transfers};
 use complete::PartyDeltas;
 pub use complete::UnreadCounters;
+use host_cpu::{interrupt_s, others_cpu_s, others_on_cpus_s, steal_share, stolen_s};
 pub use runtime::RuntimeMetrics;
 pub use sockets::{ListenQueue, Sockets, TcpLosses};
 pub use threads::{RoleUse, ServingThreads};
@@ -577,12 +579,14 @@ fn is_between(sample: &PartySample<'_>, first: &PartySample<'_>, last: &PartySam
     (first.at_ns..=last.at_ns).contains(&sample.at_ns)
 }
 
+/// Returns the growth of a counter of the control group. `None`: unknown, because a sample lacks
+/// the counter, or because it decreased. A decrease means that the group was replaced by a new one.
 fn cgroup_delta(
     first: &PartySample<'_>,
     last: &PartySample<'_>,
     pick: impl Fn(&CgroupUse) -> Option<u64>,
 ) -> Option<u64> {
-    Some(pick(last.cgroup.as_ref()?)?.saturating_sub(pick(first.cgroup.as_ref()?)?))
+    pick(last.cgroup?)?.checked_sub(pick(first.cgroup?)?)
 }
 
 fn cpu_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
@@ -593,77 +597,6 @@ fn split_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<(f64
     let user = cgroup_delta(first, last, |c| c.cpu_user_ns)?;
     let sys = cgroup_delta(first, last, |c| c.cpu_sys_ns)?;
     Some((user as f64, sys as f64))
-}
-
-/// Returns the CPU seconds of the machine that no watched party used; `None`: unknown.
-fn others_cpu_s(
-    record: &LoadRecord,
-    first: &PartySample<'_>,
-    last: &PartySample<'_>,
-) -> Option<f64> {
-    let busy_ns = last.host?.busy_ns.saturating_sub(first.host?.busy_ns);
-    let cpu_s_of = |party: Party| match party {
-        Party::Generator(_) => Some(run_time_s(first.generator, last.generator)),
-        Party::Subject(_) | Party::Backend(_) => {
-            UseBetweenSamples::from_samples(party, first.sample, last.sample)?.cpu_s
-        }
-    };
-    let watched: Option<f64> = last.sample.parties.iter().map(|used| cpu_s_of(used.party)).sum();
-    // Without co-runners (servers loaded at the same time), their CPU time is 0.
-    let co_runners_ns = |sample: &PartySample<'_>| {
-        sample.sample.co_runners.as_ref().map_or(Some(0), |co_runners| co_runners.cpu_ns)
-    };
-    let co_runners_s = co_runners_ns(last)?.saturating_sub(co_runners_ns(first)?) as f64 / 1e9;
-    let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
-    let kernel_s = kernel_threads_cpus(record).unwrap_or(0.0) * seconds;
-    let interrupt_s = interrupt_s(first, last).unwrap_or(0.0);
-    Some((busy_ns as f64 / 1e9 - kernel_s - interrupt_s - watched? - co_runners_s).max(0.0))
-}
-
-/// Returns how many CPU seconds other programs may have used on these CPUs: all of their CPU time,
-/// but at most the time for which these CPUs were busy without the server.
-fn others_on_cpus_s(
-    record: &LoadRecord,
-    ids: &[u32],
-    (others_s, used_s, seconds): (Option<f64>, Option<f64>, f64),
-) -> Option<f64> {
-    let rest_s = busy_cpus(record, ids).zip(used_s).map(|(busy, used_s)| busy * seconds - used_s);
-    others_s.map(|others_s| others_s.min(rest_s.unwrap_or(f64::INFINITY).max(0.0)))
-}
-
-/// Returns the mean number of these CPUs that programs used. `None`: unknown.
-fn busy_cpus(record: &LoadRecord, ids: &[u32]) -> Option<f64> {
-    let machine = record.client.machine.as_ref().filter(|machine| machine.length_ns > 0)?;
-    let all = || machine.cpus.iter().chain(&machine.remaining_cpus);
-    let billed_ns = |id: &u32| Some(all().find(|cpu| cpu.cpu == *id)?.billed_ns());
-    let billed_ns: u64 = ids.iter().map(billed_ns).sum::<Option<u64>>()?;
-    (!ids.is_empty()).then(|| billed_ns as f64 / machine.length_ns as f64)
-}
-
-/// Returns the mean number of CPUs that the kernel's own threads used. They work for all programs.
-/// `None`: unknown.
-fn kernel_threads_cpus(record: &LoadRecord) -> Option<f64> {
-    let machine = record.client.machine.as_ref()?;
-    let elapsed_ns = machine.everywhere_ns.filter(|ns| *ns > 0)?;
-    Some(machine.kernel_threads_ns? as f64 / elapsed_ns as f64)
-}
-
-/// Returns the CPU seconds of interrupts that are billed to no program; `None`: unknown.
-fn interrupt_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
-    let ns = last.host?.interrupt_ns?.saturating_sub(first.host?.interrupt_ns?);
-    Some(ns as f64 / 1e9)
-}
-
-fn steal_share(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
-    let (a, b) = (first.host.as_ref()?, last.host.as_ref()?);
-    let growth = |read: fn(&HostUse) -> u64| read(b).saturating_sub(read(a)) as f64;
-    let steal_ns = growth(|h| h.steal_ns);
-    let total_ns = growth(|h| h.busy_ns) + growth(|h| h.idle_ns) + steal_ns;
-    (total_ns > 0.0).then(|| steal_ns / total_ns)
-}
-
-fn stolen_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
-    Some(last.host?.steal_ns.saturating_sub(first.host?.steal_ns) as f64 / 1e9)
 }
 
 fn intervals(record: &LoadRecord, samples: &[PartySample<'_>]) -> Vec<ServerInterval> {

@@ -104,3 +104,17 @@ pub fn exit_status(error: &anyhow::Error) -> Exit {
         });
     if is_input { Exit::Usage } else { Exit::Failed }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The three conditions of `Calibration::is_valid`.
+    #[test]
+    fn status_1_names_each_invalid_calibration() {
+        let text = Exit::Invalid.explanation().split_whitespace().collect::<Vec<_>>().join(" ");
+        for cause in ["load was disturbed", "shared a CPU", "was not counted as refused"] {
+            assert!(text.contains(cause), "{cause}");
+        }
+    }
+}

@@ -3,6 +3,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::proc::tick_ns;
+
 /// Reads the monotonic clock, nanoseconds. The load path reads the same clock.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
@@ -19,8 +21,31 @@ pub fn suspended_ns() -> u64 {
     with_suspensions_ns.saturating_sub(monotonic_ns())
 }
 
+/// Returns the whole clock ticks since the start of the machine. The start times of processes are
+/// in the same unit, and include the time of suspensions, too.
+#[must_use]
+pub fn boot_ticks() -> u64 {
+    clock_ns(ClockId::Boottime) / tick_ns()
+}
+
 /// Reads one of the kernel's clocks, in nanoseconds.
 pub(crate) fn clock_ns(clock: ClockId) -> u64 {
     let t = clock_gettime(clock);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_starts_between_readings_of_boot_ticks() {
+        let earlier = boot_ticks();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let began = crate::proc::Stat::read(child.id()).unwrap().began_ticks;
+        let later = boot_ticks();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!((earlier..=later).contains(&began), "{earlier} {began} {later}");
+    }
 }

@@ -11,6 +11,7 @@ pub mod binary;
 pub mod cgroup;
 mod clock;
 mod columns;
+mod counter_source;
 mod ctnetlink;
 pub mod facts;
 mod files;
@@ -31,7 +32,8 @@ pub mod sockets;
 pub mod stacks;
 pub mod tracking;
 
-pub use clock::{monotonic_ns, suspended_ns};
+pub use clock::{boot_ticks, monotonic_ns, suspended_ns};
+pub use counter_source::CounterSource;
 pub use files::Files;
 pub use kernel::Refusal;
 pub use runtime_files::RuntimeFiles;

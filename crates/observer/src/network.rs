@@ -7,16 +7,26 @@ use dyno_archive::sample::NetworkUse;
 use dyno_archive::tracking::TrackingUse;
 
 use crate::columns::parse_columns;
+use crate::counter_source::network_namespaces;
 use crate::files::Files;
 use crate::{ctnetlink, proc, tracking};
 
 /// Returns the counters of a process's network namespace. `None`: the counters cannot be read.
-pub(crate) fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
+fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
     let of_process = counters_in(&format!("/proc/{pid}/net"), files);
     of_process.or_else(|| {
         let folder = proc::other_thread_folder(pid)?.join("net");
         counters_in(folder.to_str()?, files)
     })
+}
+
+/// Returns the counters of the network namespace of all these processes. `None`: the counters cannot
+/// be read, there are no processes, or they have several namespaces.
+pub(crate) fn common_counters(pids: &[u32], files: &Files) -> Option<NetworkUse> {
+    let first = *pids.first()?;
+    // Most servers have one process, which needs no comparison.
+    let is_common = pids.len() == 1 || network_namespaces(pids).len() <= 1;
+    if is_common { counters(first, files) } else { None }
 }
 
 /// Returns the counters of this thread's network namespace. `None`: the counters cannot be read.

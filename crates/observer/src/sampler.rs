@@ -145,10 +145,9 @@ impl Sampler {
             has_joined,
             rss_bytes: living_memory(&pids, |pid| proc::rss_bytes(pid, files))
                 .map(|each| each.into_iter().sum()),
-            // All processes of a party share a network namespace.
-            network: match pids.first() {
-                Some(&pid) if reads == Reads::All => network::counters(pid, files),
-                _ => None,
+            network: match reads {
+                Reads::All => network::common_counters(&pids, files),
+                Reads::WithoutNetworksAndDisks => None,
             },
             ..PartyUse::empty(party)
         };
@@ -286,6 +285,34 @@ mod tests {
         };
         assert!(default.is_some());
         assert_eq!(ignored, None);
+    }
+
+    /// The counters of one of two network namespaces are not those of the party.
+    #[test]
+    fn counters_of_several_networks_are_unknown() {
+        let unshare = ["--user", "--map-root-user", "--net", "sleep", "60"];
+        let other = std::process::Command::new("unshare").args(unshare).spawn();
+        let Ok(mut other) = other else {
+            return crate::reasons::not_run("two network namespaces: no unshare");
+        };
+        let (pid, own) = (other.id(), std::process::id());
+        let network = |pid: u32| crate::counter_source::network_namespace(pid);
+        // unshare(1) replaces itself by sleep(1) in the new namespace, or fails.
+        let has_other_network = loop {
+            let is_sleep = proc::Stat::read(pid).is_some_and(|stat| stat.name == "sleep");
+            if other.try_wait().unwrap().is_some() || is_sleep {
+                break network(pid).is_some_and(|id| Some(id) != network(own));
+            }
+            std::thread::yield_now();
+        };
+        let used = |pids: &[u32]| subject_sample(&ungrouped(pids.to_vec())).network;
+        let (both, one) = (used(&[own, pid]), used(&[pid]));
+        let _ = other.kill();
+        other.wait().unwrap();
+        if !has_other_network {
+            return crate::reasons::not_run("two network namespaces: this user cannot create one");
+        }
+        assert_eq!((both.is_some(), one.is_some()), (false, true));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use rustix::net::sockopt::{tcp_cork, tcp_nodelay};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::counter_source::network_namespace;
 use crate::proc;
 
 /// Maximum number of connections whose options are read. A server usually sets the same options for
@@ -37,12 +38,40 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// `TCP_LISTEN` in the kernel's include/net/tcp_states.h.
 const LISTEN: u8 = 10;
 
-/// Reads the listeners of these processes and the connections to them. `None`: the kernel does not
-/// report sockets, or there are no listeners.
+/// PID and descriptor of each socket, by inode. Inodes of sockets are unique on the machine.
+type SocketHolders = BTreeMap<u64, (u32, i32)>;
+
+/// Reads the listeners of these processes and the connections to them, in every network namespace of
+/// the processes. `None`: the kernel does not report sockets, or there are no listeners.
 #[must_use]
 pub fn read(pids: &[u32]) -> Option<SocketsUse> {
+    // One process per network namespace. Processes whose namespace is unknown count as one.
+    let by_network: BTreeMap<_, u32> =
+        pids.iter().rev().map(|pid| (network_namespace(*pid), *pid)).collect();
     let holders = socket_holders(pids);
-    let sockets = network_sockets(*pids.first()?);
+    let each = by_network.values().filter_map(|pid| read_network(*pid, &holders));
+    each.reduce(add)
+}
+
+/// Adds the sockets of another network namespace.
+fn add(sum: SocketsUse, other: SocketsUse) -> SocketsUse {
+    SocketsUse {
+        listeners: sum.listeners.into_iter().chain(other.listeners).collect(),
+        connections: sum.connections + other.connections,
+        retransmitted: sum.retransmitted + other.retransmitted,
+        busy_ns: sum.busy_ns + other.busy_ns,
+        window_limited_ns: sum.window_limited_ns + other.window_limited_ns,
+        buffer_limited_ns: sum.buffer_limited_ns + other.buffer_limited_ns,
+        options_of: sum.options_of + other.options_of,
+        nodelay: sum.nodelay + other.nodelay,
+        cork: sum.cork + other.cork,
+    }
+}
+
+/// Reads the listeners and connections in the network namespace of a process. `holders`: the
+/// sockets of all processes.
+fn read_network(pid: u32, holders: &SocketHolders) -> Option<SocketsUse> {
+    let sockets = network_sockets(pid);
     let is_held = |s: &InetResponse| holders.contains_key(&u64::from(s.header.inode));
     let listeners: Vec<&InetResponse> =
         sockets.iter().filter(|s| s.header.state == LISTEN && is_held(s)).collect();
@@ -138,8 +167,8 @@ fn add_options(used: &mut SocketsUse, pid: u32, fd: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the sockets of processes: PID and descriptor by inode.
-fn socket_holders(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
+/// Returns the sockets of processes.
+fn socket_holders(pids: &[u32]) -> SocketHolders {
     let sockets = |pid: u32| {
         let folder = proc::visible_folder(pid).join("fd");
         let fds = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -225,6 +254,20 @@ mod tests {
         assert!(on_port.backlog >= 128, "{used:?}");
         // Other tests may have connections as well.
         assert!(used.connections >= 2 && used.options_of >= 1 && used.nodelay >= 1, "{used:?}");
+    }
+
+    #[test]
+    fn sockets_of_several_networks_are_added() {
+        let network = |port, connections, nodelay| SocketsUse {
+            listeners: vec![ListenerUse { port, ..ListenerUse::default() }],
+            connections,
+            options_of: connections,
+            nodelay,
+            ..SocketsUse::default()
+        };
+        let both = add(network(80, 3, 1), network(81, 4, 4));
+        assert_eq!(both.listeners.iter().map(|l| l.port).collect::<Vec<_>>(), [80, 81]);
+        assert_eq!((both.connections, both.options_of, both.nodelay), (7, 7, 5));
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub fn measuring(m: &Measurement) -> String {
     }
 }
 
-/// Formats the findings. `stored_in`: the name of the file with the ceilings. `None`: the file
-/// could not be written.
+/// Formats the findings. `stored_in`: the name of the file with the ceilings. `None`: no ceiling was
+/// valid, or the file could not be written.
 #[must_use]
 pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate"), c.machine);
@@ -54,8 +54,7 @@ pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
              port or a firewall drops packets to it.\n",
         );
     }
-    let has_valid_ceiling = c.valid_ceilings().next().is_some();
-    if has_valid_ceiling && let Some(stored_in) = stored_in {
+    if let Some(stored_in) = stored_in {
         let _ = writeln!(
             out,
             "  `dyno load` compares its results with these ceilings. They are stored in \
@@ -64,8 +63,9 @@ pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     }
     if c.ceilings.iter().any(|row| row.disturbed.is_some()) {
         out.push_str(
-            "  ! Ceilings of disturbed loads were not stored. Earlier stored ceilings are \
-             unchanged. Repeat the calibration when other programs are idle.\n",
+            "  ! Ceilings of disturbed loads were not stored. Their earlier ceilings of this \
+             machine, and those of other machines, are unchanged. Repeat the calibration when other \
+             programs are idle.\n",
         );
     }
     out
@@ -133,8 +133,17 @@ fn pacing_table(c: &Calibration) -> String {
 fn stamps_table(c: &Calibration) -> String {
     let mut out = String::from(
         "\n  Response time by dyno's timestamps, and by the kernel's receive timestamps of the \
-         same responses (epoll)\n\n    requests/s   spin      p50 dyno / kernel           p99 dyno \
-         / kernel           difference p50\n",
+         same responses (epoll)\n\n",
+    );
+    if c.stamps.is_empty() {
+        out.push_str(
+            "    not measured, because the kernel returned no timestamps for received data\n",
+        );
+        return out;
+    }
+    out.push_str(
+        "    requests/s   spin      p50 dyno / kernel           p99 dyno / kernel           \
+         difference p50\n",
     );
     for row in &c.stamps {
         let _ = writeln!(
@@ -151,4 +160,27 @@ fn stamps_table(c: &Calibration) -> String {
         out.push_str(&disturbance_line(row.disturbed.as_deref()));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use dyno_archive::plan::Placement;
+
+    use super::*;
+
+    #[test]
+    fn missing_timestamps_are_explained() {
+        let placement = Placement { subject: vec![0], generator: vec![1] };
+        let calibration = Calibration::new("here".into(), &placement, BTreeMap::new(), &[]);
+        let text = text(&calibration, None, Style::Plain);
+        let (_, table) = text.split_once("by the kernel's receive timestamps").unwrap();
+        assert!(
+            table.contains("not measured, because the kernel returned no timestamps"),
+            "{text}"
+        );
+        assert!(!table.contains("p50 dyno / kernel"), "{text}");
+        assert!(!text.contains("They are stored in"), "{text}");
+    }
 }

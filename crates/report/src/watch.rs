@@ -271,11 +271,22 @@ fn write_labelled(out: &mut String, record: &WatchRecord) {
     if let Some(syscalls) = &record.syscalls {
         out.push_str(
             "# TYPE dyno_watch_syscalls_per_second gauge\n# HELP dyno_watch_syscalls_per_second \
-             System calls by name.\n",
+             System calls by name, estimated from the time in which calls were counted.\n",
         );
         for (name, rate) in &syscalls.by_name_per_s {
             let _ = writeln!(out, "dyno_watch_syscalls_per_second{{name=\"{name}\"}} {rate}");
         }
+        let _ = writeln!(
+            out,
+            "# TYPE dyno_watch_syscalls_counted_seconds gauge\n# HELP \
+             dyno_watch_syscalls_counted_seconds Seconds of the last interval in which system calls \
+             were counted or estimated.\ndyno_watch_syscalls_counted_seconds {}\n# TYPE \
+             dyno_watch_syscalls_lower_bound gauge\n# HELP dyno_watch_syscalls_lower_bound 1: the \
+             rate of all system calls is a lower bound, because counting slows the \
+             server.\ndyno_watch_syscalls_lower_bound {}",
+            syscalls.counted_s,
+            u8::from(syscalls.is_lower_bound)
+        );
         if let Some(error) = syscalls.per_s_standard_error {
             let _ = writeln!(
                 out,
@@ -484,6 +495,17 @@ mod tests {
         );
         assert!(text.contains("dyno_watch_syscalls_per_second{name=\"writev\"} 100\n"), "{text}");
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn openmetrics_has_quality_of_call_rates() {
+        let mut record = watch_record();
+        let text = openmetrics(&record);
+        assert!(text.contains("\ndyno_watch_syscalls_counted_seconds 2\n"), "{text}");
+        assert!(text.contains("\ndyno_watch_syscalls_lower_bound 0\n"), "{text}");
+        assert!(text.contains("System calls by name, estimated from"), "{text}");
+        record.syscalls.as_mut().unwrap().is_lower_bound = true;
+        assert!(openmetrics(&record).contains("\ndyno_watch_syscalls_lower_bound 1\n"));
     }
 
     #[test]

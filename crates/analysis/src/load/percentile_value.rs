@@ -72,9 +72,13 @@ impl Percentiles {
     /// Whether the rank of `q`, ⌈q · requests⌉, is above the rank of the last correct response.
     #[must_use]
     pub fn is_unanswered(&self, q: f64) -> bool {
+        self.unanswered > 0 && self.rank(q) > self.count
+    }
+
+    /// Returns the rank of `q`, ⌈q · requests⌉, counted from 1 for the shortest time.
+    fn rank(&self, q: f64) -> u64 {
         // 1e-9 allows for the rounding of q: 0.99 × 100 is the 99th sample.
-        let rank = (q * self.due() as f64 - 1e-9).ceil().max(1.0);
-        self.unanswered > 0 && rank > self.count as f64
+        (q * self.due() as f64 - 1e-9).ceil().max(1.0) as u64
     }
 
     /// Returns the recorded value of a quantile. `None`: it is unknown or not recorded.
@@ -101,12 +105,8 @@ pub fn quantile_of_due(percentiles: &Percentiles, response_times: &Times, q: f64
     if percentiles.is_unanswered(q) {
         return None;
     }
-    let response_q = if percentiles.unanswered == 0 {
-        q
-    } else {
-        (q * percentiles.due() as f64 / percentiles.count as f64).min(1.0)
-    };
-    response_times.quantile(response_q).map(|ns| ns as f64 / 1e3)
+    // Requests with a correct response have the lowest ranks.
+    response_times.at_rank(percentiles.rank(q)).map(|ns| ns as f64 / 1e3)
 }
 
 /// The unanswered requests of one load, or of one interval, and the percentiles that lie among
@@ -304,5 +304,6 @@ mod tests {
         assert_eq!((at(0, 0.5), at(0, 1.0)), (Some(50.0), Some(100.0)));
         // A quarter of 200 is half of the responses; above half of 200 there are none.
         assert_eq!((at(100, 0.25), at(100, 0.5), at(100, 0.51)), (Some(50.0), Some(100.0), None));
+        assert_eq!(at(10, 0.5), Some(55.0), "the median of 110 requests is the 55th");
     }
 }

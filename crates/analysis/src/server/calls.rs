@@ -63,19 +63,19 @@ impl CallRates {
         self.by_name.values().all(|call| call.errors.is_some())
     }
 
-    /// Computes the rates between two readings; `None`: no call was observed, or no response
-    /// arrived.
+    /// Computes the rates between two readings; `None`: no call was observed, no response arrived,
+    /// or the counters decreased.
     pub(super) fn from_readings(first: &CallsUse, last: &CallsUse) -> Option<CallRates> {
         let responses =
             last.responses?.checked_sub(first.responses.unwrap_or(0)).filter(|n| *n > 0)?;
-        let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
+        let counted_s = last.counted_ns.checked_sub(first.counted_ns)? as f64 / 1e9;
         let calls = CallUse::all_since(&last.by_name, &first.by_name);
         // Every response takes a system call. If no call was counted, threads that were not
         // observed made the calls, so their number is unknown.
         let all = Some(calls.values().map(|call| call.count).sum::<u64>()).filter(|n| *n > 0)?;
         Some(CallRates {
             counted_s,
-            slices: last.slices.saturating_sub(first.slices),
+            slices: last.slices.checked_sub(first.slices)?,
             responses,
             per_response: all as f64 / responses as f64,
             per_s: if counted_s > 0.0 { all as f64 / counted_s } else { 0.0 },

@@ -19,7 +19,7 @@ use dyno_archive::sample::{ProcessUse, ThreadUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::threads::{ServingThreads, ThreadDeltas};
+use super::threads::{ServingThreads, ThreadDeltas, thread_key};
 use super::{PartySample, cpu_between, split_between};
 
 /// Largest share of a counter that ended threads may have had without making it unknown.
@@ -221,13 +221,34 @@ impl EndedBetweenSamples {
             || self.processes > 0
             || self.totals_s > 0.0
             || self.has_unseen_births;
-        if let Some((minor, major)) = self.faults.filter(|_| !self.is_process_lost) {
+        // The totals and the threads of a joined process include its earlier faults.
+        let totals = self.faults.filter(|_| !self.is_process_lost && !self.has_joined);
+        if let Some((minor, major)) = totals {
             threads.faults_minor = threads.faults_minor.map(|known| known.max(minor));
             threads.faults_major = threads.faults_major.map(|known| known.max(major));
-        } else if has_ended && threads.faults_minor.is_some() {
+        } else if (has_ended || self.has_joined) && threads.faults_minor.is_some() {
             (threads.faults_minor, threads.faults_major) = (None, None);
             unknown.push("page faults");
         }
+    }
+
+    /// Whether the counters of the threads lack a part, or include earlier use of a joined process.
+    /// `cpu_s`: CPU seconds of the party, and the part that no thread accounts for.
+    fn is_unread(
+        &self,
+        cpu_s: Option<(f64, f64)>,
+        first: &PartySample<'_>,
+        last: &PartySample<'_>,
+    ) -> bool {
+        self.has_joined
+            || match cpu_s {
+                Some((cpu_s, unread_s)) => {
+                    unread_s > MAX_UNREAD * cpu_s + skew_s(cpu_s, first, last)
+                }
+                // A group that does not count CPU time does not show whether threads are missing. If
+                // it counts CPU time but the growth is unknown, it was replaced by another group.
+                None => first.cgroup.is_none_or(|group| group.cpu_ns.is_some()),
+            }
     }
 
     /// Clears the counters to which ended threads may have contributed.
@@ -244,13 +265,7 @@ impl EndedBetweenSamples {
         }
         // CPU time of the process totals or the group that no thread accounts for.
         let unread_s = cpu_s.map(|cpu_s| cpu_s - threads.run_s);
-        let is_unread = match (cpu_s, unread_s) {
-            (Some(cpu_s), Some(unread_s)) => {
-                unread_s > MAX_UNREAD * cpu_s + skew_s(cpu_s, first, last)
-            }
-            // A group that does not count CPU time does not show whether threads are missing.
-            _ => first.cgroup.is_none(),
-        };
+        let is_unread = self.is_unread(cpu_s.zip(unread_s), first, last);
         let switches = threads.switches().unwrap_or(0) as f64;
         let probed_ends = threads.ended;
         let has_probe = last.ended.is_some();
@@ -276,7 +291,8 @@ impl EndedBetweenSamples {
         // The busiest thread is unknown if an ended thread may have been busier than the busiest
         // living one.
         let is_unknown = |busiest_s: &mut f64| {
-            have_ended && max_ended_s.is_none_or(|max_ended_s| max_ended_s > *busiest_s)
+            self.has_joined
+                || have_ended && max_ended_s.is_none_or(|max_ended_s| max_ended_s > *busiest_s)
         };
         threads.busiest_serving_s.take_if(is_unknown);
         if threads.busiest_s.take_if(is_unknown).is_some() {
@@ -315,15 +331,15 @@ struct GoneThreads {
 
 impl GoneThreads {
     fn new(samples: &[&PartySample<'_>]) -> GoneThreads {
-        let key = |thread: &ThreadUse| (thread.pid, thread.tid);
         let (first, last) = (samples[0], samples[samples.len() - 1]);
-        let living_keys: BTreeSet<_> = last.threads.iter().map(key).collect();
+        let living_keys: BTreeSet<_> = last.threads.iter().map(thread_key).collect();
         let before: BTreeMap<_, _> =
-            first.threads.iter().map(|thread| (key(thread), thread)).collect();
+            first.threads.iter().map(|thread| (thread_key(thread), thread)).collect();
         let mut latest = BTreeMap::new();
         for sample in samples {
-            let gone = sample.threads.iter().filter(|thread| !living_keys.contains(&key(thread)));
-            latest.extend(gone.map(|thread| (key(thread), thread)));
+            let is_gone = |thread: &&ThreadUse| !living_keys.contains(&thread_key(thread));
+            let gone = sample.threads.iter().filter(is_gone);
+            latest.extend(gone.map(|thread| (thread_key(thread), thread)));
         }
         let switches = |thread: &ThreadUse| {
             thread.switches_voluntary.unwrap_or(0) + thread.switches_involuntary.unwrap_or(0)
@@ -384,7 +400,7 @@ fn are_all_reaped(samples: &[&PartySample<'_>]) -> bool {
 }
 
 /// Returns the number of threads and processes born on the machine that are in no sample. `None`:
-/// the kernel does not count births.
+/// the kernel does not count births, or their count decreased.
 fn unseen_births(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     let births = |sample: &PartySample<'_>| sample.host.and_then(|host| host.births);
     let (then, now) = (births(first)?, births(last)?);
@@ -397,7 +413,7 @@ fn unseen_births(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64>
             .collect()
     };
     let observed = threads(last).difference(&threads(first)).count() as f64;
-    Some(now.saturating_sub(then) as f64 - observed)
+    Some(now.checked_sub(then)? as f64 - observed)
 }
 
 /// Whether births are likely the server's: about one per response.

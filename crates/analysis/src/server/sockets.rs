@@ -70,16 +70,18 @@ pub struct TcpLosses {
 impl TcpLosses {
     /// Adds the counters of the next stretch of time.
     pub(super) fn merge(self, next: TcpLosses) -> TcpLosses {
-        self.combine(next, |earlier, later| earlier + later)
+        self.combine(next, u64::checked_add)
     }
 
+    /// Computes the growth of the counters. A counter that decreased is unknown, because it is that
+    /// of another network namespace.
     pub(super) fn from_readings(first: &NetworkUse, last: &NetworkUse) -> TcpLosses {
-        TcpLosses::from(last).combine(TcpLosses::from(first), u64::saturating_sub)
+        TcpLosses::from(last).combine(TcpLosses::from(first), u64::checked_sub)
     }
 
     /// Combines each counter of two values. A counter that is unknown in one of them is `None`.
-    fn combine(self, other: TcpLosses, operation: fn(u64, u64) -> u64) -> TcpLosses {
-        let combined = |a: Option<u64>, b: Option<u64>| Some(operation(a?, b?));
+    fn combine(self, other: TcpLosses, operation: fn(u64, u64) -> Option<u64>) -> TcpLosses {
+        let combined = |a: Option<u64>, b: Option<u64>| operation(a?, b?);
         TcpLosses {
             listen_overflows: combined(self.listen_overflows, other.listen_overflows),
             listen_drops: combined(self.listen_drops, other.listen_drops),
@@ -117,5 +119,22 @@ impl From<&NetworkUse> for TcpLosses {
             retransmit_timeouts,
             delayed_acks,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decreasing_network_counters_are_unknown() {
+        let counters = |segments_out, listen_drops| NetworkUse {
+            segments_out: Some(segments_out),
+            listen_drops: Some(listen_drops),
+            ..NetworkUse::default()
+        };
+        let losses = TcpLosses::from_readings(&counters(500, 2), &counters(3, 4));
+        assert_eq!((losses.segments_out, losses.listen_drops), (None, Some(2)));
+        assert_eq!(losses.merge(losses).segments_out, None);
     }
 }

@@ -90,6 +90,14 @@ pub(super) struct Threads<'a> {
     pub(super) ended: Option<&'a [EndedThreads]>,
 }
 
+/// Process ID, thread ID and start time of a thread, because IDs are reused.
+pub(super) type ThreadKey = (u32, u32, Option<u64>);
+
+/// Returns the key of a thread.
+pub(super) const fn thread_key(thread: &ThreadUse) -> ThreadKey {
+    (thread.pid, thread.tid, thread.began_ticks)
+}
+
 /// The names of processes, which are the names of their first threads.
 struct Processes<'a> {
     by_pid: BTreeMap<u32, &'a str>,
@@ -161,9 +169,8 @@ impl ThreadDeltas {
 
     /// Computes the differences between two samples.
     pub(super) fn new(first: Threads<'_>, last: Threads<'_>) -> ThreadDeltas {
-        let key = |t: &ThreadUse| (t.pid, t.tid);
-        let mut gone: BTreeMap<(u32, u32), &ThreadUse> =
-            first.living.iter().map(|t| (key(t), t)).collect();
+        let mut gone: BTreeMap<ThreadKey, &ThreadUse> =
+            first.living.iter().map(|t| (thread_key(t), t)).collect();
         let mut deltas = ThreadDeltas::default();
         let processes = Processes::from_threads(last.living);
         let between_ns = last.at_ns.saturating_sub(first.at_ns) + MAX_READ_DELAY_NS;
@@ -172,7 +179,11 @@ impl ThreadDeltas {
             // joined the party. Its use between the samples is unknown. It is compared with itself,
             // so it is counted as a thread without use.
             let joined = Some(thread).filter(|thread| thread.run_ns > between_ns);
-            deltas.add(thread, gone.remove(&key(thread)).or(joined), processes.role_of(thread));
+            deltas.add(
+                thread,
+                gone.remove(&thread_key(thread)).or(joined),
+                processes.role_of(thread),
+            );
         }
         let gone: Vec<&ThreadUse> = gone.into_values().collect();
         deltas.add_ended(first, last, &gone, processes.first);

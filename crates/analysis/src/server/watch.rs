@@ -190,7 +190,7 @@ impl Syscalls {
     }
 
     fn from_readings(first: &CallsUse, last: &CallsUse) -> Option<Syscalls> {
-        let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
+        let counted_s = last.counted_ns.checked_sub(first.counted_ns)? as f64 / 1e9;
         if counted_s <= 0.0 {
             return None;
         }
@@ -430,6 +430,41 @@ mod tests {
         let calls = combined.syscalls.unwrap();
         assert_eq!((calls.counted_s, calls.per_s, calls.by_name_per_s["read"]), (4.0, 40.0, 25.0));
         assert_eq!(combined.network.unwrap().segments_out, Some(7));
+    }
+
+    /// A supervisor replaced the control group and the network namespace by new ones.
+    #[test]
+    fn decreasing_counters_are_unknown() {
+        let at = |at_ns, cpu_s: u64, periods, segments_out| {
+            let mut sample = record_with_threads(&[(500, 0)]).samples.remove(0);
+            sample.at_ns = at_ns;
+            let used = sample.party_use_mut(Party::SUBJECT);
+            used.cgroup = Some(CgroupUse {
+                cpu_ns: Some(cpu_s * 1_000_000_000),
+                cpu_user_ns: Some(cpu_s * 1_000_000_000),
+                cpu_sys_ns: Some(0),
+                periods: Some(periods),
+                throttled_periods: Some(periods),
+                ..CgroupUse::default()
+            });
+            let segments_out = Some(segments_out);
+            used.network = Some(NetworkUse { segments_out, ..NetworkUse::default() });
+            sample
+        };
+        let first = at(0, 500, 70, 900);
+        let last = at(1_000_000_000, 3, 4, 5);
+        let record = watch_record(0, &first, &last).unwrap();
+        assert_eq!((record.cpus, record.cpus_user, record.split_s), (None, None, None));
+        assert_eq!((record.quota_periods, record.throttled_share), (None, None));
+        assert_eq!((record.context_switches_per_s, record.run_delay_s_per_s), (None, None));
+        assert!(record.by_thread_role.is_empty(), "{record:?}");
+        assert_eq!(record.network.unwrap().segments_out, None);
+        let grown = at(2_000_000_000, 4, 5, 6);
+        let next = watch_record(0, &last, &grown).unwrap();
+        assert_eq!((next.cpus, next.throttled_share), (Some(1.0), Some(1.0)));
+        let merged = record.merge(&next);
+        assert_eq!((merged.cpus, merged.throttled_share), (None, None));
+        assert_eq!(merged.network.unwrap().segments_out, None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::PlanFormat;
-use super::values::{Ns, duration, whole_number};
+use super::values::{Ns, duration, load_length, whole_number};
 
 #[derive(Debug, Args)]
 #[command(after_help = super::examples::WATCH)]
@@ -17,7 +17,7 @@ pub struct WatchArgs {
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Ns,
     /// End after this time [default: at Ctrl-C, or when the server ends].
-    #[arg(short, long, value_name = "TIME", value_parser = interval)]
+    #[arg(short, long, value_name = "TIME", value_parser = watch_length)]
     pub duration: Option<Ns>,
     /// Use no eBPF programs: system calls and the reasons of waits stay unknown.
     #[arg(long)]
@@ -48,16 +48,23 @@ pub struct WatchTarget {
     pub cgroup: Option<PathBuf>,
 }
 
-/// Parses the time between samples, or the length of the observation: at least 100 ms. Taking a
-/// sample needs a millisecond or more.
+/// Parses the time between samples, up to an hour.
 fn interval(text: &str) -> Result<Ns, String> {
+    duration(text).and_then(at_least_one_sample)
+}
+
+/// Parses the length of the observation, up to 30 days as for loads.
+fn watch_length(text: &str) -> Result<Ns, String> {
+    load_length(text).and_then(at_least_one_sample)
+}
+
+/// Refuses a time below 100 ms. Taking a sample needs a millisecond or more.
+fn at_least_one_sample(time: Ns) -> Result<Ns, String> {
     const MIN_NS: u64 = 100_000_000;
-    match duration(text)? {
-        Ns(ns) if ns < MIN_NS => {
-            Err("must be at least 100ms, because taking a sample also takes time".into())
-        }
-        length => Ok(length),
+    if time.0 < MIN_NS {
+        return Err("must be at least 100ms, because taking a sample also takes time".into());
     }
+    Ok(time)
 }
 
 #[cfg(test)]
@@ -69,5 +76,14 @@ mod tests {
         assert_eq!(interval("1").unwrap().0, 1_000_000_000);
         assert_eq!(interval("0.5").unwrap().0, 500_000_000);
         assert!(interval("0").is_err() && interval("-1").is_err() && interval("x").is_err());
+    }
+
+    #[test]
+    fn length_is_limited_like_that_of_loads() {
+        let hour_ns = 3600 * 1_000_000_000;
+        assert_eq!(watch_length("48h").unwrap().0, 48 * hour_ns);
+        assert_eq!(watch_length("720h").unwrap().0, 720 * hour_ns);
+        assert!(watch_length("721h").is_err() && watch_length("99ms").is_err());
+        assert!(interval("2h").is_err());
     }
 }

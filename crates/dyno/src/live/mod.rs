@@ -3,10 +3,11 @@
 
 mod keyboard;
 pub mod model;
+mod screen;
 pub mod view;
 
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write as _};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal as _};
 use std::mem::ManuallyDrop;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,6 +18,7 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
+use ratatui::crossterm::style::{Attribute, SetAttribute};
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
@@ -24,6 +26,7 @@ use ratatui::crossterm::terminal::{
 pub use self::keyboard::Input;
 use self::keyboard::Keyboard;
 use self::model::LiveModel;
+use self::screen::Screen;
 use self::view::Palette;
 
 /// Size of a buffer for one screen, so that it reaches the terminal in one write.
@@ -38,16 +41,16 @@ static IS_LIVE: AtomicBool = AtomicBool::new(false);
 pub struct Live {
     /// Never dropped, because its drop panics if it can neither show the cursor nor print to
     /// standard error. [`restore_terminal`] does the clean-up.
-    terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<File>>>>,
+    screen: ManuallyDrop<Screen<CrosstermBackend<BufWriter<File>>>>,
     keyboard: Keyboard,
     palette: Palette,
-    /// Whether another process used the terminal since the last drawing.
+    /// Whether another process used the terminal since the last complete drawing.
     was_in_background: bool,
 }
 
 impl Live {
-    /// Starts the live view. Fails if standard error is not a terminal, the terminal refuses, or
-    /// this process is in the background of the terminal.
+    /// Starts the live view. Fails if standard error is not a terminal, the terminal refuses or has
+    /// no cells, or this process is in the background of the terminal.
     pub fn start(palette: Palette) -> io::Result<Live> {
         if !io::stderr().is_terminal() {
             return Err(io::Error::new(
@@ -59,6 +62,10 @@ impl Live {
         if !keyboard.is_usable() {
             return Err(io::Error::other("dyno runs in the background of the terminal"));
         }
+        let (columns, rows) = ratatui::crossterm::terminal::size()?;
+        if columns == 0 || rows == 0 {
+            return Err(io::Error::other("the terminal has no size"));
+        }
         restore_terminal_before_panics();
         enable_raw_mode()?;
         IS_LIVE.store(true, Ordering::SeqCst);
@@ -69,8 +76,9 @@ impl Live {
     fn enter(keyboard: Keyboard, palette: Palette) -> io::Result<Live> {
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, open_screen()?);
         execute!(out, EnterAlternateScreen)?;
-        let terminal = ManuallyDrop::new(Terminal::new(CrosstermBackend::new(out))?);
-        Ok(Live { terminal, keyboard, palette, was_in_background: false })
+        let terminal = Terminal::new(CrosstermBackend::new(out))?;
+        let screen = ManuallyDrop::new(Screen::new(terminal));
+        Ok(Live { screen, keyboard, palette, was_in_background: false })
     }
 
     /// Draws at the present size of the terminal. Does nothing after the terminal was restored, in
@@ -95,16 +103,21 @@ impl Live {
     fn draw(&mut self, model: &LiveModel) -> io::Result<()> {
         // The rest of the last screen is written first, because the next screen is drawn as the
         // differences from the last screen.
-        self.terminal.backend_mut().flush()?;
-        if std::mem::take(&mut self.was_in_background) {
+        self.screen.flush()?;
+        if self.was_in_background {
+            self.screen.lose_contents();
             // A shell has changed the modes. crossterm would not set a mode that it assumes to be
             // set.
             disable_raw_mode()?;
             enable_raw_mode()?;
-            execute!(self.terminal.backend_mut(), EnterAlternateScreen)?;
-            self.terminal.clear()?;
+            execute!(self.screen.backend(), EnterAlternateScreen)?;
+            self.was_in_background = false;
         }
-        self.terminal.draw(|frame| view::draw(frame, model, &self.palette)).map(drop)
+        if !self.screen.has_contents() {
+            // The last drawing may have ended after a colour was set.
+            execute!(self.screen.backend(), SetAttribute(Attribute::Reset))?;
+        }
+        self.screen.draw(|frame| view::draw(frame, model, &self.palette))
     }
 
     /// Returns input from the terminal since the last call. Does not wait.

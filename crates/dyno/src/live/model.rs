@@ -32,8 +32,10 @@ pub struct LiveModel {
     pub unanswered: u64,
     /// Longest known wait of requests without a correct response, in microseconds.
     pub longest_wait_us: Option<f64>,
+    /// Requests of the warm-up that failed in the measured window.
+    pub late_warmup_failures: u64,
     /// Counts of exchanges that were not ok, without zeros. During the warm-up the counts are of
-    /// the warm-up, later of the measured window.
+    /// requests of the warm-up, later of requests of the measured window.
     pub outcomes: Vec<(&'static str, u64)>,
     pub connections_open: u64,
     pub connections_requested: u64,
@@ -80,6 +82,7 @@ pub struct LivePoint {
     /// Whether p50, p90, p99 and the maximum are only lower bounds, because they lie among requests
     /// without a correct response.
     pub are_lower_bounds: [bool; 4],
+    /// Requests of the point's phase that failed.
     pub failed: u64,
     pub send_lag_p99_us: Option<f64>,
     pub loop_lag_p99_us: Option<f64>,
@@ -132,12 +135,12 @@ pub fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 
 impl LiveModel {
     /// Adds the latest interval. An interval of the drain must not be added, because it would lower
-    /// the rate.
+    /// the rate. The last point is never merged, because the view shows it as the present state.
     pub fn push(&mut self, point: LivePoint) {
-        self.points.push(point);
-        if self.points.len() > MAX_POINTS {
+        if self.points.len() >= MAX_POINTS {
             self.points = merge_pairs(&self.points);
         }
+        self.points.push(point);
     }
 
     /// Returns each point with its start in seconds.
@@ -177,7 +180,8 @@ impl LiveModel {
     pub fn response_us(&self, share: f64) -> Option<f64> {
         let correct: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
         let total = correct + u128::from(self.unanswered);
-        let rank = ((total as f64 * share).ceil() as u128).clamp(1, total.max(1));
+        // 1e-9 allows for the rounding of the share: 0.07 × 100 is the 7th request.
+        let rank = ((total as f64 * share - 1e-9).ceil() as u128).clamp(1, total.max(1));
         let mut counted = 0;
         for &(ns, n) in &self.histogram {
             counted += u128::from(n);
@@ -256,8 +260,10 @@ mod tests {
     fn push_limits_points_and_keeps_failures_and_mean() {
         let mut model = LiveModel::default();
         for i in 1..=5000 {
-            model.push(point(f64::from(i), i <= 33, f64::from(i)));
+            let last = point(f64::from(i), i <= 33, f64::from(i));
+            model.push(last.clone());
             assert!(model.points.len() <= MAX_POINTS);
+            assert_eq!(model.points.last(), Some(&last), "the present state is one interval");
         }
         assert_eq!(model.points.iter().map(|p| p.failed).sum::<u64>(), 5000);
         let warmup_ends = model.points.iter().rfind(|p| p.warmup).unwrap().end_s;
@@ -312,6 +318,9 @@ mod tests {
             [1.0, 2.0, 2.0, 9.0]
         );
         assert_eq!(LiveModel::default().response_us(0.99), None);
+        let histogram = (1..=100).map(|us| (us * 1_000, 1)).collect();
+        let model = LiveModel { histogram, ..LiveModel::default() };
+        assert_eq!(model.response_us(0.07), Some(7.0), "the product is rounded to above 7");
     }
 
     #[test]

@@ -153,7 +153,11 @@ fn assert_stored(sandbox: &Sandbox, result: &Value, status: Option<i32>) {
     let mut rows = rows.iter().flat_map(|key| result[key].as_array().unwrap());
     assert_eq!(status, Some(i32::from(rows.any(|row| !row["disturbed"].is_null()))), "{result:#}");
     let file = sandbox.path().join("cache/calibration.json");
-    let mut stored: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    // Without a valid ceiling, no file is written.
+    let mut stored = fs::read(&file).map_or_else(
+        |_| json!({"machine": result["machine"], "ceilings": []}),
+        |bytes| serde_json::from_slice(&bytes).unwrap(),
+    );
     let ceilings = result["ceilings"].as_array().unwrap();
     let valid = ceilings.iter().filter(|row| row["disturbed"].is_null());
     let numbers = |rows: &[&Value]| -> Vec<f64> {

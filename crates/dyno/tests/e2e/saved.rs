@@ -273,7 +273,7 @@ fn calibration_without_responder_fails() {
     let sandbox = Sandbox::new();
     let mut dyno = sandbox.command(Path::new(DYNO));
     let dyno = dyno
-        .args(["calibrate", "-d", "1s"])
+        .args(["calibrate", "-d", "1s", "--save", "kept"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -285,7 +285,23 @@ fn calibration_without_responder_fails() {
     assert!(killed.is_some_and(|status| status.success()), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("null responder"), "{}", text(&output));
+    let archive = only_in(&sandbox, "kept");
+    let command = format!("dyno report kept/{}", archive.file_name().unwrap().display());
+    assert!(text(&output).contains(&command), "{}", text(&output));
     assert!(!sandbox.path().join("cache/calibration.json").exists());
+}
+
+#[test]
+fn calibration_keeps_unreadable_file_of_ceilings() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path().join("cache")).unwrap();
+    let file = sandbox.path().join("cache/calibration.json");
+    fs::write(&file, "notes").unwrap();
+    let output = sandbox.dyno(&["calibrate", "-d", "1s"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("calibration.json: is not a file of ceilings"));
+    assert!(!text(&output).contains("ceiling,"), "before the measurements: {}", text(&output));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "notes");
 }
 
 #[test]

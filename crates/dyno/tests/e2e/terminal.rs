@@ -15,10 +15,13 @@ use crate::drive::{DYNO, Sandbox, Server, soon};
 /// The control sequence for the alternate screen, on which the live view is.
 const SECOND_SCREEN: &str = "\x1b[?1049h";
 
-/// Opens a terminal. Returns its window's end, and the end for programs.
-fn terminal() -> (File, OwnedFd) {
+/// Rows and columns of a usual terminal.
+const USUAL_SIZE: (u16, u16) = (40, 120);
+
+/// Opens a terminal of these rows and columns. Returns its window's end, and the end for programs.
+fn terminal((ws_row, ws_col): (u16, u16)) -> (File, OwnedFd) {
     let (mut window, mut inner) = (0, 0);
-    let size = libc::winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = libc::winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: all pointers are valid, and this function owns the descriptors afterwards.
     #[allow(unsafe_code)]
     unsafe {
@@ -36,9 +39,17 @@ fn terminal() -> (File, OwnedFd) {
     }
 }
 
-/// Starts a program as the session leader of a terminal.
+/// Starts a program as the session leader of a terminal of the usual size.
 fn start(command: &mut Command, is_stdin: bool) -> (File, Child) {
-    let (window, inner) = terminal();
+    start_in(terminal(USUAL_SIZE), command, is_stdin)
+}
+
+/// Starts a program as the session leader of a terminal.
+fn start_in(
+    (window, inner): (File, OwnedFd),
+    command: &mut Command,
+    is_stdin: bool,
+) -> (File, Child) {
     let end = || Stdio::from(inner.try_clone().unwrap());
     command.env("TERM", "xterm").stdout(end()).stderr(end());
     command.stdin(if is_stdin { end() } else { Stdio::null() });
@@ -105,6 +116,23 @@ fn lost_terminal_preserves_result() {
         assert_eq!(fs::read_dir(run.join("trials")).unwrap().count(), 1);
         sandbox.assert_nothing_is_left();
     }
+}
+
+/// A serial console, or a container's terminal, may report a size of 0.
+#[test]
+fn live_view_needs_terminal_with_size() {
+    let (sandbox, server) = (Sandbox::new(), Server::null());
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let mut command = sandbox.command(Path::new(DYNO));
+    command.args(["load", &url, "-d", "300ms", "-c", "2"]);
+    let (window, mut child) = start_in(terminal((0, 0)), &mut command, true);
+    let pieces = follow(&window);
+    let status = ended(&mut child);
+    // The reader ends by itself once the program's end is closed, of which the command has copies.
+    drop((window, command));
+    let screen: String = pieces.iter().collect();
+    assert!(status.is_some() && !screen.contains(SECOND_SCREEN), "{screen}");
+    assert!(screen.contains("requests/s"), "{screen}");
 }
 
 #[test]

@@ -542,6 +542,33 @@ fn cpu_time_is_unknown_if_a_process_joined() {
     last.parties[0].has_joined = true;
     let record = watch_record(0, &first, &last).unwrap();
     assert_eq!((record.cpus, record.cpus_user, record.context_switches_per_s), (None, None, None));
+    assert_eq!(record.page_faults_per_s, None);
     assert_eq!(record.clone().merge(&record).cpus, None);
     assert!(record.by_thread_role.is_empty());
+}
+
+/// The group counts the CPU time of a joined process only from then on, but the threads and the
+/// totals of the process include its earlier use.
+#[test]
+fn counters_of_threads_are_unknown_if_a_process_joined_a_group() {
+    let first = sample(0, vec![thread(1, 1, 10)], vec![process(1, 10, 0)], Some(10));
+    let threads = vec![thread(1, 1, 110), thread(2, 2, 700)];
+    let each = vec![process(1, 110, 0), process(2, 700, 0)];
+    let mut last = sample(1000, threads, each, Some(510));
+    last.party_use_mut(Party::SUBJECT).has_joined = true;
+    let record = watch_record(0, &first, &last).unwrap();
+    assert_eq!(record.cpus, Some(0.5));
+    assert_eq!((record.page_faults_per_s, record.context_switches_per_s), (None, None));
+    assert_eq!((record.run_delay_s_per_s, record.busiest_thread_utilisation), (None, None));
+}
+
+/// Another thread has the number of a thread that ended.
+#[test]
+fn reused_thread_number_is_another_thread() {
+    let with_start =
+        |began_ticks, thread: ThreadUse| ThreadUse { began_ticks: Some(began_ticks), ..thread };
+    let first = sample(0, vec![with_start(5, thread(1, 2, 500))], Vec::new(), Some(500));
+    let last = sample(1000, vec![with_start(90, thread(1, 2, 600))], Vec::new(), Some(1100));
+    let record = watch_record(0, &first, &last).unwrap();
+    assert_eq!((record.cpus, record.busiest_thread_utilisation), (Some(0.6), Some(0.6)));
 }

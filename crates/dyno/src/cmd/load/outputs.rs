@@ -371,17 +371,31 @@ fn respond(reader: &TimedConnection<'_>, page: &Mutex<String>) -> io::Result<()>
             n => head.extend_from_slice(&part[..n]),
         }
     }
-    let is_metrics = head.starts_with(b"GET /metrics ") || head.starts_with(b"GET /metrics?");
     let page = || page.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let (status, body) =
-        if is_metrics { ("200 OK", page()) } else { ("404 Not Found", "see /metrics\n".into()) };
-    let response = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: \
-         close\r\n\r\n{body}",
-        openmetrics::CONTENT_TYPE,
+    reader.write_all(metrics_response(&head, page).as_bytes())
+}
+
+/// Returns the response to a request with this head. `page`: reads the page of metrics.
+fn metrics_response(head: &[u8], page: impl FnOnce() -> String) -> String {
+    const TEXT: &str = "text/plain; charset=utf-8";
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let (status, media, body) = match (path, method) {
+        (b"/metrics", b"GET" | b"HEAD") => ("200 OK", openmetrics::CONTENT_TYPE, page()),
+        (b"/metrics", _) => {
+            ("405 Method Not Allowed\r\nAllow: GET, HEAD", TEXT, "use GET\n".into())
+        }
+        _ => ("404 Not Found", TEXT, "see /metrics\n".into()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nContent-Length: {}\r\nConnection: \
+         close\r\n\r\n",
         body.len()
     );
-    reader.write_all(response.as_bytes())
+    // A response to HEAD has the same head without the body (RFC 9110, 9.3.2).
+    if method == b"HEAD" { head } else { head + &body }
 }
 
 #[cfg(test)]
@@ -403,6 +417,31 @@ mod tests {
             let _ = files.read("users.csv");
         }
         check_files(&args, &files).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn metrics_response_depends_on_method_and_path() {
+        let response = |line: &str| {
+            metrics_response(format!("{line}\r\n\r\n").as_bytes(), || "# EOF\n".into())
+        };
+        let get = response("GET /metrics HTTP/1.1");
+        assert!(
+            get.starts_with("HTTP/1.1 200 OK\r\n") && get.ends_with("\r\n\r\n# EOF\n"),
+            "{get}"
+        );
+        assert_eq!(response("GET /metrics?name[]=up HTTP/1.1"), get);
+        let head = response("HEAD /metrics HTTP/1.1");
+        assert_eq!(format!("{head}# EOF\n"), get, "the same head without the body");
+        let missing = response("GET /metric HTTP/1.1");
+        assert!(missing.starts_with("HTTP/1.1 404 Not Found\r\n"), "{missing}");
+        assert!(missing.contains("Content-Type: text/plain"), "{missing}");
+        assert!(!response("HEAD / HTTP/1.1").contains("see /metrics"));
+        let post = response("POST /metrics HTTP/1.1");
+        assert!(
+            post.starts_with("HTTP/1.1 405 ") && post.contains("\r\nAllow: GET, HEAD\r\n"),
+            "{post}"
+        );
+        assert!(response("").starts_with("HTTP/1.1 404 "));
     }
 
     #[test]

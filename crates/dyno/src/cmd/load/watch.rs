@@ -49,11 +49,7 @@ enum Screen {
 /// The live view, and the totals that it displays.
 struct LiveScreen {
     live: Live,
-    model: LiveModel,
-    /// Response times of the measured window.
-    response: Recording,
-    /// Outcomes of the current phase: the warm-up, or the measured window.
-    outcomes: Outcomes,
+    totals: LiveTotals,
     /// The instant at which the load began, for the displayed time.
     began: Instant,
     /// Elapsed time at the last drawing, seconds.
@@ -62,14 +58,30 @@ struct LiveScreen {
     is_lost: bool,
 }
 
+/// The numbers of the live view, summed over the intervals.
+struct LiveTotals {
+    model: LiveModel,
+    /// Response times of the measured window.
+    response: Recording,
+    /// Outcomes of the requests of the current phase: the warm-up, or the measured window.
+    outcomes: Outcomes,
+}
+
 /// Plain progress lines, written by a separate thread: standard error may be a stalled pipe.
 struct ProgressLines {
     writer: LineWriter,
+    sums: ProgressSums,
+}
+
+/// Sums over the intervals since the last progress line.
+struct ProgressSums {
     print_interval_s: f64,
-    /// End of the last printed interval, seconds since the load began.
+    /// End of the last line, seconds since the load began.
     printed_s: f64,
     /// Planned length with the warm-up. `None`: the load has no planned length.
     planned_s: Option<f64>,
+    /// Sum of the intervals that no line shows yet. They have the same phase.
+    unprinted: Option<Interval>,
 }
 
 impl LoadWatch {
@@ -86,8 +98,8 @@ impl LoadWatch {
             Some(live) => {
                 let mut live_screen = LiveScreen::new(live, spec, config, planned_s);
                 if let Some(metrics) = &metrics {
-                    live_screen.model.subtitle =
-                        format!("{} · {}", live_screen.model.subtitle, metrics.page.url);
+                    let subtitle = &mut live_screen.totals.model.subtitle;
+                    *subtitle = format!("{subtitle} · {}", metrics.page.url);
                 }
                 Screen::Live(Box::new(live_screen))
             }
@@ -219,10 +231,18 @@ impl Server {
     }
 }
 
-/// Returns the numbers of correct responses and of other outcomes in an interval.
-fn ok_and_failed(interval: &Interval) -> (u64, u64) {
-    let ok = interval.correct_responses();
-    (ok, interval.outcomes.total() + interval.carried.total() - ok)
+/// Returns the number of requests of the interval's phase that failed.
+fn failed_count(interval: &Interval) -> u64 {
+    not_ok_count(&interval.outcomes)
+}
+
+/// Returns the number of requests of the warm-up that failed in an interval of the measured window.
+fn late_warmup_failures(interval: &Interval) -> u64 {
+    not_ok_count(&interval.carried)
+}
+
+fn not_ok_count(outcomes: &Outcomes) -> u64 {
+    outcomes.not_ok().map(|(_, n)| n).sum()
 }
 
 fn seconds(interval: &Interval) -> f64 {
@@ -236,11 +256,10 @@ impl ProgressLines {
             terminal::say(line);
             Ok(())
         });
+        let print_interval_s = if is_terminal { 0.0 } else { LINE_EVERY_S };
         Ok(ProgressLines {
             writer: writer.context("progress lines: no thread can be started")?,
-            print_interval_s: if is_terminal { 0.0 } else { LINE_EVERY_S },
-            printed_s: 0.0,
-            planned_s,
+            sums: ProgressSums { print_interval_s, printed_s: 0.0, planned_s, unprinted: None },
         })
     }
 
@@ -261,29 +280,60 @@ impl ProgressLines {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        let (length_s, end_s) = (seconds(interval), interval.end_ns as f64 / 1e9);
-        if interval.phase == Phase::Drain
-            || length_s <= 0.0
-            || end_s < self.printed_s + self.print_interval_s
-        {
-            return;
+        self.sums.add(interval).into_iter().flatten().for_each(|line| self.writer.line(line));
+    }
+}
+
+impl ProgressSums {
+    /// Adds an interval. Returns the line of the rest of the previous phase, and the line of the
+    /// present phase if it is due.
+    fn add(&mut self, interval: &Interval) -> [Option<String>; 2] {
+        if interval.phase == Phase::Drain {
+            return [None, None];
         }
+        let is_other_phase = |sum: &Interval| sum.phase != interval.phase;
+        let mut previous = None;
+        if self.unprinted.as_ref().is_some_and(is_other_phase) {
+            previous = self.line();
+            // An interval without length has no line.
+            self.unprinted = None;
+        }
+        let sum = self.unprinted.get_or_insert_with(|| {
+            Interval::new(interval.phase, interval.start_ns, interval.end_ns)
+        });
+        sum.end_ns = interval.end_ns;
+        sum.outcomes.add(&interval.outcomes);
+        sum.carried.add(&interval.carried);
+        sum.dropped += interval.dropped;
+        sum.longest_failure_ns = sum.longest_failure_ns.max(interval.longest_failure_ns);
+        sum.times.response.add(&interval.times.response);
+        let is_due = interval.end_ns as f64 / 1e9 >= self.printed_s + self.print_interval_s;
+        [previous, if is_due { self.line() } else { None }]
+    }
+
+    /// Returns the line of the intervals so far. `None`: they have no length.
+    fn line(&mut self) -> Option<String> {
+        let sum = self.unprinted.take_if(|sum| seconds(sum) > 0.0)?;
+        let end_s = sum.end_ns as f64 / 1e9;
         self.printed_s = end_s;
-        let (ok, failed) = ok_and_failed(interval);
         let p99 = running_percentile_text(
-            &interval_result(interval).response_time_us,
-            &interval.times.response,
+            &interval_result(&sum).response_time_us,
+            &sum.times.response,
             0.99,
         );
-        let phase = if interval.phase == Phase::Warmup { "warm-up" } else { "measured" };
+        let phase = if sum.phase == Phase::Warmup { "warm-up" } else { "measured" };
+        let late = match late_warmup_failures(&sum) {
+            0 => String::new(),
+            n => format!(" + {} of the warm-up", count(n)),
+        };
         let left = self
             .planned_s
             .map_or(String::new(), |s| format!("   {:.0} s left", (s - end_s).max(0.0)));
-        self.writer.line(format!(
-            "{end_s:>6.0} s   {phase:<8}   {:>11} requests/s   p99 {p99:>9}   {} failed{left}",
-            count((ok as f64 / length_s) as u64),
-            count(failed)
-        ));
+        Some(format!(
+            "{end_s:>6.0} s   {phase:<8}   {:>11} requests/s   p99 {p99:>9}   {} failed{late}{left}",
+            count((sum.correct_responses() as f64 / seconds(&sum)) as u64),
+            count(failed_count(&sum))
+        ))
     }
 }
 
@@ -291,13 +341,10 @@ impl LiveScreen {
     fn new(live: Live, spec: &LoadSpec, config: &LoadConfig, planned_s: Option<f64>) -> LiveScreen {
         let offered_rps = spec.step.arrivals.rate();
         let model = LiveModel { planned_s, offered_rps, ..initial_model(config) };
-        let (response, outcomes) = (Recording::new(), Outcomes::default());
         // `Instant::now` is only for the displayed time. Nothing is measured with it.
         LiveScreen {
             live,
-            model,
-            response,
-            outcomes,
+            totals: LiveTotals::new(model),
             began: Instant::now(),
             drawn_s: f64::NEG_INFINITY,
             is_lost: false,
@@ -305,35 +352,12 @@ impl LiveScreen {
     }
 
     fn interval(&mut self, interval: &Interval) {
+        self.totals.add(interval);
         if interval.phase == Phase::Drain {
-            self.model.phase = model::LivePhase::Drain;
             return;
         }
-        if opens_window(self.model.phase, interval.phase) {
-            self.outcomes = Outcomes::default();
-        }
-        self.model.phase = match interval.phase {
-            Phase::Warmup => model::LivePhase::Warmup,
-            Phase::Measured | Phase::Drain => model::LivePhase::Measured,
-        };
-        self.outcomes.add(&interval.outcomes);
-        self.outcomes.add(&interval.carried);
-        if interval.phase == Phase::Measured {
-            self.response.add(&interval.times.response);
-            self.model.histogram = self.response.to_times().values().collect();
-            let response_times = interval_result(interval).response_time_us;
-            self.model.unanswered += response_times.unanswered;
-            self.model.longest_wait_us =
-                model::larger(self.model.longest_wait_us, response_times.longest_wait);
-        }
-        self.model.outcomes =
-            self.outcomes.not_ok().map(|(outcome, n)| (outcome.name(), n)).collect();
-        self.model.connections_open = interval.connections_open;
-        self.model.threads = utilisations(interval);
-        self.model.elapsed_s = interval.end_ns as f64 / 1e9;
         // The displayed time follows the load's clock.
         self.began = Instant::now() - Duration::from_nanos(interval.end_ns);
-        self.model.push(point(interval));
         // The next `draw` shows this interval at once.
         self.drawn_s = f64::NEG_INFINITY;
     }
@@ -349,11 +373,48 @@ impl LiveScreen {
             return;
         }
         self.drawn_s = elapsed_s;
-        self.model.phase = phase_at(self.model.phase, elapsed_s, self.model.planned_s);
-        if self.model.phase != model::LivePhase::Connecting {
-            self.model.elapsed_s = elapsed_s.min(self.model.planned_s.unwrap_or(f64::INFINITY));
+        let model = &mut self.totals.model;
+        model.phase = phase_at(model.phase, elapsed_s, model.planned_s);
+        if model.phase != model::LivePhase::Connecting {
+            model.elapsed_s = elapsed_s.min(model.planned_s.unwrap_or(f64::INFINITY));
         }
-        self.is_lost |= self.live.show(&self.model).is_err();
+        self.is_lost |= self.live.show(model).is_err();
+    }
+}
+
+impl LiveTotals {
+    fn new(model: LiveModel) -> LiveTotals {
+        LiveTotals { model, response: Recording::new(), outcomes: Outcomes::default() }
+    }
+
+    fn add(&mut self, interval: &Interval) {
+        if interval.phase == Phase::Drain {
+            self.model.phase = model::LivePhase::Drain;
+            return;
+        }
+        if opens_window(self.model.phase, interval.phase) {
+            self.outcomes = Outcomes::default();
+        }
+        self.model.phase = match interval.phase {
+            Phase::Warmup => model::LivePhase::Warmup,
+            Phase::Measured | Phase::Drain => model::LivePhase::Measured,
+        };
+        self.outcomes.add(&interval.outcomes);
+        if interval.phase == Phase::Measured {
+            self.response.add(&interval.times.response);
+            self.model.histogram = self.response.to_times().values().collect();
+            let response_times = interval_result(interval).response_time_us;
+            self.model.unanswered += response_times.unanswered;
+            self.model.longest_wait_us =
+                model::larger(self.model.longest_wait_us, response_times.longest_wait);
+            self.model.late_warmup_failures += late_warmup_failures(interval);
+        }
+        self.model.outcomes =
+            self.outcomes.not_ok().map(|(outcome, n)| (outcome.name(), n)).collect();
+        self.model.connections_open = interval.connections_open;
+        self.model.threads = utilisations(interval);
+        self.model.elapsed_s = interval.end_ns as f64 / 1e9;
+        self.model.push(point(interval));
     }
 }
 
@@ -410,7 +471,7 @@ fn percentile_us(response_times: &Percentiles, times: &Times, q: f64) -> Option<
 
 /// Returns the point of an interval in the charts.
 fn point(interval: &Interval) -> LivePoint {
-    let (ok, failed) = ok_and_failed(interval);
+    let ok = interval.correct_responses();
     let micros = |times: &Times, q: f64| times.quantile(q).map(|ns| ns as f64 / 1e3);
     let response = &interval.times.response;
     let response_times = interval_result(interval).response_time_us;
@@ -424,7 +485,7 @@ fn point(interval: &Interval) -> LivePoint {
         p99_us: percentile(0.99),
         max_us: percentile(1.0),
         are_lower_bounds: [0.5, 0.9, 0.99, 1.0].map(|q| response_times.is_unanswered(q)),
-        failed,
+        failed: failed_count(interval),
         send_lag_p99_us: micros(&interval.times.send_lag, 0.99),
         loop_lag_p99_us: micros(&interval.loop_lag, 0.99),
         wake_lag_p99_us: micros(&interval.wake_lag, 0.99),
@@ -456,6 +517,78 @@ mod tests {
             let config = LoadConfig::new(&workload, &default_load(), &step, 1);
             assert_eq!(initial_model(&config).connections_requested, expected);
         }
+    }
+
+    /// Returns the interval of a second with a correct response per millisecond.
+    fn second(phase: Phase, start_s: u64) -> Interval {
+        const S: u64 = 1_000_000_000;
+        let mut interval = Interval::new(phase, start_s * S, (start_s + 1) * S);
+        let mut response = Recording::new();
+        for _ in 0..1000 {
+            interval.outcomes.count(Outcome::Ok);
+            response.record(1_000_000);
+        }
+        interval.times.response = response.seal();
+        interval
+    }
+
+    fn lines(print_interval_s: f64, intervals: &[Interval]) -> Vec<String> {
+        let mut sums = ProgressSums {
+            print_interval_s,
+            printed_s: 0.0,
+            planned_s: Some(60.0),
+            unprinted: None,
+        };
+        intervals.iter().flat_map(|interval| sums.add(interval)).flatten().collect()
+    }
+
+    #[test]
+    fn progress_line_includes_all_seconds_since_last_line() {
+        let mut intervals: Vec<Interval> = (0..20).map(|s| second(Phase::Measured, s)).collect();
+        (0..30).for_each(|_| intervals[4].outcomes.count(Outcome::Timeout));
+        let two = lines(10.0, &intervals);
+        assert_eq!(two.len(), 2, "{two:?}");
+        assert!(two[0].contains("1,000 requests/s") && two[0].contains("   30 failed   50 s left"));
+        assert!(two[1].contains("   0 failed   40 s left"), "{two:?}");
+        // 0.3 % of the requests have no response.
+        assert!(two[0].contains("p99   1.00 ms"), "{two:?}");
+        assert_eq!(lines(0.0, &intervals).len(), 20);
+    }
+
+    #[test]
+    fn progress_line_has_one_phase() {
+        let mut intervals = vec![second(Phase::Warmup, 0), second(Phase::Warmup, 1)];
+        intervals[0].outcomes.count(Outcome::ConnectReset);
+        intervals.extend((2..13).map(|s| second(Phase::Measured, s)));
+        intervals[5].outcomes.count(Outcome::Timeout);
+        intervals[6].carried.count(Outcome::Timeout);
+        intervals[7].carried.count(Outcome::Ok);
+        let two = lines(10.0, &intervals);
+        assert_eq!(two.len(), 2, "{two:?}");
+        assert!(
+            two[0].contains("warm-up") && two[0].contains("   1 failed   58 s left"),
+            "{two:?}"
+        );
+        let failed = "   1 failed + 1 of the warm-up   48 s left";
+        assert!(two[1].contains("measured") && two[1].contains(failed), "{two:?}");
+    }
+
+    /// In an open loop, requests of the warm-up may fail after the window opened.
+    #[test]
+    fn live_view_separates_failures_of_warm_up() {
+        let mut totals = LiveTotals::new(LiveModel::default());
+        let mut warmup = second(Phase::Warmup, 0);
+        warmup.outcomes.count(Outcome::Timeout);
+        let mut measured = second(Phase::Measured, 1);
+        (0..5).for_each(|_| measured.carried.count(Outcome::Timeout));
+        measured.outcomes.count(Outcome::ConnectRefused);
+        totals.add(&warmup);
+        assert_eq!(totals.model.outcomes, [("timeout", 1)]);
+        totals.add(&measured);
+        assert_eq!(totals.model.outcomes, [("connect_refused", 1)]);
+        assert_eq!(totals.model.late_warmup_failures, 5);
+        let failed: Vec<u64> = totals.model.points.iter().map(|point| point.failed).collect();
+        assert_eq!(failed, [1, 1]);
     }
 
     #[test]

@@ -157,7 +157,7 @@ fn watch(
                 POLL_INTERVAL.min(Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()))),
             );
         }
-        let current = server.sample(probes);
+        let current = server.sample_after(&mut last, probes);
         if current.party_use(Party::SUBJECT).is_none_or(|used| used.processes == 0) {
             return WatchEnd::ServerEnded;
         }

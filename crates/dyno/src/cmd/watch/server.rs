@@ -9,7 +9,9 @@ use dyno_observer::cgroup::Group;
 use dyno_observer::kernel_probes::{
     CallCounting, ObservationChoice, PartyMonitor, ProcessObserver,
 };
-use dyno_observer::{Files, Processes, Reads, Sampler, Scope, proc, sample, sockets};
+use dyno_observer::{
+    CounterSource, Files, Processes, Reads, Sampler, Scope, boot_ticks, proc, sample, sockets,
+};
 use dyno_report::terminal::escape_line;
 
 use crate::cli::WatchArgs;
@@ -25,6 +27,13 @@ pub(super) struct WatchedServer {
     /// Processes so far, each with its start time in clock ticks, for a server without a control
     /// group. A process whose parent has ended stays. A process that reuses a PID is not included.
     known: BTreeMap<u32, u64>,
+    /// Instant of the last search for processes, in clock ticks since the start of the machine.
+    /// `None`: no search yet.
+    searched_ticks: Option<u64>,
+    /// The control group and the network namespaces of the last sample.
+    source: CounterSource,
+    /// Whether the message about several network namespaces was printed.
+    has_reported_networks: bool,
     /// Files that stay open between samples.
     files: Files,
 }
@@ -36,6 +45,9 @@ impl WatchedServer {
             sampler,
             port,
             known: BTreeMap::new(),
+            searched_ticks: None,
+            source: CounterSource::default(),
+            has_reported_networks: false,
             files: Files::default(),
         };
         let trees = || Sampler { group: Group::default(), processes: Processes::Trees(Vec::new()) };
@@ -73,22 +85,39 @@ impl WatchedServer {
         self.known.extend(pids.into_iter().filter_map(began));
     }
 
-    /// Finds new processes of a server without a control group. `monitor`: the eBPF programs, which
-    /// also know processes whose parent ended between two samples.
-    fn find_new_processes(&mut self, monitor: Option<&PartyMonitor>) {
+    /// Finds new processes of a server without a control group. Returns whether a process joined
+    /// whose earlier use belongs to no sample. `monitor`: the eBPF programs, which also know
+    /// processes whose parent ended between two samples.
+    fn find_new_processes(&mut self, monitor: Option<&PartyMonitor>) -> bool {
         if !self.sampler.group.is_empty() {
-            return;
+            return false;
         }
+        // Read before the search: a process that starts during the search is compared with this
+        // instant at the next one.
+        let now_ticks = boot_ticks();
         self.add_processes(monitor.map(PartyMonitor::pids).unwrap_or_default());
         self.known.retain(|pid, began| {
             proc::Stat::read(*pid).is_some_and(|now| now.began_ticks == *began)
         });
-        if let Some(port) = self.port {
-            self.add_processes(proc::pids_listening_on(port));
+        self.add_descendants();
+        let listeners = self.port.map(proc::pids_listening_on).unwrap_or_default();
+        let began = |pid: u32| Some((pid, proc::Stat::read(pid)?.began_ticks));
+        let mut listeners: Vec<(u32, u64)> = listeners.into_iter().filter_map(began).collect();
+        listeners.retain(|(pid, began)| self.known.get(pid) != Some(began));
+        if !listeners.is_empty() {
+            self.known.extend(listeners.iter().copied());
+            self.add_descendants();
         }
+        let has_joined = self.searched_ticks.is_some_and(|ticks| has_run_before(&listeners, ticks));
+        self.searched_ticks = Some(now_ticks);
+        self.sampler.processes = Processes::Trees(self.known.keys().copied().collect());
+        has_joined
+    }
+
+    /// Adds the descendants of the known processes.
+    fn add_descendants(&mut self) {
         let roots: Vec<u32> = self.known.keys().copied().collect();
         self.add_processes(proc::trees(&roots));
-        self.sampler.processes = Processes::Trees(self.known.keys().copied().collect());
     }
 
     /// Returns the error for a server that was not found.
@@ -164,11 +193,149 @@ impl WatchedServer {
         }
     }
 
+    /// Takes a sample.
     pub(super) fn sample(&mut self, monitor: Option<&PartyMonitor>) -> Sample {
-        self.find_new_processes(monitor);
+        let has_joined = self.find_new_processes(monitor);
+        self.source = self.current_source();
         let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, monitor };
         let mut sample = sample(&[scope], Reads::All, &self.files);
-        sample.party_use_mut(Party::SUBJECT).sockets = sockets::read(&self.sampler.pids());
+        let used = sample.party_use_mut(Party::SUBJECT);
+        used.sockets = sockets::read(&self.sampler.pids());
+        used.has_joined |= has_joined;
+        if self.source.networks.len() > 1 && !self.has_reported_networks {
+            self.has_reported_networks = true;
+            terminal::say(
+                "TCP counters of the network are unknown: the processes of the server are in \
+                 several network namespaces\nhint: watch the processes of one namespace with --pid",
+            );
+        }
         sample
+    }
+
+    /// Takes the sample after `last`. If the control group or the network namespace was replaced
+    /// since then, its counters began at 0 again, so they are removed from `last`.
+    pub(super) fn sample_after(
+        &mut self,
+        last: &mut Sample,
+        monitor: Option<&PartyMonitor>,
+    ) -> Sample {
+        let earlier = self.source.clone();
+        let mut next = self.sample(monitor);
+        // Read again, because the group may have been replaced during the sample.
+        let is_replaced =
+            self.source.group != earlier.group || self.current_source().group != earlier.group;
+        let used = last.party_use_mut(Party::SUBJECT);
+        if is_replaced {
+            used.cgroup = None;
+            // The processes of the new group have no earlier sample.
+            next.party_use_mut(Party::SUBJECT).has_joined = true;
+        }
+        if is_replaced && self.source.group.iter().all(Option::is_some) {
+            terminal::say(
+                "the control group was replaced by a new one: CPU time and other counters of this \
+                 interval are unknown",
+            );
+        }
+        if self.source.networks != earlier.networks {
+            used.network = None;
+        }
+        next
+    }
+
+    fn current_source(&self) -> CounterSource {
+        CounterSource::read(&self.sampler.group, &self.sampler.pids())
+    }
+}
+
+/// Whether one of these new processes ran before the last search, so that its earlier use would be
+/// counted in this interval. `processes`: PIDs with their start times in clock ticks.
+fn has_run_before(processes: &[(u32, u64)], searched_ticks: u64) -> bool {
+    processes.iter().any(|(_, began)| *began <= searched_ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::process::{Child, Command};
+
+    use dyno_analysis::server::watch::watch_record;
+
+    use super::*;
+
+    fn server(sampler: Sampler, port: Option<u16>) -> WatchedServer {
+        WatchedServer {
+            title: String::new(),
+            sampler,
+            port,
+            known: BTreeMap::new(),
+            searched_ticks: None,
+            source: CounterSource::default(),
+            has_reported_networks: false,
+            files: Files::default(),
+        }
+    }
+
+    fn sleep() -> Child {
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn process_from_before_last_search_has_run_before() {
+        assert!(has_run_before(&[(7, 201), (8, 50)], 200));
+        assert!(has_run_before(&[(8, 200)], 200), "the tick of the search");
+        assert!(!has_run_before(&[(8, 201)], 200) && !has_run_before(&[], 200));
+    }
+
+    /// This test's process begins to listen on the port of a server that is watched already.
+    #[test]
+    fn joined_listener_has_unknown_cpu_time() {
+        let child = sleep();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let trees = Sampler { group: Group::default(), processes: Processes::Trees(Vec::new()) };
+        let mut server = server(trees, None);
+        server.add_processes([child.id()]);
+        let mut first = server.sample(None);
+        server.port = Some(port);
+        let mut second = server.sample_after(&mut first, None);
+        let third = server.sample_after(&mut second, None);
+        end(child);
+        drop(listener);
+        let joined = |sample: &Sample| sample.party_use(Party::SUBJECT).unwrap().has_joined;
+        assert_eq!([&first, &second, &third].map(joined), [false, true, false]);
+        assert_eq!(watch_record(0, &first, &second).unwrap().cpus, None);
+    }
+
+    /// The new group has used more CPU time than the old one, so no counter decreases.
+    #[test]
+    fn replaced_control_group_has_unknown_cpu_time() {
+        let (child, root) = (sleep(), tempfile::tempdir().unwrap());
+        let folder = root.path().join("group");
+        let create = |cpu_us: u64| {
+            std::fs::create_dir(&folder).unwrap();
+            let text = format!("usage_usec {cpu_us}\nuser_usec {cpu_us}\nsystem_usec 0\n");
+            std::fs::write(folder.join("cpu.stat"), text).unwrap();
+            std::fs::write(folder.join("cgroup.procs"), child.id().to_string()).unwrap();
+        };
+        create(2_000_000);
+        let group = Group { v2: Some(folder.clone()), ..Group::default() };
+        let mut server = server(Sampler { group, processes: Processes::Trees(Vec::new()) }, None);
+        let mut first = server.sample(None);
+        let mut second = server.sample_after(&mut first, None);
+        assert_eq!(watch_record(0, &first, &second).unwrap().cpus, Some(0.0));
+        std::fs::rename(&folder, root.path().join("old")).unwrap();
+        create(3_000_000);
+        // The kernel closes the files of a removed group.
+        server.files = Files::default();
+        let mut third = server.sample_after(&mut second, None);
+        assert_eq!(watch_record(0, &second, &third).unwrap().cpus, None);
+        let fourth = server.sample_after(&mut third, None);
+        end(child);
+        assert_eq!(watch_record(0, &third, &fourth).unwrap().cpus, Some(0.0));
     }
 }

@@ -299,6 +299,7 @@ mod tests {
             ],
             unanswered: 0,
             longest_wait_us: None,
+            late_warmup_failures: 0,
             outcomes: vec![("timeout", 12), ("connect_refused", 1_204)],
             connections_open: 63,
             connections_requested: 64,
@@ -353,6 +354,15 @@ mod tests {
         assert_shows(&screen, &["> 1.20 s", "9.09 % not ok", "↑"]);
         let line = self::screen(40, 10, &model);
         assert!(line.contains("p99 > 1.20 s"), "{line}");
+    }
+
+    #[test]
+    fn late_failures_of_warm_up_are_shown_as_such() {
+        let model = LiveModel { late_warmup_failures: 1_234, ..model() };
+        let screen = screen(120, 40, &model);
+        let line = screen.lines().find(|line| line.contains("during warm-up")).unwrap();
+        assert!(line.contains("1,234"), "{line}");
+        assert_shows(&screen, &["1,216"]);
     }
 
     #[test]

@@ -109,7 +109,8 @@ impl View<'_> {
         let failed_in_warmup = match self.model.phase {
             // During the warm-up, the other lines already count these failures.
             LivePhase::Warmup => 0,
-            _ => warmup_points.fold(0u64, |sum, p| sum.saturating_add(p.failed)),
+            _ => warmup_points
+                .fold(self.model.late_warmup_failures, |sum, p| sum.saturating_add(p.failed)),
         };
         let attention = self.palette.attention;
         let mut classes: Vec<_> = self
