@@ -381,6 +381,15 @@ pub fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".into(), show)
 }
 
+/// Returns a text of at most `max_chars` characters. `…` marks the end of a longer text.
+pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
+    if text.chars().count() <= max_chars {
+        return text.into();
+    }
+    let kept: String = text.chars().take(max_chars.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
 /// Joins items to a list in words: `a`, `a and b`, `a, b and c`.
 #[must_use]
 pub fn list(items: &[String]) -> String {

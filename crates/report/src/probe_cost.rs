@@ -14,12 +14,16 @@ pub fn names(price: &PriceResult) -> String {
     price.probes.iter().map(|probe| probe.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Formats a median change with its interval or range: `−0.8 % (−1.5 to 0.1 %)`.
+/// Formats a median change with its interval, `−0.8 % (−1.5 % to 0.1 %)`, or with its range,
+/// `−0.8 % (range −1.5 % to 0.1 %)`.
 #[must_use]
 pub fn change_text(ratios: &Repeated) -> String {
     let Some(median) = ratios.median else { return "–".into() };
-    match ratios.interval.or(ratios.min.zip(ratios.max)) {
-        Some((low, high)) => format!("{} ({} to {})", change(median), change(low), change(high)),
+    let kind = if ratios.interval.is_some() { "" } else { "range " };
+    match ratios.spread() {
+        Some((low, high)) => {
+            format!("{} ({kind}{} to {})", change(median), change(low), change(high))
+        }
         None => change(median),
     }
 }
@@ -33,14 +37,18 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
         "  Cost of probes for dyno's own minimal server at 64 connections: the median difference \
          between time slices with"
     );
-    let _ = writeln!(out, "  and without probes, with the 95 % interval of the median\n");
-    let _ = writeln!(out, "    {:<20} {:>32} {:>32}", "probes", "requests/s", "CPU per request");
+    let _ = writeln!(
+        out,
+        "  and without probes, with the 95 % interval of the median, or the range of fewer than \
+         five pairs\n"
+    );
+    let _ = writeln!(out, "    {:<20} {:>34} {:>34}", "probes", "requests/s", "CPU per request");
     for price in prices {
         let _ = match &price.failure {
             Some(reason) => writeln!(out, "    {:<20} {reason}", names(price)),
             None => writeln!(
                 out,
-                "    {:<20} {:>32} {:>32}",
+                "    {:<20} {:>34} {:>34}",
                 names(price),
                 change_text(&price.throughput),
                 change_text(&price.cpu_per_request)
@@ -61,13 +69,15 @@ mod tests {
     use dyno_archive::probe::Probe;
 
     #[test]
-    fn change_text_has_median_and_range() {
+    fn change_text_has_median_and_interval_or_range() {
         let price = PriceResult {
             probes: [Probe::Syscalls, Probe::States].into(),
             throughput: Repeated::new(vec![0.98, 0.99, 1.0]),
             ..PriceResult::default()
         };
-        assert_eq!(change_text(&price.throughput), "−1.0 % (−2.0 % to 0.0 %)");
+        assert_eq!(change_text(&price.throughput), "−1.0 % (range −2.0 % to 0.0 %)");
+        let five = Repeated::new(vec![0.98, 0.985, 0.99, 0.995, 1.0]);
+        assert_eq!(change_text(&five), "−1.0 % (−2.0 % to 0.0 %)");
         assert_eq!(
             (change_text(&price.cpu_per_request), names(&price)),
             ("–".into(), "syscalls, states".into())

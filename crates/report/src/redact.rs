@@ -16,6 +16,7 @@ mod commands;
 mod erase;
 mod members;
 mod name;
+mod plan_texts;
 mod report_texts;
 mod scan;
 mod suite;
@@ -29,15 +30,17 @@ use dyno_analysis::Report;
 use dyno_analysis::compare::ComparisonResult;
 use dyno_archive::plan::{Plan, Request};
 use dyno_archive::secret::{
-    holds_secret, is_credential, is_distinctive, is_secret, may_be_secret, without_escapes,
+    holds_secret, is_credential, is_distinctive, may_be_secret, without_escapes,
 };
 
 use arm_names::{arm_names, compared_arm_names};
 use erase::replace_names;
+use plan_texts::{plan_arm_names, plan_texts, plan_workload_names};
 use report_texts::{
-    addresses, comparison_names, comparison_sentences, evidence_texts, foreign_texts, own_texts,
-    quoting_texts, text_counts, user_texts, workload_names,
+    addresses, comparison_names, comparison_sentences, evidence_texts, foreign_texts, json_texts,
+    own_texts, quoting_texts, text_counts, user_texts, workload_names,
 };
+use value::is_harmless;
 
 /// Text that replaces a secret.
 pub const MARK: &str = "(withheld)";
@@ -96,6 +99,10 @@ impl RedactedPlan {
             settings.for_each(|(name, value)| *value = secrets.setting(name, value));
         }
         plan.suite.source = secrets.source(&plan.suite.source);
+        plan_texts(&mut plan).for_each(|text| *text = secrets.log(text));
+        plan_workload_names(&mut plan).for_each(|name| drop(secrets.log(name)));
+        plan_arm_names(&mut plan).for_each(|name| drop(secrets.log(name)));
+        secrets.erase_from_plan(&mut plan);
         let mut json = serde_json::to_value(&plan)?;
         for member in ["subjects", "arms", "backends"] {
             secrets.json_fields("", &mut json[member]);
@@ -103,8 +110,8 @@ impl RedactedPlan {
         Ok(RedactedPlan { secrets, plan, json })
     }
 
-    /// Returns the plan to describe. Names and descriptions may still have secrets: pass the
-    /// description to [`RedactedPlan::text`].
+    /// Returns the plan to describe. Pass the description to [`RedactedPlan::text`], because other
+    /// texts of the plan may still have secrets.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -117,8 +124,9 @@ impl RedactedPlan {
         self.secrets.erase(&self::text(text))
     }
 
-    /// Erases the secrets of the plan from a JSON value about it.
+    /// Erases the secrets of the plan from a JSON value about it, as from a text.
     pub fn erase_from_json(&self, value: &mut serde_json::Value) {
+        json_texts(value).into_iter().for_each(|text| *text = self.text(text));
         self.secrets.erase_from_json(value);
     }
 
@@ -221,6 +229,20 @@ impl Secrets {
         }
     }
 
+    /// Erases the collected secrets from the names, texts and requests of a plan.
+    fn erase_from_plan(&mut self, plan: &mut Plan) {
+        plan_texts(plan).for_each(|text| *text = self.erase_from_foreign(text));
+        let workloads =
+            self.rename_all(plan_workload_names(plan).map(|name| name.clone()).collect());
+        replace_names(plan_workload_names(plan), &workloads);
+        let arms = self.rename_all(plan_arm_names(plan).map(|name| name.clone()).collect());
+        replace_names(plan_arm_names(plan), &arms);
+        let suite_name = self.log(&plan.suite.name);
+        plan.suite.name = self.erase(&suite_name);
+        let requests = plan.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
+        requests.for_each(|request| self.erase_from_request(request));
+    }
+
     /// Erases the collected secrets from the whole report.
     fn erase_from_report(&mut self, report: &mut Report) {
         user_texts(report).for_each(|text| *text = self.erase_from_foreign(text));
@@ -295,8 +317,8 @@ impl Secrets {
     /// Withholds an environment variable or a request value if its name, its content or its use in
     /// a request shows that it is a secret.
     fn setting(&mut self, name: &str, value: &str) -> String {
-        let is_known = is_secret(name) || self.request_values.contains(name);
-        match is_known || may_be_secret(name) || holds_secret(value) {
+        let is_named = may_be_secret(name) && !is_harmless(name, value);
+        match is_named || self.request_values.contains(name) || holds_secret(value) {
             true => self.withhold(value),
             false => self.fields(value),
         }

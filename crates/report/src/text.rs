@@ -18,7 +18,7 @@ use dyno_archive::plan::Arrival;
 
 use crate::format::{
     TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, number, or_dash, page_percentile_text, percent,
-    percentile_text, plural, rate, seconds,
+    percentile_text, plural, rate, seconds, shorten,
 };
 use crate::present::style::Style;
 use crate::present::table;
@@ -31,6 +31,9 @@ const REQUESTS_SHOWN: usize = 20;
 /// Maximum number of requests of a page in the text. The maximum is low, because readers look at
 /// the page as a whole.
 const RESOURCES_SHOWN: usize = 3;
+
+/// Maximum length of the reason why a subject has no numbers in the overview, in characters.
+const LONGEST_REASON: usize = 60;
 
 /// Maximum number of lines of a subject's log in the text.
 const LOG_LINES: usize = 5;
@@ -559,7 +562,7 @@ fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
     let mut row = vec![name];
     row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));
-    row.push(r.absent.as_ref().map_or(limiter, |reason| reason.chars().take(60).collect()));
+    row.push(r.absent.as_ref().map_or(limiter, |reason| shorten(reason, LONGEST_REASON)));
     row
 }
 

@@ -249,3 +249,57 @@ fn lifetimes_with_data_have_chart() {
             && without.contains("over a server's whole life")
     );
 }
+
+/// Returns the first cell of a table's column.
+fn first_cell(table: &str, head: &str) -> String {
+    let heads: Vec<&str> = text_between(table, "<thead>", "</thead>").split("<th").collect();
+    let of_head = format!(">{head}</th>");
+    let column = heads.iter().position(|cell| cell.contains(&of_head));
+    let column = column.unwrap_or_else(|| panic!("no column {head} in {heads:?}"));
+    let row = text_between(table, "<tbody>", "</tr>");
+    let cell = row.split("<td").nth(column).unwrap();
+    text_between(cell, ">", "</td>").to_string()
+}
+
+#[test]
+fn incorrect_responses_are_complete_and_not_ok_everywhere() {
+    let page = page(|r| {
+        for trial in &mut r.trials {
+            let load = &mut trial.load;
+            let counts = &mut load.exchanges;
+            (counts.scheduled, counts.started, counts.completed) = (1000, 1000, 1000);
+            (counts.carried_in, counts.failed, counts.dropped) = (0, 0, 0);
+            (counts.in_flight_at_end, counts.cut_off) = (0, 0);
+            load.outcomes = Default::default();
+            (0..1000).for_each(|_| load.outcomes.count(dyno_archive::Outcome::UnexpectedStatus));
+            trial.error_share = load.error_share();
+        }
+        for step in &mut r.summaries {
+            let errors = step.metrics.get_mut(&MetricId::ErrorShare).unwrap();
+            errors.repeats = dyno_analysis::stats::Repeated::new(vec![1.0; 3]);
+        }
+    });
+    let trials = section(&page, "explorer");
+    assert_eq!(first_cell(trials, "Completed"), "1,000");
+    assert_eq!(first_cell(trials, "No complete response"), "0");
+    assert_eq!(first_cell(trials, "Not ok"), "1,000");
+    let errors = text_between(&page, "data-chart=\"errors\"", "</figure>");
+    assert_eq!(first_cell(errors, "Not ok"), "100 %");
+    assert!(!page.contains(">Failed</th>"), "one name for two numbers");
+}
+
+/// The hours in the table are for fully used CPUs, and the cost is for partly used ones.
+#[test]
+fn table_of_costs_says_that_hours_are_for_full_use() {
+    for utilisation in [None, Some(0.6)] {
+        let page = page(|r| {
+            let cost =
+                dyno_archive::plan::Cost { per_vcpu_hour: 0.04, utilisation, ..Default::default() };
+            r.run.cost = Some(cost);
+        });
+        let cost = section(&page, "cost");
+        let (always, at_prices) = cost.split_once("id=\"at-prices\"").unwrap();
+        assert!(always.contains("fully used") && always.contains("divided by the CPU utilisation"));
+        assert!(at_prices.contains("Prices: 0.04"));
+    }
+}

@@ -179,8 +179,12 @@ fn lifetimes(report: &Report) -> Markup {
             .concat();
     let table =
         table_from_columns("sortable", &columns, &subjects, |s| PartScope::subject(report, &s.id));
-    figure("lifetimes", "Requests over CPU time", LIFETIMES, &table)
+    let cost_note = if report.run.cost.is_some() { LIFETIME_COST } else { "" };
+    figure("lifetimes", "Requests over CPU time", &format!("{LIFETIMES}{cost_note}"), &table)
 }
+
+const LIFETIME_COST: &str = "\nThe CPU cost of a billion requests is their CPU hours multiplied by \
+                             the price per vCPU-hour, and divided by the CPU utilisation.";
 
 const LIFETIMES: &str = "Correct responses over CPU time, both counted from the start of the \
                          process (exec). Each line is one start of a server. Its dots show when \
@@ -247,13 +251,16 @@ fn price_table(report: &Report) -> Markup {
         h3 { "Cost of a billion requests" } "\n"
         (prices_form(cost))
         (table_from_columns("sortable", &columns, &report.overview, |r| PartScope::row(report, r)))
+        (note(HOURS))
         div id="at-prices" { (note(&cost.map_or_else(|| NO_PRICE.into(), prices_text))) }
     }
 }
 
-const NO_PRICE: &str = "The table shows how many CPU hours and GiB hours a billion requests take \
-                        if the server uses all its CPUs. The suite sets no prices (table [cost]). \
-                        To see costs, enter prices above.";
+const HOURS: &str = "CPU hours and GiB hours are the hours that a billion requests take if the CPUs \
+                     of the server are fully used. The cost is the hours multiplied by the prices, \
+                     and divided by the CPU utilisation.";
+
+const NO_PRICE: &str = "The suite sets no prices (table [cost]). To see costs, enter prices above.";
 
 /// Renders a cost, with the hours from which the viewer computes the cost again when prices change.
 fn price_cell(paid: Option<PaidUse>, cost: Option<f64>) -> Markup {

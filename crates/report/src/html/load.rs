@@ -219,10 +219,10 @@ fn errors(report: &Report) -> Markup {
         return note("No request failed in any step.");
     }
     let columns: [Column<'_, Summary>; 2] = [
-        ("#Failed", &|s| value(s.median_of(MetricId::ErrorShare), percent)),
+        ("#Not ok", &|s| value(s.median_of(MetricId::ErrorShare), percent)),
         ("#Each repeat", &|s| repeats_cell(s.values(MetricId::ErrorShare), percent)),
     ];
-    let legend = "Share of intended requests without a correct response.";
+    let legend = "Share of intended requests without a correct response (not ok).";
     figure("errors", "Errors", legend, &step_table(report, &columns))
 }
 
@@ -237,7 +237,7 @@ pub(super) fn response(report: &Report) -> Markup {
             ("#p90", &|s| step_cell(s, Quantile::P90)),
             ("#p99", &|s| step_cell(s, Quantile::P99)),
             ("#p99, each repeat", &|s| p99_of_repeats_cell(report, s)),
-            ("#Failed", &|s| value(Some(s.response_unanswered.share), percent)),
+            ("#Not ok", &|s| value(Some(s.response_unanswered.share), percent)),
         ],
     );
     let trial_times = trial_table(report, &report.trials, |t| t, &TIMES);

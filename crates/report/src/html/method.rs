@@ -112,11 +112,12 @@ fn trial_option(report: &Report, index: usize, t: &TrialResult) -> Markup {
     }
 }
 
-const TRIALS: [Column<'_, TrialResult>; 10] = [
+const TRIALS: [Column<'_, TrialResult>; 11] = [
     ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
     ("#Scheduled", &|t| count_cell(t.load.exchanges.scheduled)),
     ("#Completed", &|t| count_cell(t.load.exchanges.completed)),
-    ("#Failed", &|t| count_cell(t.load.exchanges.failed)),
+    ("#No complete response", &|t| count_cell(t.load.exchanges.lost_count())),
+    ("#Not ok", &|t| count_cell(t.load.failed_requests())),
     ("Valid", &|t| text(valid(t))),
     ("Throughput pattern", &|t| text(levels_text(t))),
     ("CPU per response pattern", &|t| text(costs_text(t))),
@@ -431,7 +432,7 @@ fn probe_prices(report: &Report) -> Markup {
     html! {
         (note("Cost of the probes: the median change between neighbouring time slices with and \
                without probes, in the first start of each subject. The 95 % interval of the median \
-               is in parentheses."))
+               is in parentheses, or the range if there are fewer than five pairs."))
         (table("facts", &head, &rows))
     }
 }

@@ -16,6 +16,8 @@ pub(crate) fn markdown(text: &str) -> String {
             ':' => text[i + 1..].starts_with("//"),
             '.' | ')' if is_list(&text[..i], &text[i + 1..]) => true,
             '.' => i >= 3 && text.as_bytes()[i - 3..i].eq_ignore_ascii_case(b"www"),
+            // A link to an issue or to a request to merge.
+            '#' | '!' if text[i + 1..].starts_with(|c: char| c.is_ascii_digit()) => true,
             // A heading, a list or a rule, at the beginning of the line.
             '#' | '+' | '-' | '=' => text[..i].trim().is_empty(),
             _ => false,
@@ -63,7 +65,9 @@ mod tests {
                 "\\[click\\](javascript:x) !\\[i\\](http\\://x)",
             ),
             ("a|b\nc `d` *e* _f_ ~~g~~", "a\\|b c \\`d\\` \\*e\\* \\_f\\_ \\~\\~g\\~\\~"),
-            ("&lt; &#60; a&b", "\\&lt; \\&#60; a\\&b"),
+            ("&lt; &#60; a&b", "\\&lt; \\&\\#60; a\\&b"),
+            ("fix #12, a/b#3 and !4", "fix \\#12, a/b\\#3 and \\!4"),
+            ("C# and #a!", "C# and #a!"),
             ("# x", "\\# x"),
             ("- x", "\\- x"),
             ("1. x", "1\\. x"),

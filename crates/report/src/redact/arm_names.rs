@@ -36,7 +36,10 @@ pub(super) fn arm_names(report: &mut Report) -> impl Iterator<Item = &mut String
         .chain(report.wire.iter_mut().map(|wire| &mut wire.subject))
 }
 
-fn names_measured_first(measured: &mut MeasuredFirst) -> impl Iterator<Item = &mut String> {
+/// Returns the names of arms in the results of the run that measured capacities.
+pub(super) fn names_measured_first(
+    measured: &mut MeasuredFirst,
+) -> impl Iterator<Item = &mut String> {
     let capacities = measured.capacities.iter_mut().map(|capacity| &mut capacity.subject);
     capacities.chain(measured.failures.iter_mut().map(|failures| &mut failures.subject))
 }

@@ -1,15 +1,19 @@
 //! Withholds secrets in requests, in responses, and in texts of any form: URLs, forms, JSON and
 //! logs.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use dyno_archive::secret::{
     MIN_ERASED_CHARS, end_of_authority, is_credential, is_distinctive, is_secret, is_secret_field,
-    is_secret_parameter, may_be_secret_header, with_parameters, without_escapes,
+    is_secret_parameter, is_token, may_be_secret_header, with_parameters, without_escapes,
 };
 use serde_json::Value;
 
 use super::commands::is_plain_header;
 use super::name::is_secret_object;
-use super::{MARK, Secrets, scan, value};
+use super::value::{self, end_of_quotation, is_harmless};
+use super::{MARK, Secrets, scan};
 
 impl Secrets {
     /// Withholds a header's value if it is or may be a secret, or if it was withheld in the
@@ -17,7 +21,8 @@ impl Secrets {
     pub(super) fn header(&mut self, name: &str, value: &mut String) {
         let is_sure = is_secret(name) || is_credential(value);
         let is_of_command = !is_plain_header(name) && self.is_known(value);
-        *value = match is_sure || is_of_command || may_be_secret_header(name) {
+        let is_named = may_be_secret_header(name) && !is_harmless(name, value.trim());
+        *value = match is_named || is_credential(value) || is_of_command {
             true => self.withhold_if(is_sure, true, value),
             false => self.fields(value),
         };
@@ -26,7 +31,8 @@ impl Secrets {
     /// Withholds an expression that a header or JSON value of this name must match.
     pub(super) fn pattern(&mut self, name: &str, pattern: &mut String) {
         let literal = pattern.trim_start_matches('^').trim_end_matches('$').to_string();
-        if !may_be_secret_header(name) && !is_credential(&literal) {
+        let is_named = may_be_secret_header(name) && !is_harmless(name, &literal);
+        if !is_named && !is_credential(&literal) {
             *pattern = self.fields(pattern);
             return;
         }
@@ -51,9 +57,7 @@ impl Secrets {
     /// Withholds a secret value in `name=value`, a pair of a query or a form.
     fn pair(&mut self, pair: &str) -> String {
         match pair.split_once('=') {
-            Some((name, value))
-                if is_credential(value) || name.split('/').any(is_secret_parameter) =>
-            {
+            Some((name, value)) if is_secret_pair(name, value) => {
                 let is_sure = is_secret(&without_escapes(name)) || is_credential(value);
                 format!("{name}={}", self.withhold_if(is_sure, true, value))
             }
@@ -96,10 +100,23 @@ impl Secrets {
 
     /// Withholds secrets in JSON. `None`: the text is not JSON, or has no secrets.
     fn json(&mut self, text: &str) -> Option<String> {
-        let json = begins_json(text).then(|| serde_json::from_str::<Value>(text).ok()).flatten()?;
+        let json = parse_json(text)?;
+        if numbers_and_members(text) == numbers_and_members(&json.to_string()) {
+            return self.json_value(&json);
+        }
+        // Only the values of secrets are replaced, because the parsed JSON lacks digits or members
+        // of the text.
+        let redacted = self.text(text);
+        // An escape in the text may have hidden a secret.
+        let hidden = parse_json(&redacted).and_then(|json| self.json_value(&json));
+        Some(hidden.unwrap_or(redacted))
+    }
+
+    /// Returns a JSON value as text without secrets. `None`: it has no secrets.
+    fn json_value(&mut self, json: &Value) -> Option<String> {
         let mut redacted = json.clone();
         self.json_fields("", &mut redacted);
-        (redacted != json).then(|| redacted.to_string())
+        (redacted != *json).then(|| redacted.to_string())
     }
 
     /// Withholds texts and numbers of fields with secret names. `name`: the name of the value.
@@ -114,21 +131,23 @@ impl Secrets {
                 for (key, value) in members.iter_mut() {
                     match (&secret_name, key.as_str()) {
                         (Some(name), "value") => self.json_fields(name, value),
-                        _ if has_only_secrets => self.json_leaves(value),
+                        _ if has_only_secrets => self.json_leaves(name, value),
                         _ => self.json_member(name, key, value),
                     }
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|value| self.json_fields(name, value)),
-            Value::String(text) if is_secret(name) || is_credential(text) => {
+            Value::String(text)
+                if is_credential(text) || is_secret(name) && !is_harmless(name, text) =>
+            {
                 *text = self.withhold(text);
             }
-            Value::Number(number) if is_secret(name) => {
+            Value::Number(number) if is_secret(name) && !is_harmless(name, &number.to_string()) => {
                 *value = self.withhold(&number.to_string()).into();
             }
             // A pointer may name an object of secrets: `/pin/value`.
             Value::String(_) | Value::Number(_) if name.split('/').any(is_secret_field) => {
-                self.json_leaves(value);
+                self.json_leaves(name, value);
             }
             Value::String(text) => *text = self.fields(text),
             Value::Number(_) | Value::Null | Value::Bool(_) => {}
@@ -143,24 +162,28 @@ impl Secrets {
         if let Value::String(text) = value
             && is_in_secret
             && (key == "value" || is_secret_parameter(key))
+            && !is_harmless(key, text)
         {
             *text = self.withhold_if(false, true, text);
         }
     }
 
     /// Withholds all members of an object or a list: `{"token": {"v": …}}`. Some members may be
-    /// ordinary words.
-    fn json_leaves(&mut self, value: &mut Value) {
+    /// ordinary words. `name`: the name of the object or list.
+    fn json_leaves(&mut self, name: &str, value: &mut Value) {
         match value {
             Value::Object(members) => {
-                members.values_mut().for_each(|value| self.json_leaves(value));
+                members.values_mut().for_each(|value| self.json_leaves(name, value));
             }
-            Value::Array(items) => items.iter_mut().for_each(|value| self.json_leaves(value)),
+            Value::Array(items) => items.iter_mut().for_each(|value| self.json_leaves(name, value)),
+            Value::String(text) if is_harmless(name, text) && !is_credential(text) => {
+                *text = self.fields(text);
+            }
             Value::String(text) => *text = self.withhold_if(is_credential(text), true, text),
-            Value::Number(number) => {
+            Value::Number(number) if !is_harmless(name, &number.to_string()) => {
                 *value = self.withhold_if(false, true, &number.to_string()).into();
             }
-            Value::Null | Value::Bool(_) => {}
+            Value::Number(_) | Value::Null | Value::Bool(_) => {}
         }
     }
 
@@ -195,8 +218,7 @@ impl Secrets {
         redacted + &text[end..]
     }
 
-    /// Withholds passwords in URLs. A user without a password is withheld too if it looks like a
-    /// token.
+    /// Withholds passwords in URLs, and users that look like tokens.
     fn without_user(&mut self, text: &str) -> String {
         let mut redacted = String::new();
         let mut remainder = text;
@@ -204,10 +226,10 @@ impl Secrets {
             let (authority, path) = after.split_at(authority_end(after));
             let authority = match authority.rsplit_once('@') {
                 Some((user, host)) => match user.split_once(':') {
-                    Some((user, password)) => format!("{user}:{}@{host}", self.withhold(password)),
-                    // An ordinary user name is not a secret.
-                    None if is_distinctive(user) => format!("{}@{host}", self.withhold(user)),
-                    None => authority.into(),
+                    Some((user, password)) => {
+                        format!("{}:{}@{host}", self.url_user(user), self.withhold(password))
+                    }
+                    None => format!("{}@{host}", self.url_user(user)),
                 },
                 None => authority.into(),
             };
@@ -216,16 +238,75 @@ impl Secrets {
         }
         redacted + remainder
     }
+
+    /// Withholds a user of a URL that looks like a token: some services expect a token as user, with
+    /// an empty or fixed password. An ordinary name is not a secret.
+    fn url_user(&mut self, user: &str) -> String {
+        let is_placeholder = user.starts_with(['{', '$']);
+        let is_secret = !is_placeholder && (is_token(user) || is_distinctive(user));
+        if is_secret { self.withhold(user) } else { user.into() }
+    }
 }
 
-/// Changes the parts of bytes that are UTF-8.
-pub(super) fn change_texts(bytes: &[u8], mut change: impl FnMut(&str) -> String) -> Vec<u8> {
-    let mut changed = Vec::with_capacity(bytes.len());
+/// Changes bytes as a text. Private-use characters represent the bytes that are not UTF-8, so that a
+/// value with such bytes is not split.
+pub(super) fn change_texts(bytes: &[u8], change: impl FnOnce(&str) -> String) -> Vec<u8> {
+    /// Blocks of 256 private-use characters, in the planes 15 and 16 of Unicode.
+    const BLOCKS: Range<u32> = 0xF00..0x1100;
+    let block_of = |c: char| u32::from(c) / 256;
+    let chars = bytes.utf8_chunks().flat_map(|chunk| chunk.valid().chars());
+    let used: BTreeSet<u32> = chars.map(block_of).filter(|block| BLOCKS.contains(block)).collect();
+    let block = BLOCKS.clone().find(|block| !used.contains(block)).unwrap_or(BLOCKS.start);
+    let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        changed.extend_from_slice(change(chunk.valid()).as_bytes());
-        changed.extend_from_slice(chunk.invalid());
+        text.push_str(chunk.valid());
+        let invalid = chunk.invalid().iter();
+        text.extend(invalid.filter_map(|byte| char::from_u32(block * 256 + u32::from(*byte))));
+    }
+    let mut changed = Vec::with_capacity(bytes.len());
+    for c in change(&text).chars() {
+        if block_of(c) == block {
+            changed.push((u32::from(c) % 256) as u8);
+        } else {
+            changed.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        }
     }
     changed
+}
+
+/// Whether a pair of a query or a form is secret. The name may be a JSON pointer.
+fn is_secret_pair(name: &str, value: &str) -> bool {
+    let is_named = name.split('/').any(is_secret_parameter);
+    is_credential(value) || is_named && !is_harmless(name, value)
+}
+
+/// Parses an object or a list. `None`: the text is neither.
+fn parse_json(text: &str) -> Option<Value> {
+    begins_json(text).then(|| serde_json::from_str(text).ok()).flatten()
+}
+
+/// Returns the sorted numbers of a valid JSON text, as written, and the number of members in all
+/// its objects.
+fn numbers_and_members(json: &str) -> (Vec<&str>, usize) {
+    let (mut numbers, mut members, mut at) = (Vec::new(), 0, 0);
+    while let Some(c) = json[at..].chars().next() {
+        let remainder = &json[at..];
+        at += match c {
+            '"' => end_of_quotation(&remainder[1..], "\"") + 2,
+            '-' | '0'..='9' => {
+                let is_end = |c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c);
+                let number = &remainder[..remainder.find(is_end).unwrap_or(remainder.len())];
+                numbers.push(number);
+                number.len()
+            }
+            _ => {
+                members += usize::from(c == ':');
+                c.len_utf8()
+            }
+        };
+    }
+    numbers.sort_unstable();
+    (numbers, members)
 }
 
 /// Whether a text begins like a JSON object or list.

@@ -4,6 +4,7 @@
 use dyno_archive::secret::{is_credential, is_distinctive, is_secret, is_token, without_escapes};
 
 use super::Secrets;
+use super::value::is_harmless;
 
 /// What the value of an option contains.
 #[derive(Clone, Copy)]
@@ -149,15 +150,19 @@ impl Secrets {
         let mut redacted = Vec::with_capacity(words.len());
         let mut next_kind: Option<ValueKind> = None;
         // An option of a program that the command starts: `-- server --password …`.
-        let takes_secret =
-            |word: &str| word.strip_prefix("--").is_some_and(|n| !n.contains('=') && is_secret(n));
-        for word in words {
+        let takes_secret = |word: &str, next: Option<&String>| {
+            let name = word.strip_prefix("--").filter(|name| !name.contains('='));
+            let is_about_secrets = |name| next.is_some_and(|value| is_harmless(name, value));
+            name.is_some_and(|name| is_secret(name) && !is_about_secrets(name))
+        };
+        for (index, word) in words.iter().enumerate() {
             let word = if let Some(kind) = next_kind.take() {
                 self.option_value(kind, word)
             } else {
                 next_kind =
                     options.iter().find(|option| option.takes_next(word)).map(|option| option.kind);
-                next_kind = next_kind.or_else(|| takes_secret(word).then_some(ValueKind::Secret));
+                let is_secret_next = takes_secret(word, words.get(index + 1));
+                next_kind = next_kind.or(is_secret_next.then_some(ValueKind::Secret));
                 match options.iter().find_map(|option| option.split(word)) {
                     Some((flag, value, kind)) => {
                         format!("{flag}{}", self.option_value(kind, value))

@@ -7,7 +7,8 @@ use dyno_archive::secret::{is_secret, is_secret_field, is_secret_parameter, with
 
 use super::name::{Span, ValueName, is_message_about_name, is_secret_object, name_at_end};
 use super::value::{
-    self, QUOTES, Value, end_of_quotation, is_harmless, quotation, without_unicode_escapes,
+    self, QUOTES, Value, end_of_quotation, is_harmless, is_number, quotation,
+    without_unicode_escapes,
 };
 
 /// Escaped blanks between the tokens of JSON that is quoted in another text.
@@ -77,7 +78,10 @@ fn container_spans(name: &str, value: &str) -> Vec<Span> {
             |member: &str| !is_list && (member == "value" || is_secret_parameter(member));
         let is_own = leaf.depth == 1
             && leaf.member.map_or_else(|| is_list && is_secret(last), is_secret_member);
-        (has_only_secrets || is_own) && !is_harmless(name, &value[leaf.range.clone()])
+        let text = &value[leaf.range.clone()];
+        // All members of a secret object are secret, whatever their names are.
+        let is_own = is_own && !leaf.member.is_some_and(|member| is_harmless(member, text));
+        (has_only_secrets || is_own) && !is_harmless(name, text)
     };
     let found = leaves(value).into_iter().filter(is_secret_leaf);
     let is_sure = is_list && is_secret(name);
@@ -165,10 +169,6 @@ fn end_of_bare_word(text: &str) -> usize {
     }
     let is_end = |c: char| c.is_whitespace() || "{}[],\\".contains(c) || QUOTES.contains(&c);
     text.find(is_end).unwrap_or(text.len())
-}
-
-fn is_number(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_digit() || c == '-') && word.parse::<f64>().is_ok()
 }
 
 /// Removes blanks, line ends and escaped blanks at the start of a text.

@@ -32,7 +32,9 @@ pub(super) fn foreign_texts(report: &mut Report) -> impl Iterator<Item = &mut St
     });
     let searches = report.searches.iter_mut().flat_map(|search| &mut search.result.ended);
     let markers = report.run.markers.iter_mut().map(|marker| &mut marker.label);
-    subjects.chain(searches).chain(markers).chain([&mut report.run.description])
+    let factor = report.experiment.iter_mut().flat_map(|experiment| &mut experiment.factor);
+    let suite = markers.chain(factor).chain([&mut report.run.description]);
+    subjects.chain(searches).chain(suite)
 }
 
 /// Returns the texts by dyno, which quote parts of foreign texts.
@@ -73,6 +75,7 @@ pub(super) fn own_texts(report: &mut Report) -> impl Iterator<Item = &mut String
         .chain(missed)
         .chain(effects)
         .chain(cells)
+        .chain([&mut report.run.suite])
 }
 
 /// Returns the texts in the evidence of caveats and limiters. These texts contain names of
@@ -87,7 +90,7 @@ pub(super) fn evidence_texts(report: &mut Report) -> impl Iterator<Item = &mut S
 }
 
 /// Returns all texts of a JSON value except keys.
-fn json_texts(value: &mut Value) -> Vec<&mut String> {
+pub(super) fn json_texts(value: &mut Value) -> Vec<&mut String> {
     match value {
         Value::String(text) => vec![text],
         Value::Array(items) => items.iter_mut().flat_map(json_texts).collect(),

@@ -14,7 +14,7 @@ use super::commands::is_user_secret;
 use super::members::member_spans;
 use super::name::{Span, ValueName, is_message_about_name, name_at_end};
 use super::value::{
-    self, Value, end_of_quotation, end_of_word, is_ordinary, looks_random, quotation,
+    self, Value, end_of_quotation, end_of_word, is_harmless, is_ordinary, looks_random, quotation,
 };
 
 /// Returns the secrets of a text in order, without overlaps.
@@ -125,6 +125,9 @@ fn named_spans(text: &str) -> Vec<Span> {
     signs.flat_map(|(at, sign)| named_spans_at(text, at, sign == ":")).collect()
 }
 
+/// Maximum number of digits of a port or a line. A longer number after a colon is a value.
+const MAX_PORT_DIGITS: usize = 5;
+
 /// Finds the value after the `=` or `:` at this index, if it follows a secret name.
 fn named_spans_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let (before, after) = (&text[..at], &text[at + 1..]);
@@ -153,7 +156,7 @@ fn named_spans_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     };
     // `token-service:8080`, `session.rs:12:5`
     let after_digits = value.trim_start_matches(|c: char| c.is_ascii_digit());
-    let is_number = after_digits.len() < value.len()
+    let is_number = (1..=MAX_PORT_DIGITS).contains(&(value.len() - after_digits.len()))
         && !after_digits.starts_with(|c: char| c.is_ascii_alphanumeric());
     let is_port_or_line = is_colon && is_bare && !is_spaced && is_number;
     if is_port_or_line {
@@ -226,7 +229,8 @@ fn option_spans(text: &str) -> Vec<Span> {
             && !word.starts_with(['-', '{', '$', '<', '[', '(', '/'])
             // A placeholder in a help text: `--token TOKEN`.
             && !name.to_ascii_lowercase().contains(&word.to_ascii_lowercase())
-            && !is_ordinary(word);
+            && !is_ordinary(word)
+            && !is_harmless(name, word);
         let start = text.len() - value.len();
         is_value.then_some(Span { range: start..start + end, is_sure: true })
     };
@@ -276,6 +280,7 @@ fn element_spans(text: &str) -> Vec<Span> {
         let content = text[range.clone()].trim();
         let is_text =
             !content.is_empty() && !content.contains('<') && !content.starts_with(['{', '$']);
+        let is_text = is_text && !is_harmless(local, content);
         is_text.then_some(Span { range, is_sure })
     };
     text.match_indices("</").filter_map(content_of).collect()
@@ -299,7 +304,8 @@ fn form_part_spans(text: &str) -> Vec<Span> {
         let value = &text[start..];
         let length = value::first_match(value, &["\r\n--", "\n--", "\\r\\n--", "\\n--"]);
         let length = length.map_or(value.len(), |end| end.start);
-        (is_sure || is_secret_parameter(name))
+        let is_named = is_sure || is_secret_parameter(name);
+        (is_named && !is_harmless(name, value[..length].trim()))
             .then_some(Span { range: start..start + length, is_sure })
     };
     text.match_indices("form-data").filter_map(value_of).collect()
@@ -337,7 +343,8 @@ fn expectation_spans(text: &str) -> Vec<Span> {
             }
             None => start..start + value.find([',', ';', ' ', '\n']).unwrap_or(value.len()),
         };
-        Some(Span { range, is_sure })
+        let literal = text[range.clone()].trim_start_matches('^').trim_end_matches('$');
+        (!is_harmless(name, literal)).then_some(Span { range, is_sure })
     };
     const HEADER: &str = "header ";
     let places = ["JSON /", "JSON pointer \"", HEADER]
@@ -367,6 +374,7 @@ fn listed_header_spans(text: &str) -> Vec<Span> {
         let is_name = inside[..end].chars().all(|c| c.is_ascii_alphabetic() || c == '-');
         let is_value =
             !is_name || inside.get(end + mark.len()..).is_some_and(|after| after.starts_with(')'));
+        let is_value = is_value && !is_harmless(name.text, &inside[..end]);
         is_value.then_some(Span { range: start..start + end, is_sure: true })
     };
     text.match_indices(',').filter_map(value_of).collect()
@@ -459,6 +467,9 @@ fn scheme_word_span(text: &str, scheme: &str, end: usize) -> Option<Span> {
     let is_base64 = !word.trim_end_matches('=').contains('=');
     let is_basic = scheme.eq_ignore_ascii_case("basic");
     let is_random = looks_random(word) && (is_bearer || is_basic || word.len() >= 16);
-    let is_secret = word.len() >= 6 && is_base64 && (is_random || is_bearer && !is_ordinary(word));
+    // The next option of a command: `--token-type bearer --token-file F`.
+    let is_option = word.starts_with("--");
+    let is_word = word.len() >= 6 && is_base64 && !is_option;
+    let is_secret = is_word && (is_random || is_bearer && !is_ordinary(word));
     is_secret.then_some(Span { range: start..start + word.len(), is_sure: true })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use dyno_archive::secret::{MIN_ERASED_CHARS, holds_secret, is_credential, may_be_secret};
 
 use super::Secrets;
+use super::value::is_harmless;
 
 impl Secrets {
     /// Withholds the string values of secret names in TOML. The file is searched as text, because
@@ -31,7 +32,8 @@ impl Secrets {
             };
             let name = own_name.or(list_name).unwrap_or_default();
             let is_setting = |text: &str| settings.contains(text) || self.is_withheld(text);
-            let redacted_value = match may_be_secret(name) || is_setting(&unescape(quote, value)) {
+            let is_named = may_be_secret(name) && !is_harmless(name, value);
+            let redacted_value = match is_named || is_setting(&unescape(quote, value)) {
                 true => self.withhold(value),
                 false => self.fields(value),
             };

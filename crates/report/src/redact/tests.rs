@@ -4,10 +4,13 @@ use serde_json::Value;
 
 use super::*;
 
+mod amounts;
+mod bytes;
 mod headers;
 mod members;
 mod names;
 mod plan;
+mod urls;
 
 fn words(line: &str) -> Vec<String> {
     shlex::split(line).unwrap()

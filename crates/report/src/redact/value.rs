@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use dyno_archive::secret::{NOT_RECORDED, STATES, is_scheme, small_letters};
+use dyno_archive::secret::{
+    NOT_RECORDED, STATES, is_scheme, is_secret, is_secret_field, is_secret_parameter,
+    may_be_secret, small_letters, without_escapes,
+};
 
 pub(super) const QUOTES: [char; 3] = ['"', '\'', '`'];
 
@@ -120,16 +123,60 @@ pub(super) fn is_sentence(value: &str) -> bool {
 
 /// Whether a value is missing, or only describes secrets: a number of tokens, a password file.
 pub(super) fn is_harmless(name: &str, value: &str) -> bool {
-    let name = small_letters(name);
-    let is_number = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-    let about = ["count", "max", "min", "size", "len", "ttl", "expir", "timeout", "age"];
-    let is_count = name.ends_with('s') || about.iter().any(|part| name.contains(part));
-    let is_place = ["file", "path", "dir", "folder"].iter().any(|end| name.ends_with(end));
-    let is_about = name.ends_with("name") || name.ends_with("type");
+    let name = without_escapes(&without_unicode_escapes(name));
+    let letters = small_letters(&name);
+    let is_place = ["file", "path", "dir", "folder"].iter().any(|end| letters.ends_with(end));
+    let is_about = letters.ends_with("name") || letters.ends_with("type");
     is_missing(value)
         || is_about
-        || is_number && is_count
+        || is_count(&name) && value.split(',').all(|item| is_number(item.trim()))
         || is_place && value.starts_with(['/', '.'])
+}
+
+/// Whether a text is a number in decimal digits.
+pub(super) fn is_number(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && text.parse::<f64>().is_ok()
+}
+
+/// Words of names whose value is an amount.
+const AMOUNTS: &str = " age bytes count counter counts days exp expiration expire expires expiry \
+                       hours len length lifetime limit max maxage maximum min minimum minutes \
+                       seconds size timeout total ttl usage ";
+
+/// Whether a number of this name is an amount, as in `max_tokens` and `sessionTimeout`. Only whole
+/// words are compared: `admin` contains `min`, and `management` contains `age`.
+fn is_count(name: &str) -> bool {
+    let words = words(name);
+    let Some(last) = words.last() else { return false };
+    // The end of `DB_PASS` is no plural.
+    let singular = last.strip_suffix('s').filter(|singular| !singular.ends_with('s'));
+    let is_plural = singular.is_some_and(|noun| is_secret(noun) && !is_password_name(noun));
+    // `sessiontimeout`
+    let ends = ["expiry", "length", "lifetime", "maxage", "timeout", "ttl"];
+    let is_amount = is_one_of(last, &[AMOUNTS]) || ends.iter().any(|end| last.ends_with(end));
+    // The name of a password says so in any word. Other secrets are named by the last word.
+    let is_secret_name = is_password_name(name)
+        || is_secret_field(name)
+        || may_be_secret(last)
+        || is_secret_parameter(last);
+    is_plural
+        || is_amount
+        || !is_secret_name && words.iter().any(|word| is_one_of(word, &[AMOUNTS]))
+}
+
+/// Returns the words of a name in lower case: `max` and `tokens` of `MAX_TOKENS` and `maxTokens`.
+fn words(name: &str) -> Vec<String> {
+    let (mut words, mut word, mut is_after_small) = (Vec::new(), String::new(), false);
+    for c in name.chars() {
+        if !c.is_ascii_alphabetic() || c.is_ascii_uppercase() && is_after_small {
+            words.push(std::mem::take(&mut word));
+        }
+        word.extend(Some(c.to_ascii_lowercase()).filter(char::is_ascii_alphabetic));
+        is_after_small = c.is_ascii_lowercase();
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Whether a name certainly belongs to a password or key.

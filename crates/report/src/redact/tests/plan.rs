@@ -67,3 +67,39 @@ fn text_about_plan_withholds_same_secrets_as_json() {
         assert!(describe(&open).contains(secret) && !json.contains(secret), "{secret}: {json}");
     }
 }
+
+/// Descriptions, labels and names are shown as they are, and contain secrets of other forms than
+/// the settings of the plan.
+#[test]
+fn plan_withholds_secrets_of_texts_and_names() {
+    let mut open = golden_plan();
+    open.suite.description = "staging: https://admin:hunter2@stg/".into();
+    open.suite.name = "with glpat-AbCd1234EfGh5678".into();
+    let label = "token=opensesame at https://u:hunter2@h/".to_string();
+    open.report.markers.push(dyno_archive::plan::Marker { connections: 4.0, label });
+    open.workloads[0].name = "/app.js?token=opensesame".into();
+    let request = &mut open.workloads[0].requests[0];
+    let mut second = request.clone();
+    request.name = "/app.js?token=opensesame".into();
+    second.name = "/app.js?token=opensesame2".into();
+    open.workloads[0].requests.push(second);
+    open.arms[0].name = "a?pin=opensesame".into();
+    open.report.baseline = Some(open.arms[0].name.clone());
+    let redacted = RedactedPlan::new(&open).unwrap();
+    assert!(redacted.withheld().0 > 0);
+    let mut about = serde_json::json!({"steps": ["step of /app.js?token=opensesame"]});
+    redacted.erase_from_json(&mut about);
+    assert_eq!(about["steps"][0], "step of /app.js?token=(withheld)");
+    let named = redacted.plan().workloads[0].name.clone();
+    assert_eq!(redacted.text(&named), "/app.js?token=(withheld)");
+    let json = redacted.into_json();
+    let text = json.to_string();
+    for secret in ["hunter2", "opensesame", "glpat-"] {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+    assert_eq!(json["suite"]["description"], "staging: https://admin:(withheld)@stg/");
+    let workload = &json["workloads"][0];
+    assert_eq!(workload["name"], "/app.js?token=(withheld)");
+    assert_ne!(workload["requests"][0]["name"], workload["requests"][1]["name"]);
+    assert_eq!(json["arms"][0]["name"], json["report"]["baseline"]);
+}
