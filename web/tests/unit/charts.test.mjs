@@ -1,7 +1,7 @@
 // What charts draw of steps that come again, of a single step, over time, and over whole lives.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { goldenReport } from "./golden.mjs";
 import { source } from "./source.mjs";
 
 // The theme asks it once, and nothing here depends on the answer.
@@ -9,12 +9,8 @@ globalThis.matchMedia = () => ({ matches: false });
 const { firstChoice } = await source("choice.ts");
 const { FIGURES } = await source("figures.ts");
 
-const golden = async (name) =>
-  JSON.parse(
-    await readFile(new URL(`../../../tests/golden/${name}/report.json`, import.meta.url), "utf8"),
-  );
-const hello = await golden("hello");
-const clean = await golden("clean");
+const hello = await goldenReport("hello");
+const clean = await goldenReport("clean");
 const changed = (report, change) => {
   const copy = JSON.parse(JSON.stringify(report));
   change(copy);

@@ -1,7 +1,7 @@
 // Places on the page, in numbers that can be checked by hand.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { goldenText } from "./golden.mjs";
 import { source } from "./source.mjs";
 
 const layout = await source("layout.ts");
@@ -40,10 +40,7 @@ test("a bar is a part of the one that fills its cell, and nothing where that is 
 
 test("bars are as long as the page without a viewer has them", async () => {
   for (const name of ["clean", "hello", "http2", "overload"]) {
-    const page = await readFile(
-      new URL(`../../../tests/golden/${name}/report.html`, import.meta.url),
-      "utf8",
-    );
+    const page = await goldenText(name, "html");
     const [, body] = /<table class="sortable overview">.*?<tbody>(.*?)<\/tbody>/s.exec(page);
     const rows = [...body.matchAll(/<tr([^>]*)>(.*?)<\/tr>/gs)].map(([, of, cells]) => ({
       workload: / data-workload="([^"]*)"/.exec(of)?.[1] ?? "",

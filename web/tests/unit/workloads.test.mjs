@@ -1,7 +1,7 @@
 // What is drawn of several workloads, of one of them, and of a report that has but one.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { goldenReport } from "./golden.mjs";
 import { source } from "./source.mjs";
 
 // The theme asks it once, and nothing here depends on the answer.
@@ -17,12 +17,8 @@ const {
 } = await source("choice.ts");
 const { FIGURES } = await source("figures.ts");
 
-const golden = async (name) =>
-  JSON.parse(
-    await readFile(new URL(`../../../tests/golden/${name}/report.json`, import.meta.url), "utf8"),
-  );
-const http2 = await golden("http2");
-const hello = await golden("hello");
+const http2 = await goldenReport("http2");
+const hello = await goldenReport("hello");
 
 const changed = (report, change) => {
   const copy = JSON.parse(JSON.stringify(report));

@@ -1,13 +1,15 @@
 //! Golden runs: a suite, a simulated world and a seed determine an archive, and the archive
-//! determines every form of the report, byte for byte. `UPDATE_GOLDEN=1 cargo test --workspace
-//! --test golden` rewrites the stored output. With `-p dyno` alone, num-traits uses other
-//! mathematical functions, whose results differ in the last digit.
+//! determines the report. [`stored_output`] compares one run's report in every form, byte for byte,
+//! and the [`summary`] of each other run. `UPDATE_GOLDEN=1 cargo test --workspace --test golden`
+//! rewrites the stored output. With `-p dyno` alone, num-traits uses other mathematical functions,
+//! whose results differ in the last digit.
 //!
 //! This module has the first golden run, whose plan and records are made by hand. [`worlds`] runs
 //! suites in small worlds.
 
 mod machine;
 mod stored_output;
+mod summary;
 mod worlds;
 
 use std::collections::BTreeMap;
