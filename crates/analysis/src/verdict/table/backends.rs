@@ -2,210 +2,157 @@
 
 use dyno_archive::sample::ThreadState;
 
-use super::limiter::Case;
+use super::limiter::{Case, case};
 use super::world::{MS, S, TrialWorld};
 use crate::backend_use::BackendUse;
 use crate::server::{Call, CallRates, ServerUse, Throttling};
 use crate::verdict::{Confidence, Resource};
 
 pub(super) const CASES: &[Case] = &[
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "The back end db: it used 90 % of its allowed CPU time, while the server used 50 % \
-                of its CPU.",
-        evidence: r#"{"backend": "db", "backend_utilisation": 0.9, "server_utilisation": 0.5}"#,
-        trigger: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![backend_use("cache", 0.2, false), backend_use("db", 0.9, false)];
-        },
-        near_miss: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![backend_use("db", 0.899, false)];
-        },
-        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
-    },
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "The CPUs that the server and its back end db share: together they used 95 % of \
-                these CPUs (the server 40 %, db 55 %).",
-        evidence: r#"{"together": 0.95}"#,
-        trigger: |w| set_shared_cpus(w, 400, 0.55),
-        near_miss: |w| {
+    case(
+        (Resource::Backend, Confidence::High),
+        "The back end db: it used 90 % of its allowed CPU time, while the server used 50 % of its \
+         CPU.",
+        |w| w.backends = vec![backend_use("cache", 0.2, false), backend_use("db", 0.9, false)],
+        |w| w.backends = vec![backend_use("db", 0.899, false)],
+    )
+    .given(|w| w.set_in_flight_time(64 * S))
+    .evidence(r#"{"backend": "db", "backend_utilisation": 0.9, "server_utilisation": 0.5}"#)
+    .near_miss_is(Resource::Elsewhere, Confidence::Medium),
+    case(
+        (Resource::Backend, Confidence::High),
+        "The CPUs that the server and its back end db share: together they used 95 % of these CPUs \
+         (the server 40 %, db 55 %).",
+        |w| set_shared_cpus(w, 400, 0.55),
+        |w| {
             w.set_server_cpu(400 * MS);
             w.backends = vec![backend_use("db", 0.55, false)];
         },
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
+    )
+    .evidence(r#"{"together": 0.95}"#),
     // A faster back end would hardly help a server that uses most of the shared CPUs itself.
-    Case {
-        resource: Resource::ServerCpu,
-        confidence: Confidence::Medium,
-        claim: "The CPUs that the server and its back end db share: together they used 91 % of \
-                these CPUs (the server 46 %, db 45 %).",
-        evidence: r#"{"together": 0.91}"#,
-        trigger: |w| set_shared_cpus(w, 460, 0.45),
-        near_miss: |w| set_shared_cpus(w, 450, 0.46),
-        near_miss_verdict: (Resource::Backend, Confidence::High),
-    },
+    case(
+        (Resource::ServerCpu, Confidence::Medium),
+        "The CPUs that the server and its back end db share: together they used 91 % of these CPUs \
+         (the server 46 %, db 45 %).",
+        |w| set_shared_cpus(w, 460, 0.45),
+        |w| set_shared_cpus(w, 450, 0.46),
+    )
+    .evidence(r#"{"together": 0.91}"#)
+    .near_miss_is(Resource::Backend, Confidence::High),
     // A back end that polls may fill the shared CPUs with nothing.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::Medium,
-        claim: "The back end db: it used 100 % of its allowed CPU time",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![BackendUse { shares_cpus: true, ..full_backend(None) }],
-        near_miss: |w| {
+    case(
+        (Resource::Backend, Confidence::Medium),
+        "The back end db: it used 100 % of its allowed CPU time",
+        |w| w.backends = vec![BackendUse { shares_cpus: true, ..full_backend(None) }],
+        |w| {
             w.backends = vec![BackendUse { shares_cpus: true, ..full_backend(Some(3.0)) }];
         },
-        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
-    },
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "together they used 90 % of these CPUs",
-        evidence: "{}",
-        trigger: |w| set_shared_cpus(w, 400, 0.5),
+    )
+    .near_miss_is(Resource::Concurrency, Confidence::Medium),
+    case(
+        (Resource::Backend, Confidence::High),
+        "together they used 90 % of these CPUs",
+        |w| set_shared_cpus(w, 400, 0.5),
         // Server and back end share CPUs that have little time left.
-        near_miss: |w| set_shared_cpus(w, 400, 0.49),
-        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
-    },
+        |w| set_shared_cpus(w, 400, 0.49),
+    )
+    .near_miss_is(Resource::Concurrency, Confidence::Medium),
     // The busiest back end has separate CPUs.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "The CPUs that the server and its back end cache share: together they used 95 %",
-        evidence: r#"{"backend": "cache", "together": 0.95}"#,
-        trigger: |w| {
-            w.set_server_cpu(400 * MS);
-            w.backends = vec![backend_use("cache", 0.55, true), backend_use("db", 0.6, false)];
-        },
-        near_miss: |w| {
-            w.set_server_cpu(400 * MS);
-            w.backends = vec![backend_use("cache", 0.34, true), backend_use("db", 0.6, false)];
-        },
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
+    case(
+        (Resource::Backend, Confidence::High),
+        "The CPUs that the server and its back end cache share: together they used 95 %",
+        |w| w.backends = vec![backend_use("cache", 0.55, true), backend_use("db", 0.6, false)],
+        |w| w.backends = vec![backend_use("cache", 0.34, true), backend_use("db", 0.6, false)],
+    )
+    .given(|w| w.set_server_cpu(400 * MS))
+    .evidence(r#"{"backend": "cache", "together": 0.95}"#),
     // A database reads until EAGAIN for each query.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "The back end db: it used 100 % of its allowed CPU time",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![reading_backend(0.74)],
-        near_miss: |w| w.backends = vec![reading_backend(0.75)],
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
+    case(
+        (Resource::Backend, Confidence::High),
+        "The back end db: it used 100 % of its allowed CPU time",
+        |w| w.backends = vec![reading_backend(0.74)],
+        |w| w.backends = vec![reading_backend(0.75)],
+    ),
     // Empty waits may take the CPU time of a back end that also works.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "The back end db: it used 100 % of its allowed CPU time",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![waiting_and_reading_backend(2.9)],
-        near_miss: |w| w.backends = vec![waiting_and_reading_backend(3.0)],
-        near_miss_verdict: (Resource::Backend, Confidence::Medium),
-    },
+    case(
+        (Resource::Backend, Confidence::High),
+        "The back end db: it used 100 % of its allowed CPU time",
+        |w| w.backends = vec![waiting_and_reading_backend(2.9)],
+        |w| w.backends = vec![waiting_and_reading_backend(3.0)],
+    )
+    .near_miss_is(Resource::Backend, Confidence::Medium),
     // A back end that polls is always full.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::Medium,
-        claim: "The back end db: it used 100 % of its allowed CPU time",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![full_backend(None)],
-        near_miss: |w| w.backends = vec![full_backend(Some(3.0))],
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
+    case(
+        (Resource::Backend, Confidence::Medium),
+        "The back end db: it used 100 % of its allowed CPU time",
+        |w| w.backends = vec![full_backend(None)],
+        |w| w.backends = vec![full_backend(Some(3.0))],
+    ),
     // Without the results of its calls, a back end may poll.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "One thread of the back end db: it was busy for 100 % of the time",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![backend_with_thread(1.0, Some(2.9))],
-        near_miss: |w| {
+    case(
+        (Resource::Backend, Confidence::High),
+        "One thread of the back end db: it was busy for 100 % of the time",
+        |w| w.backends = vec![backend_with_thread(1.0, Some(2.9))],
+        |w| {
             let mut backend = backend_with_thread(1.0, Some(2.9));
             let calls = backend.server.calls.as_mut().expect("calls");
             let counted = Call { per_response: 50.0, ..Call::default() };
             calls.by_name = [("epoll_wait".into(), counted)].into();
             w.backends = vec![backend];
         },
-        near_miss_verdict: (Resource::Backend, Confidence::Medium),
-    },
+    )
+    .near_miss_is(Resource::Backend, Confidence::Medium),
     // One thread of a back end that may use several CPUs is full.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "One thread of the back end db: it was busy for 90 % of the time, and the whole \
-                back end used 22 % of its CPU, while the server used 50 % of its CPU.",
-        evidence: r#"{"backend": "db", "busiest_serving_utilisation": 0.9}"#,
-        trigger: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![backend_with_thread(0.9, Some(2.9))];
-        },
-        near_miss: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![backend_with_thread(0.899, Some(2.9))];
-        },
-        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
-    },
+    case(
+        (Resource::Backend, Confidence::High),
+        "One thread of the back end db: it was busy for 90 % of the time, and the whole back end \
+         used 22 % of its CPU, while the server used 50 % of its CPU.",
+        |w| w.backends = vec![backend_with_thread(0.9, Some(2.9))],
+        |w| w.backends = vec![backend_with_thread(0.899, Some(2.9))],
+    )
+    .given(|w| w.set_in_flight_time(64 * S))
+    .evidence(r#"{"backend": "db", "busiest_serving_utilisation": 0.9}"#)
+    .near_miss_is(Resource::Elsewhere, Confidence::Medium),
     // A thread of a back end that polls is always busy.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::Medium,
-        claim: "One thread of the back end db: it was busy for 100 % of the time",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![backend_with_thread(1.0, None)],
-        near_miss: |w| w.backends = vec![backend_with_thread(1.0, Some(3.0))],
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "The CPU quota of the back end db: the back end was throttled in 60 of 1000 periods \
-                (6.0 %), while the server used 50 % of its CPU.",
-        evidence: r#"{"backend": "db", "throttled_periods": 60, "backend_utilisation": 0.75}"#,
-        trigger: |w| w.backends = vec![throttled_backend(0.75, 60)],
-        near_miss: |w| w.backends = vec![throttled_backend(0.749, 60)],
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "The CPU quota of the back end db: the back end was throttled in 500 of 1000 \
-                periods (50 %)",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![throttled_backend(0.3, 500)],
-        near_miss: |w| w.backends = vec![throttled_backend(0.3, 499)],
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
+    case(
+        (Resource::Backend, Confidence::Medium),
+        "One thread of the back end db: it was busy for 100 % of the time",
+        |w| w.backends = vec![backend_with_thread(1.0, None)],
+        |w| w.backends = vec![backend_with_thread(1.0, Some(3.0))],
+    ),
+    case(
+        (Resource::Backend, Confidence::High),
+        "The CPU quota of the back end db: the back end was throttled in 60 of 1000 periods (6.0 \
+         %), while the server used 50 % of its CPU.",
+        |w| w.backends = vec![throttled_backend(0.75, 60)],
+        |w| w.backends = vec![throttled_backend(0.749, 60)],
+    )
+    .evidence(r#"{"backend": "db", "throttled_periods": 60, "backend_utilisation": 0.75}"#),
+    case(
+        (Resource::Backend, Confidence::High),
+        "The CPU quota of the back end db: the back end was throttled in 500 of 1000 periods (50 \
+         %)",
+        |w| w.backends = vec![throttled_backend(0.3, 500)],
+        |w| w.backends = vec![throttled_backend(0.3, 499)],
+    ),
     // A back end whose threads wait for its CPUs is a limit too.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::Medium,
-        claim: "The CPUs of the back end db: the back end used 65 % of their time. For another 25 \
-                % of that time, it waited while other programs used these CPUs.",
-        evidence: r#"{"backend": "db", "backend_utilisation": 0.65, "backend_waiting": 0.25}"#,
-        trigger: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![waiting_backend("db", 0.65, 0.5)];
-        },
-        near_miss: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![waiting_backend("db", 0.65, 0.499)];
-        },
-        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
-    },
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::Medium,
-        claim: "For another 11 % of that time, it waited",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![waiting_backend("db", 0.85, 0.22)],
-        near_miss: |w| w.backends = vec![waiting_backend("db", 0.85, 0.2)],
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
+    case(
+        (Resource::Backend, Confidence::Medium),
+        "The CPUs of the back end db: the back end used 65 % of their time. For another 25 % of \
+         that time, it waited while other programs used these CPUs.",
+        |w| w.backends = vec![waiting_backend("db", 0.65, 0.5)],
+        |w| w.backends = vec![waiting_backend("db", 0.65, 0.499)],
+    )
+    .given(|w| w.set_in_flight_time(64 * S))
+    .evidence(r#"{"backend": "db", "backend_utilisation": 0.65, "backend_waiting": 0.25}"#)
+    .near_miss_is(Resource::Elsewhere, Confidence::Medium),
+    case(
+        (Resource::Backend, Confidence::Medium),
+        "For another 11 % of that time, it waited",
+        |w| w.backends = vec![waiting_backend("db", 0.85, 0.22)],
+        |w| w.backends = vec![waiting_backend("db", 0.85, 0.2)],
+    ),
 ];
 
 /// Sets the use of the CPUs that the server and its back end share. `server_ms`: milliseconds of

@@ -1,39 +1,33 @@
 //! Test cases: limiters of servers whose CPUs have time left, but not one of their threads.
 
-use super::limiter::Case;
+use super::limiter::{Case, case};
 use super::world::{MS, TrialWorld};
 use crate::verdict::{Confidence, Resource};
 
 pub(super) const CASES: &[Case] = &[
     // A full thread of the server, or a full back end, may be the limit as well.
-    Case {
-        resource: Resource::Generator,
-        confidence: Confidence::High,
-        claim: "The generator: its busiest thread was busy for 88 % of the time",
-        evidence: "{}",
-        trigger: |w| set_thread_and_generator(w, 900 * MS - 1),
-        near_miss: |w| set_thread_and_generator(w, 900 * MS),
-        near_miss_verdict: (Resource::Generator, Confidence::Medium),
-    },
-    Case {
-        resource: Resource::Generator,
-        confidence: Confidence::Low,
-        claim: "One thread of the server was busy for 95 % of the time, so it may be the limit.",
-        evidence: "{}",
-        trigger: |w| set_thread_and_generator(w, 950 * MS),
-        near_miss: |w| set_thread_and_generator(w, 950 * MS - 1),
-        near_miss_verdict: (Resource::Generator, Confidence::Medium),
-    },
+    case(
+        (Resource::Generator, Confidence::High),
+        "The generator: its busiest thread was busy for 88 % of the time",
+        |w| set_thread_and_generator(w, 900 * MS - 1),
+        |w| set_thread_and_generator(w, 900 * MS),
+    )
+    .near_miss_is(Resource::Generator, Confidence::Medium),
+    case(
+        (Resource::Generator, Confidence::Low),
+        "One thread of the server was busy for 95 % of the time, so it may be the limit.",
+        |w| set_thread_and_generator(w, 950 * MS),
+        |w| set_thread_and_generator(w, 950 * MS - 1),
+    )
+    .near_miss_is(Resource::Generator, Confidence::Medium),
     // A full thread may be the limit even if the server keeps up. A spinning thread is always full.
-    Case {
-        resource: Resource::OfferedRate,
-        confidence: Confidence::High,
-        claim: "The offered rate: the server kept up with 1000 requests per second",
-        evidence: "{}",
-        trigger: |w| set_rate_and_thread(w, 950 * MS - 1),
-        near_miss: |w| set_rate_and_thread(w, 950 * MS),
-        near_miss_verdict: (Resource::ServerThread, Confidence::Medium),
-    },
+    case(
+        (Resource::OfferedRate, Confidence::High),
+        "The offered rate: the server kept up with 1000 requests per second",
+        |w| set_rate_and_thread(w, 950 * MS - 1),
+        |w| set_rate_and_thread(w, 950 * MS),
+    )
+    .near_miss_is(Resource::ServerThread, Confidence::Medium),
 ];
 
 /// Sets the run time of one of the server's two threads, on two CPUs.

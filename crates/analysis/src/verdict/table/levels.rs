@@ -3,8 +3,8 @@
 use dyno_archive::interval::WorkerUse;
 use dyno_archive::plan::{Arrivals, Gaps, Segment, StillWarming};
 
-use super::Case;
 use super::world::{CommandKind, MS, S, TrialWorld, equal_times};
+use super::{Case, case};
 use crate::caveat::{Code, Severity};
 
 /// Sets five seconds per rate (responses per second). The server uses half of a CPU.
@@ -49,151 +49,90 @@ fn set_rising_rate(w: &mut TrialWorld) {
     w.step.arrivals = Arrivals::Shaped { segments, gaps: Gaps::Even };
 }
 
-/// A case of a warning without numbers.
-const fn case(
-    code: Code,
-    trigger: fn(&mut TrialWorld),
-    near_miss: fn(&mut TrialWorld),
-) -> Case<TrialWorld> {
-    let severity = Severity::Warning;
-    Case {
-        code,
-        severity,
-        message: "",
-        evidence: "{}",
-        trigger,
-        near_miss,
-        near_miss_severity: None,
-    }
-}
-
 pub(super) const CASES: &[Case<TrialWorld>] = &[
-    Case {
-        message: "Throughput fell within the measured window to 0.90 times its highest level: 1000 \
-                  requests/s until 5.0 s after the load began, then 900 requests/s. The mean (933 \
-                  requests/s) is a mix of these levels.",
-        evidence: r#"{"last_to_first": 0.9}"#,
-        ..case(
-            Code::Slowdown,
-            |w| set_rates(w, [1000, 900, 900]),
-            |w| set_rates(w, [1000, 960, 960]),
-        )
-    },
-    // Throughput that rises.
-    Case {
-        message: "Throughput rose within the measured window to 1.11 times its lowest level: 900 \
-                  requests/s until 10.0 s after the load began, then 1000 requests/s. The mean \
-                  (933 requests/s) is a mix of these levels.",
-        evidence: "{}",
-        ..case(
-            Code::Speedup,
-            |w| set_rates(w, [900, 900, 1000]),
-            |w| set_rates(w, [960, 960, 1000]),
-        )
-    },
-    // A server whose cache fills: 400/s, then 1,900/s, at the same CPU time per request.
-    Case {
-        message: "to 4.75 times its lowest level: 400 requests/s until 5.0 s after the load began, \
-                  then 1900 requests/s. The mean (1400 requests/s) is a mix",
-        ..case(
-            Code::Speedup,
-            |w| w.set_seconds(&[[(400, 100 * MS); 5].as_slice(), &[(1900, 475 * MS); 10]].concat()),
-            |w| set_rates(w, [1900, 1900, 1900]),
-        )
-    },
-    // Throughput that rises at the end.
-    Case {
-        message: "1000 requests/s until 17.0 s after the load began, then 1600 requests/s",
-        ..case(
-            Code::Speedup,
-            |w| {
-                w.set_seconds(
-                    &[[(1000, 500 * MS); 17].as_slice(), &[(1600, 500 * MS); 3]].concat(),
-                );
-            },
-            |w| {
-                w.set_seconds(
-                    &[[(1000, 500 * MS); 18].as_slice(), &[(1600, 500 * MS); 2]].concat(),
-                );
-            },
-        )
-    },
-    // CPU time per request changes too: the caveat about throughput includes it.
-    Case {
-        message: "CPU time per request went from 1000 to 500 µs at the same time.",
-        ..case(
-            Code::Speedup,
-            |w| set_rates(w, [500, 1000, 1000]),
-            |w| set_rates(w, [1000, 1000, 1000]),
-        )
-    },
     case(
-        Code::CostLevels,
+        (Code::Slowdown, Severity::Warning),
+        "Throughput fell within the measured window to 0.90 times its highest level: 1000 \
+         requests/s until 5.0 s after the load began, then 900 requests/s. The mean (933 \
+         requests/s) is a mix of these levels.",
+        |w| set_rates(w, [1000, 900, 900]),
+        |w| set_rates(w, [1000, 960, 960]),
+    )
+    .evidence(r#"{"last_to_first": 0.9}"#),
+    // Throughput that rises.
+    case(
+        (Code::Speedup, Severity::Warning),
+        "Throughput rose within the measured window to 1.11 times its lowest level: 900 requests/s \
+         until 10.0 s after the load began, then 1000 requests/s. The mean (933 requests/s) is a \
+         mix of these levels.",
+        |w| set_rates(w, [900, 900, 1000]),
+        |w| set_rates(w, [960, 960, 1000]),
+    ),
+    // A server whose cache fills: 400/s, then 1,900/s, at the same CPU time per request.
+    case(
+        (Code::Speedup, Severity::Warning),
+        "to 4.75 times its lowest level: 400 requests/s until 5.0 s after the load began, then \
+         1900 requests/s. The mean (1400 requests/s) is a mix",
+        |w| w.set_seconds(&[[(400, 100 * MS); 5].as_slice(), &[(1900, 475 * MS); 10]].concat()),
+        |w| set_rates(w, [1900, 1900, 1900]),
+    ),
+    // Throughput that rises at the end.
+    case(
+        (Code::Speedup, Severity::Warning),
+        "1000 requests/s until 17.0 s after the load began, then 1600 requests/s",
+        |w| {
+            w.set_seconds(&[[(1000, 500 * MS); 17].as_slice(), &[(1600, 500 * MS); 3]].concat());
+        },
+        |w| {
+            w.set_seconds(&[[(1000, 500 * MS); 18].as_slice(), &[(1600, 500 * MS); 2]].concat());
+        },
+    ),
+    // CPU time per request changes too: the caveat about throughput includes it.
+    case(
+        (Code::Speedup, Severity::Warning),
+        "CPU time per request went from 1000 to 500 µs at the same time.",
+        |w| set_rates(w, [500, 1000, 1000]),
+        |w| set_rates(w, [1000, 1000, 1000]),
+    ),
+    case(
+        (Code::CostLevels, Severity::Warning),
+        "",
         |w| set_costs(w, [200, 300, 300]),
         |w| w.set_seconds(&[[(500, 500 * MS); 5].as_slice(), &[(1000, 500 * MS); 10]].concat()),
     ),
     // At a constant offered rate, throughput describes the server too.
-    case(
-        Code::Slowdown,
-        |w| {
-            set_rates(w, [1000, 900, 900]);
-            w.set_rate(1000.0);
-        },
-        |w| {
-            set_rates(w, [1000, 900, 900]);
-            set_rising_rate(w);
-        },
-    ),
-    case(
-        Code::Speedup,
-        |w| {
-            set_rates(w, [900, 900, 1000]);
-            w.set_rate(1000.0);
-        },
-        |w| {
-            set_rates(w, [900, 900, 1000]);
-            set_rising_rate(w);
-        },
-    ),
+    case((Code::Slowdown, Severity::Warning), "", |w| w.set_rate(1000.0), |w| set_rising_rate(w))
+        .given(|w| set_rates(w, [1000, 900, 900])),
+    case((Code::Speedup, Severity::Warning), "", |w| w.set_rate(1000.0), |w| set_rising_rate(w))
+        .given(|w| set_rates(w, [900, 900, 1000])),
     // Connections that are opened in the window raise throughput.
     case(
-        Code::Speedup,
-        |w| {
-            set_rates(w, [900, 900, 1000]);
-            (w.plan.warmup_ns, w.plan.ramp_connections_ns) = (S, Some(S));
-        },
-        |w| {
-            set_rates(w, [900, 900, 1000]);
-            (w.plan.warmup_ns, w.plan.ramp_connections_ns) = (S, Some(S + 1));
-        },
-    ),
+        (Code::Speedup, Severity::Warning),
+        "",
+        |w| (w.plan.warmup_ns, w.plan.ramp_connections_ns) = (S, Some(S)),
+        |w| (w.plan.warmup_ns, w.plan.ramp_connections_ns) = (S, Some(S + 1)),
+    )
+    .given(|w| set_rates(w, [900, 900, 1000])),
     // The server becomes 1.3 times as fast. The machine is the cause if the generator's CPU time
     // per request falls by at least half of that in logarithms: a factor of 1.14.
     case(
-        Code::Speedup,
-        |w| {
-            set_rates(w, [1000, 1300, 1300]);
-            set_generator_ms(w, 300, 343);
-        },
-        |w| {
-            set_rates(w, [1000, 1300, 1300]);
-            set_generator_ms(w, 300, 341);
-        },
-    ),
+        (Code::Speedup, Severity::Warning),
+        "",
+        |w| set_generator_ms(w, 300, 343),
+        |w| set_generator_ms(w, 300, 341),
+    )
+    .given(|w| set_rates(w, [1000, 1300, 1300])),
     case(
-        Code::Slowdown,
-        |w| {
-            set_rates(w, [1300, 1000, 1000]);
-            set_generator_ms(w, 343, 300);
-        },
-        |w| {
-            set_rates(w, [1300, 1000, 1000]);
-            set_generator_ms(w, 341, 300);
-        },
-    ),
+        (Code::Slowdown, Severity::Warning),
+        "",
+        |w| set_generator_ms(w, 343, 300),
+        |w| set_generator_ms(w, 341, 300),
+    )
+    .given(|w| set_rates(w, [1300, 1000, 1000])),
     // A change of the machine cannot explain a factor of 1.5.
     case(
-        Code::Speedup,
+        (Code::Speedup, Severity::Warning),
+        "",
         |w| {
             set_rates(w, [1000, 1500, 1500]);
             set_generator_ms(w, 300, 300);
@@ -204,30 +143,32 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     // If the load measures warming up, the rise is the result.
-    Case {
-        severity: Severity::Info,
-        ..case(
-            Code::Speedup,
-            |w| {
-                set_rates(w, [900, 900, 1000]);
-                w.plan.still_warming = StillWarming::Measured;
-            },
-            |_| {},
-        )
-    },
+    case(
+        (Code::Speedup, Severity::Info),
+        "",
+        |w| {
+            set_rates(w, [900, 900, 1000]);
+            w.plan.still_warming = StillWarming::Measured;
+        },
+        |_| {},
+    ),
     // A server that is still warming up has only the caveat about that.
-    Case {
-        severity: Severity::Invalid,
-        ..case(
-            Code::StillWarming,
-            |w| set_rates(w, [1000, 1250, 1500]),
-            |w| set_rates(w, [1000, 1000, 1500]),
-        )
-    },
-    case(Code::Speedup, |w| set_rates(w, [1000, 1000, 1500]), |w| set_rates(w, [1000, 1250, 1500])),
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "",
+        |w| set_rates(w, [1000, 1250, 1500]),
+        |w| set_rates(w, [1000, 1000, 1500]),
+    ),
+    case(
+        (Code::Speedup, Severity::Warning),
+        "",
+        |w| set_rates(w, [1000, 1000, 1500]),
+        |w| set_rates(w, [1000, 1250, 1500]),
+    ),
     // `dyno load` reports levels too.
     case(
-        Code::Speedup,
+        (Code::Speedup, Severity::Warning),
+        "",
         |w| {
             set_rates(w, [900, 900, 1000]);
             w.command = CommandKind::Load;
@@ -237,31 +178,25 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
             w.command = CommandKind::Load;
         },
     ),
-    Case {
-        message: "Throughput went up and down within the measured window: 1000 requests/s until \
-                  5.0 s after the load began, 900 requests/s until 10.0 s, 1000 requests/s until \
-                  15.0 s, then 900 requests/s. The mean (950 requests/s) is a mix",
-        ..case(
-            Code::Cyclic,
-            |w| set_rates(w, [1000, 900, 1000, 900]),
-            |w| set_rates(w, [900, 900, 1000, 1000]),
-        )
-    },
-    Case {
-        severity: Severity::Info,
-        message: "became 2.00 times as fast within the measured window",
-        evidence: r#"{"last_to_first": 2.0}"#,
-        ..case(
-            Code::LastLevel,
-            |w| {
-                set_rates(w, [500, 1000, 1000]);
-                w.counts_from = Some(5 * S);
-            },
-            |w| set_rates(w, [500, 1000, 1000]),
-        )
-    },
     case(
-        Code::Speedup,
+        (Code::Cyclic, Severity::Warning),
+        "Throughput went up and down within the measured window: 1000 requests/s until 5.0 s after \
+         the load began, 900 requests/s until 10.0 s, 1000 requests/s until 15.0 s, then 900 \
+         requests/s. The mean (950 requests/s) is a mix",
+        |w| set_rates(w, [1000, 900, 1000, 900]),
+        |w| set_rates(w, [900, 900, 1000, 1000]),
+    ),
+    case(
+        (Code::LastLevel, Severity::Info),
+        "became 2.00 times as fast within the measured window",
+        |w| w.counts_from = Some(5 * S),
+        |_| {},
+    )
+    .given(|w| set_rates(w, [500, 1000, 1000]))
+    .evidence(r#"{"last_to_first": 2.0}"#),
+    case(
+        (Code::Speedup, Severity::Warning),
+        "",
         |w| set_rates(w, [500, 1000, 1000]),
         |w| {
             set_rates(w, [500, 1000, 1000]);
@@ -269,36 +204,31 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     // Requests need more CPU time at the same rate.
-    Case {
-        message: "CPU time per request rose within the measured window to 1.53 times its lowest \
-                  level: 450 µs until 5.0 s after the load began, 565 µs until 10.0 s, then 690 \
-                  µs. The mean (568 µs) is a mix of these levels.",
-        ..case(
-            Code::CostLevels,
-            |w| set_costs_at_rate(w, [180, 226, 276]),
-            |w| set_costs_at_rate(w, [180, 222, 222]),
-        )
-    },
-    Case {
-        message: "CPU time per request fell within the measured window to 0.67 times its highest \
-                  level: 750 µs until 5.0 s after the load began, then 500 µs.",
-        ..case(
-            Code::CostLevels,
-            |w| set_costs_at_rate(w, [300, 200, 200]),
-            // A gradual fall is a server that is still warming up.
-            |w| set_costs_at_rate(w, [300, 250, 200]),
-        )
-    },
-    Case {
-        message: "CPU time per request went up and down",
-        ..case(
-            Code::CostLevels,
-            |w| set_costs_at_rate(w, [200, 300, 200, 300]),
-            |w| set_costs_at_rate(w, [200, 240, 200, 240]),
-        )
-    },
     case(
-        Code::CostLevels,
+        (Code::CostLevels, Severity::Warning),
+        "CPU time per request rose within the measured window to 1.53 times its lowest level: 450 \
+         µs until 5.0 s after the load began, 565 µs until 10.0 s, then 690 µs. The mean (568 µs) \
+         is a mix of these levels.",
+        |w| set_costs_at_rate(w, [180, 226, 276]),
+        |w| set_costs_at_rate(w, [180, 222, 222]),
+    ),
+    case(
+        (Code::CostLevels, Severity::Warning),
+        "CPU time per request fell within the measured window to 0.67 times its highest level: 750 \
+         µs until 5.0 s after the load began, then 500 µs.",
+        |w| set_costs_at_rate(w, [300, 200, 200]),
+        // A gradual fall is a server that is still warming up.
+        |w| set_costs_at_rate(w, [300, 250, 200]),
+    ),
+    case(
+        (Code::CostLevels, Severity::Warning),
+        "CPU time per request went up and down",
+        |w| set_costs_at_rate(w, [200, 300, 200, 300]),
+        |w| set_costs_at_rate(w, [200, 240, 200, 240]),
+    ),
+    case(
+        (Code::CostLevels, Severity::Warning),
+        "",
         |w| {
             set_costs_at_rate(w, [200, 300, 300]);
             set_generator_ms(w, 100, 120);
@@ -309,20 +239,19 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     // Response times of an open loop. In a closed loop throughput shows the change.
-    Case {
-        message: "it was 20.0 ms until 5.0 s after the load began, then 5.00 ms. Percentiles of \
-                  the whole window mix both levels.",
-        ..case(
-            Code::ResponseLevels,
-            |w| set_response_times(w, 200, 50),
-            |w| {
-                set_response_times(w, 200, 50);
-                w.step.arrivals = Arrivals::Closed;
-            },
-        )
-    },
     case(
-        Code::ResponseLevels,
+        (Code::ResponseLevels, Severity::Warning),
+        "it was 20.0 ms until 5.0 s after the load began, then 5.00 ms. Percentiles of the whole \
+         window mix both levels.",
+        |w| set_response_times(w, 200, 50),
+        |w| {
+            set_response_times(w, 200, 50);
+            w.step.arrivals = Arrivals::Closed;
+        },
+    ),
+    case(
+        (Code::ResponseLevels, Severity::Warning),
+        "",
         |w| set_response_times(w, 50, 102),
         |w| set_response_times(w, 50, 98),
     ),

@@ -40,18 +40,70 @@ struct Case<W> {
     message: &'static str,
     /// JSON object with a part of the caveat's evidence.
     evidence: &'static str,
-    /// Changes the default world so that it has the caveat, just past the bound.
+    /// Changes the default world, before `trigger` or `near_miss`.
+    given: fn(&mut W),
+    /// Changes the world so that it has the caveat, just past the bound.
     trigger: fn(&mut W),
-    /// Changes the default world so that it stays just within the bound.
+    /// Changes the world so that it stays just within the bound.
     near_miss: fn(&mut W),
     /// Severity of the code's caveat in the world of `near_miss`. `None`: that world has no such
     /// caveat.
     near_miss_severity: Option<Severity>,
 }
 
-fn caveats_after<W: CaveatSource>(change: fn(&mut W)) -> Vec<Caveat> {
+impl<W> Case<W> {
+    /// Returns a case without expected evidence, whose near miss has no caveat of this code.
+    const fn new(
+        (code, severity): (Code, Severity),
+        message: &'static str,
+        trigger: fn(&mut W),
+        near_miss: fn(&mut W),
+    ) -> Case<W> {
+        Case {
+            code,
+            severity,
+            message,
+            evidence: "{}",
+            given: |_| {},
+            trigger,
+            near_miss,
+            near_miss_severity: None,
+        }
+    }
+
+    /// Sets the change that both worlds have in common. It is made first.
+    const fn given(mut self, given: fn(&mut W)) -> Case<W> {
+        self.given = given;
+        self
+    }
+
+    /// Sets the expected part of the evidence, a JSON object.
+    const fn evidence(mut self, evidence: &'static str) -> Case<W> {
+        self.evidence = evidence;
+        self
+    }
+
+    /// Sets the severity of the code's caveat in the world of `near_miss`.
+    const fn near_miss_still(mut self, severity: Severity) -> Case<W> {
+        self.near_miss_severity = Some(severity);
+        self
+    }
+}
+
+/// Returns a case about a trial. The compiler infers the types of closures only from this type, not
+/// from [`Case::new`].
+const fn case(
+    code: (Code, Severity),
+    message: &'static str,
+    trigger: fn(&mut TrialWorld),
+    near_miss: fn(&mut TrialWorld),
+) -> Case<TrialWorld> {
+    Case::new(code, message, trigger, near_miss)
+}
+
+fn caveats_after<W: CaveatSource>(changes: [fn(&mut W); 2]) -> Vec<Caveat> {
     let mut world = W::default();
-    change(&mut world);
+    changes.into_iter().for_each(|change| change(&mut world));
     let caveats = world.caveats();
     assert!(
         caveats.is_sorted_by_key(|c| std::cmp::Reverse(c.severity)),
@@ -75,11 +127,11 @@ fn check_cases<W: CaveatSource>(cases: &[Case<W>]) {
 }
 
 fn find_fault<W: CaveatSource>(case: &Case<W>) -> Option<String> {
-    let caveats = caveats_after(case.trigger);
+    let caveats = caveats_after([case.given, case.trigger]);
     let Some(caveat) = caveats.iter().find(|c| c.code == case.code) else {
         return Some(format!("the caveat is missing: {caveats:#?}"));
     };
-    let near_miss = caveats_after(case.near_miss);
+    let near_miss = caveats_after([case.given, case.near_miss]);
     let near_miss_severities: Vec<Severity> = case.near_miss_severity.into_iter().collect();
     if severities(&caveats, case.code) != [case.severity] {
         Some(format!("the severity differs: {caveats:#?}"))

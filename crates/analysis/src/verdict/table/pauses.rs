@@ -7,7 +7,7 @@ use dyno_archive::silence::Silence;
 use dyno_archive::{Interval, Phase};
 
 use super::world::{MS, S, TrialWorld, build_times, equal_times, sample_at};
-use super::{Case, check_cases};
+use super::{Case, case, check_cases};
 use crate::caveat::{Code, Severity};
 
 #[test]
@@ -29,15 +29,8 @@ const fn generator_pause(
     trigger: fn(&mut TrialWorld),
     near_miss: fn(&mut TrialWorld),
 ) -> Case<TrialWorld> {
-    Case {
-        code: Code::GeneratorStopped,
-        severity: Severity::Invalid,
-        message: "The generator did not run for 0.1",
-        evidence: "{}",
-        trigger,
-        near_miss,
-        near_miss_severity: None,
-    }
+    let message = "The generator did not run for 0.1";
+    case((Code::GeneratorStopped, Severity::Invalid), message, trigger, near_miss)
 }
 
 /// Sets a window of 10 s in intervals of a second, so that 1 % of it is shorter than an interval.
@@ -62,103 +55,86 @@ fn set_long_iterations(world: &mut TrialWorld, run_ms: u64) {
 
 pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
     generator_pause(
-        |w| {
-            set_long_window(w);
-            w.record.intervals[3].loop_lag = equal_times(1, 101 * MS);
-        },
-        |w| {
-            set_long_window(w);
-            w.record.intervals[3].loop_lag = equal_times(1, 99 * MS);
-        },
-    ),
+        |w| w.record.intervals[3].loop_lag = equal_times(1, 101 * MS),
+        |w| w.record.intervals[3].loop_lag = equal_times(1, 99 * MS),
+    )
+    .given(|w| set_long_window(w)),
     generator_pause(
-        |w| {
-            set_long_window(w);
-            w.record.intervals[9].wake_lag = equal_times(1, 101 * MS);
-        },
-        |w| {
-            set_long_window(w);
-            w.record.intervals[9].wake_lag = equal_times(1, 99 * MS);
-        },
-    ),
+        |w| w.record.intervals[9].wake_lag = equal_times(1, 101 * MS),
+        |w| w.record.intervals[9].wake_lag = equal_times(1, 99 * MS),
+    )
+    .given(|w| set_long_window(w)),
     // A pause that began in the warm-up and reaches into the window.
     generator_pause(
-        |w| {
-            w.record.intervals.insert(0, Interval::new(Phase::Warmup, 0, 50 * MS));
-            w.record.window_ns.0 = 50 * MS;
-            w.record.samples[0] = sample_at(50 * MS, 0);
-            w.record.intervals[0].wake_lag = equal_times(1, 160 * MS);
-        },
-        |w| {
-            w.record.intervals.insert(0, Interval::new(Phase::Warmup, 0, 50 * MS));
-            w.record.window_ns.0 = 50 * MS;
-            w.record.samples[0] = sample_at(50 * MS, 0);
-            w.record.intervals[0].wake_lag = equal_times(1, 90 * MS);
-        },
-    ),
+        |w| w.record.intervals[0].wake_lag = equal_times(1, 160 * MS),
+        |w| w.record.intervals[0].wake_lag = equal_times(1, 90 * MS),
+    )
+    .given(|w| {
+        w.record.intervals.insert(0, Interval::new(Phase::Warmup, 0, 50 * MS));
+        w.record.window_ns.0 = 50 * MS;
+        w.record.samples[0] = sample_at(50 * MS, 0);
+    }),
     // In a short window, pauses are accepted that are as long as the pauses of hypervisors.
     generator_pause(
         |w| w.interval().loop_lag = equal_times(1, 110 * MS),
         |w| w.interval().loop_lag = equal_times(1, 49 * MS),
     ),
     // The generator was stopped for 40 ms, again and again.
-    Case {
-        message: "The generator did not run for 0.12 s of the 10.00 s of the window, in pauses of \
-                  up to 40 ms: it was stopped",
-        evidence: r#"{"longest_s": 0.040009727, "sum_s": 0.120029181}"#,
-        ..generator_pause(|w| set_pauses(w, &[40, 40, 40]), |w| set_pauses(w, &[40, 40, 19]))
-    },
-    Case {
-        message: "did not run for 4.0",
-        ..generator_pause(|w| set_pauses(w, &[40; 100]), |w| set_pauses(w, &[19; 100]))
-    },
+    case(
+        (Code::GeneratorStopped, Severity::Invalid),
+        "The generator did not run for 0.12 s of the 10.00 s of the window, in pauses of up to 40 \
+         ms: it was stopped",
+        |w| set_pauses(w, &[40, 40, 40]),
+        |w| set_pauses(w, &[40, 40, 19]),
+    )
+    .evidence(r#"{"longest_s": 0.040009727, "sum_s": 0.120029181}"#),
+    case(
+        (Code::GeneratorStopped, Severity::Invalid),
+        "did not run for 4.0",
+        |w| set_pauses(w, &[40; 100]),
+        |w| set_pauses(w, &[19; 100]),
+    ),
     // Pauses of half of the threads are pauses of half of the generator.
-    Case {
-        message: "did not run for 0.1",
-        ..generator_pause(
-            |w| {
-                set_pauses(w, &[40; 6]);
-                w.set_generator_threads(&[(3 * S, 0), (3 * S, 0)]);
-            },
-            |w| {
-                set_pauses(w, &[40; 4]);
-                w.set_generator_threads(&[(3 * S, 0), (3 * S, 0)]);
-            },
-        )
-    },
+    case(
+        (Code::GeneratorStopped, Severity::Invalid),
+        "did not run for 0.1",
+        |w| {
+            set_pauses(w, &[40; 6]);
+            w.set_generator_threads(&[(3 * S, 0), (3 * S, 0)]);
+        },
+        |w| {
+            set_pauses(w, &[40; 4]);
+            w.set_generator_threads(&[(3 * S, 0), (3 * S, 0)]);
+        },
+    ),
     // Waits for a CPU of a busy machine have separate caveats.
-    Case {
-        message: "did not run for 0.2",
-        ..generator_pause(
-            |w| {
-                set_pauses(w, &[40; 10]);
-                w.set_generator_threads(&[(3 * S, 200 * MS)]);
-            },
-            |w| {
-                set_pauses(w, &[40; 10]);
-                w.set_generator_threads(&[(3 * S, 310 * MS)]);
-            },
-        )
-    },
+    case(
+        (Code::GeneratorStopped, Severity::Invalid),
+        "did not run for 0.2",
+        |w| w.set_generator_threads(&[(3 * S, 200 * MS)]),
+        |w| w.set_generator_threads(&[(3 * S, 310 * MS)]),
+    )
+    .given(|w| set_pauses(w, &[40; 10])),
     // If the kernel reports no waits for a CPU, all pauses count.
-    Case {
-        message: "did not run for 0.4",
-        ..generator_pause(
-            |w| {
-                set_pauses(w, &[40; 10]);
-                w.record.client.threads[0].run_delay_ns = None;
-            },
-            |w| {
-                set_pauses(w, &[40; 2]);
-                w.record.client.threads[0].run_delay_ns = None;
-            },
-        )
-    },
+    case(
+        (Code::GeneratorStopped, Severity::Invalid),
+        "did not run for 0.4",
+        |w| {
+            set_pauses(w, &[40; 10]);
+            w.record.client.threads[0].run_delay_ns = None;
+        },
+        |w| {
+            set_pauses(w, &[40; 2]);
+            w.record.client.threads[0].run_delay_ns = None;
+        },
+    ),
     // Long iterations in which the generator works are no pauses, also if it sleeps between them.
-    Case {
-        message: "did not run for 1.0",
-        ..generator_pause(|w| set_long_iterations(w, 3000), |w| set_long_iterations(w, 4000))
-    },
+    case(
+        (Code::GeneratorStopped, Severity::Invalid),
+        "did not run for 1.0",
+        |w| set_long_iterations(w, 3000),
+        |w| set_long_iterations(w, 4000),
+    ),
     // The control thread reads the last counters late.
     generator_pause(
         |w| w.record.samples[1] = sample_at(S + 101 * MS, 500 * MS),
@@ -213,165 +189,130 @@ const fn server_stall(
     trigger: fn(&mut TrialWorld),
     near_miss: fn(&mut TrialWorld),
 ) -> Case<TrialWorld> {
-    Case {
-        code: Code::Stalled,
-        severity: Severity::Warning,
-        message: "although 4 requests were in flight",
-        evidence: r#"{"in_flight": 4}"#,
-        trigger,
-        near_miss,
-        near_miss_severity: None,
-    }
+    let message = "although 4 requests were in flight";
+    case((Code::Stalled, Severity::Warning), message, trigger, near_miss)
+        .evidence(r#"{"in_flight": 4}"#)
 }
 
 pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "The server was down or hung, or all 4 requests in flight hung: no response \
-                  arrived for 11 % of the window, and requests of that time failed or got no \
-                  response.",
-        evidence: r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11, "in_flight": 4}"#,
-        ..server_stall(|w| add_failing_silence(w, 200, 110), |w| add_failing_silence(w, 200, 90))
-    },
+    case(
+        (Code::Outage, Severity::Invalid),
+        "The server was down or hung, or all 4 requests in flight hung: no response arrived for 11 \
+         % of the window, and requests of that time failed or got no response.",
+        |w| add_failing_silence(w, 200, 110),
+        |w| add_failing_silence(w, 200, 90),
+    )
+    .evidence(r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11, "in_flight": 4}"#),
     // A server that is down is reported even if the user ended the load.
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "no response arrived for 11 % of the window",
-        evidence: "{}",
-        ..server_stall(
-            |w| {
-                add_failing_silence(w, 200, 110);
-                w.record.cut_short = true;
-            },
-            |w| {
-                add_failing_silence(w, 200, 90);
-                w.record.cut_short = true;
-            },
-        )
-    },
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "for 12 % of the window, and requests of that time",
-        evidence: r#"{"share": 0.12, "stalls": 4}"#,
-        ..server_stall(
-            |w| (0..4).for_each(|n| add_failing_silence(w, 200 * n, 30)),
-            |w| {
-                (0..3).for_each(|n| add_failing_silence(w, 200 * n, 30));
-                add_silence(w, 700, 100);
-            },
-        )
-    },
+    case(
+        (Code::Outage, Severity::Invalid),
+        "no response arrived for 11 % of the window",
+        |w| {
+            add_failing_silence(w, 200, 110);
+            w.record.cut_short = true;
+        },
+        |w| {
+            add_failing_silence(w, 200, 90);
+            w.record.cut_short = true;
+        },
+    ),
+    case(
+        (Code::Outage, Severity::Invalid),
+        "for 12 % of the window, and requests of that time",
+        |w| (0..4).for_each(|n| add_failing_silence(w, 200 * n, 30)),
+        |w| {
+            (0..3).for_each(|n| add_failing_silence(w, 200 * n, 30));
+            add_silence(w, 700, 100);
+        },
+    )
+    .evidence(r#"{"share": 0.12, "stalls": 4}"#),
     // In an open loop, all requests wait while connections fail.
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "The server was down or hung",
-        evidence: r#"{"share": 0.11}"#,
-        ..server_stall(
-            |w| {
-                w.set_rate(1000.0);
-                add_failing_silence(w, 200, 110);
-            },
-            |w| {
-                w.set_rate(1000.0);
-                add_failing_silence(w, 200, 90);
-            },
-        )
-    },
+    case(
+        (Code::Outage, Severity::Invalid),
+        "The server was down or hung",
+        |w| add_failing_silence(w, 200, 110),
+        |w| add_failing_silence(w, 200, 90),
+    )
+    .given(|w| w.set_rate(1000.0))
+    .evidence(r#"{"share": 0.11}"#),
     // The server leaves some connections unanswered: few requests, but much of the time in flight.
     // The fixture's 1,000 responses take 1 s together.
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "On average 0.1 of the 1.1 requests in flight were requests that got no response \
-                  (1 in all).",
-        evidence: r#"{"unanswered": 1}"#,
-        trigger: |w| {
-            w.add_outcomes(1, Outcome::Timeout);
-            w.set_in_flight_time(1130 * MS);
-        },
-        near_miss: |w| {
-            w.add_outcomes(1, Outcome::Timeout);
-            w.set_in_flight_time(1100 * MS);
-        },
-        near_miss_severity: None,
-    },
+    case(
+        (Code::Outage, Severity::Invalid),
+        "On average 0.1 of the 1.1 requests in flight were requests that got no response (1 in \
+         all).",
+        |w| w.set_in_flight_time(1130 * MS),
+        |w| w.set_in_flight_time(1100 * MS),
+    )
+    .given(|w| w.add_outcomes(1, Outcome::Timeout))
+    .evidence(r#"{"unanswered": 1}"#),
     // Requests that the user's early end cuts off did not hang.
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "(2 in all)",
-        evidence: r#"{"unanswered": 2}"#,
-        trigger: |w| {
+    case(
+        (Code::Outage, Severity::Invalid),
+        "(2 in all)",
+        |w| {
             w.leave_in_flight(2);
             w.set_in_flight_time(1130 * MS);
         },
-        near_miss: |w| {
+        |w| {
             w.cut_off(2, 75 * MS);
             w.set_in_flight_time(1130 * MS);
         },
-        near_miss_severity: None,
-    },
+    )
+    .evidence(r#"{"unanswered": 2}"#),
     // All requests hung since the warm-up, and time out after the window.
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "(1 in all)",
-        evidence: r#"{"unanswered": 1}"#,
-        trigger: |w| {
+    case(
+        (Code::Outage, Severity::Invalid),
+        "(1 in all)",
+        |w| {
             w.interval().carried.count(Outcome::Timeout);
             w.set_in_flight_time(1130 * MS);
         },
-        near_miss: |w| {
+        |w| {
             w.interval().carried.count(Outcome::UnexpectedStatus);
             w.set_in_flight_time(1130 * MS);
         },
-        near_miss_severity: None,
-    },
+    )
+    .evidence(r#"{"unanswered": 1}"#),
     // Most requests fail, because the server refuses connections for most of the window.
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "The server was down or hung: no response arrived for 80 % of the window, and",
-        evidence: r#"{"share": 0.8}"#,
-        ..server_stall(|w| set_refusals(w, 800), |w| set_refusals(w, 99))
-    },
+    case(
+        (Code::Outage, Severity::Invalid),
+        "The server was down or hung: no response arrived for 80 % of the window, and",
+        |w| set_refusals(w, 800),
+        |w| set_refusals(w, 99),
+    )
+    .evidence(r#"{"share": 0.8}"#),
     // One request hangs, and no other request shows whether the server responds.
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "The server was down or hung, or the only request in flight hung: no response",
-        evidence: r#"{"in_flight": 1}"#,
-        ..server_stall(
-            |w| {
-                add_failing_silence(w, 200, 110);
-                w.record.silences.iter_mut().flatten().for_each(|silence| silence.in_flight = 1);
-            },
-            |w| add_silence(w, 200, 110),
-        )
-    },
+    case(
+        (Code::Outage, Severity::Invalid),
+        "The server was down or hung, or the only request in flight hung: no response",
+        |w| {
+            add_failing_silence(w, 200, 110);
+            w.record.silences.iter_mut().flatten().for_each(|silence| silence.in_flight = 1);
+        },
+        |w| add_silence(w, 200, 110),
+    )
+    .evidence(r#"{"in_flight": 1}"#),
     // The last of a number of requests hangs, and other connections have no more requests.
-    Case {
-        code: Code::Outage,
-        severity: Severity::Invalid,
-        message: "The server was down or hung",
-        evidence: r#"{"share": 0.2}"#,
-        ..server_stall(|w| set_last_requests(w, 4, 4), |w| set_last_requests(w, 5, 4))
-    },
+    case(
+        (Code::Outage, Severity::Invalid),
+        "The server was down or hung",
+        |w| set_last_requests(w, 4, 4),
+        |w| set_last_requests(w, 5, 4),
+    )
+    .evidence(r#"{"share": 0.2}"#),
     // Requests take 1 ms. In a stall of half the window, 1 % of evenly spread arrivals would wait
     // for at least 0.49 s.
-    Case {
-        message: "for 0.50 s, from 0.20 s after the load began, although 4 requests were in \
-                  flight. The stall took 50 % of the window. A closed loop sends no requests \
-                  during a stall, so the percentiles hardly show the stall. In an open loop at the \
-                  same rate, p99 would be at least 0.49 s (an estimate) if the server stalled for \
-                  all requests.",
-        evidence: r#"{"longest_s": 0.5, "at_s": 0.2, "stalls": 1, "share": 0.5}"#,
-        ..server_stall(|w| add_silence(w, 200, 500), |w| add_silence(w, 200, 20))
-    },
+    case(
+        (Code::Stalled, Severity::Warning),
+        "for 0.50 s, from 0.20 s after the load began, although 4 requests were in flight. The \
+         stall took 50 % of the window. A closed loop sends no requests during a stall, so the \
+         percentiles hardly show the stall. In an open loop at the same rate, p99 would be at \
+         least 0.49 s (an estimate) if the server stalled for all requests.",
+        |w| add_silence(w, 200, 500),
+        |w| add_silence(w, 200, 20),
+    )
+    .evidence(r#"{"longest_s": 0.5, "at_s": 0.2, "stalls": 1, "share": 0.5}"#),
     // In an open loop the response times show a stall.
     server_stall(
         |w| add_silence(w, 0, 400),
@@ -381,53 +322,32 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
         },
     ),
     // A stall is at least ten times as long as the median response time.
-    server_stall(
-        |w| {
-            w.interval().times.response = equal_times(1000, 20 * MS);
-            add_silence(w, 100, 220);
-        },
-        |w| {
-            w.interval().times.response = equal_times(1000, 20 * MS);
-            add_silence(w, 100, 190);
-        },
-    ),
+    server_stall(|w| add_silence(w, 100, 220), |w| add_silence(w, 100, 190))
+        .given(|w| w.interval().times.response = equal_times(1000, 20 * MS)),
     // A pause of the generator is not a stall of the server.
     server_stall(
-        |w| {
-            add_silence(w, 100, 300);
-            w.interval().wake_lag = equal_times(1, 20 * MS);
-        },
-        |w| {
-            add_silence(w, 100, 300);
-            w.interval().wake_lag = equal_times(1, 299 * MS);
-        },
-    ),
+        |w| w.interval().wake_lag = equal_times(1, 20 * MS),
+        |w| w.interval().wake_lag = equal_times(1, 299 * MS),
+    )
+    .given(|w| add_silence(w, 100, 300)),
     // A pause of the generator explains only stalls that it may overlap.
     server_stall(
-        |w| {
-            set_long_window(w);
-            add_silence(w, 1100, 300);
-            w.record.intervals[3].wake_lag = equal_times(1, 400 * MS);
-        },
-        |w| {
-            set_long_window(w);
-            add_silence(w, 1100, 300);
-            w.record.intervals[1].wake_lag = equal_times(1, 400 * MS);
-        },
-    ),
+        |w| w.record.intervals[3].wake_lag = equal_times(1, 400 * MS),
+        |w| w.record.intervals[1].wake_lag = equal_times(1, 400 * MS),
+    )
+    .given(|w| {
+        set_long_window(w);
+        add_silence(w, 1100, 300);
+    }),
     // The pause began in the interval before the stall.
     server_stall(
-        |w| {
-            set_long_window(w);
-            add_silence(w, 4100, 300);
-            w.record.intervals[3].wake_lag = equal_times(1, 99 * MS);
-        },
-        |w| {
-            set_long_window(w);
-            add_silence(w, 4100, 300);
-            w.record.intervals[3].wake_lag = equal_times(1, 400 * MS);
-        },
-    ),
+        |w| w.record.intervals[3].wake_lag = equal_times(1, 99 * MS),
+        |w| w.record.intervals[3].wake_lag = equal_times(1, 400 * MS),
+    )
+    .given(|w| {
+        set_long_window(w);
+        add_silence(w, 4100, 300);
+    }),
     // Only the part of a stall within the window is used.
     server_stall(|w| add_silence(w, 900, 2000), |w| add_silence(w, 1000, 2000)),
     server_stall(|w| add_silence(w, 900, 2000), |w| add_silence(w, 980, 2000)),
@@ -443,34 +363,20 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     ),
     // Five stalls of 30 ms are together more than 1 % of ten seconds. 1.5 % of all arrivals wait,
     // and 1 % of all wait for at least 10 ms.
-    Case {
-        message: "It was the longest of 5 stalls, which together took 1.5 % of the window. A \
-                  closed loop sends no requests during a stall, so the percentiles hardly show the \
-                  stall. In an open loop at the same rate, p99 would be at least 11 ms (an \
-                  estimate) if the server stalled for all requests.",
-        evidence: r#"{"stalls": 5, "share": 0.015}"#,
-        ..server_stall(
-            |w| {
-                set_long_window(w);
-                (0..5).for_each(|n| add_silence(w, 1000 * n, 30));
-            },
-            |w| {
-                set_long_window(w);
-                (0..3).for_each(|n| add_silence(w, 1000 * n, 30));
-            },
-        )
-    },
+    case(
+        (Code::Stalled, Severity::Warning),
+        "It was the longest of 5 stalls, which together took 1.5 % of the window. A closed loop \
+         sends no requests during a stall, so the percentiles hardly show the stall. In an open \
+         loop at the same rate, p99 would be at least 11 ms (an estimate) if the server stalled \
+         for all requests.",
+        |w| (0..5).for_each(|n| add_silence(w, 1000 * n, 30)),
+        |w| (0..3).for_each(|n| add_silence(w, 1000 * n, 30)),
+    )
+    .given(|w| set_long_window(w))
+    .evidence(r#"{"stalls": 5, "share": 0.015}"#),
     // One connection to a slow server: 20 responses are too few for a percentile.
-    server_stall(
-        |w| {
-            set_few_responses(w);
-            add_silence(w, 100, 400);
-        },
-        |w| {
-            set_few_responses(w);
-            add_silence(w, 100, 290);
-        },
-    ),
+    server_stall(|w| add_silence(w, 100, 400), |w| add_silence(w, 100, 290))
+        .given(|w| set_few_responses(w)),
 ];
 
 fn set_early_responses(w: &mut TrialWorld, responses: u64) {
@@ -479,53 +385,42 @@ fn set_early_responses(w: &mut TrialWorld, responses: u64) {
 }
 
 pub(super) const EARLY_RESPONSES: &[Case<TrialWorld>] = &[
-    Case {
-        code: Code::AnsweredEarly,
-        severity: Severity::Invalid,
-        message: "11 of 1000 responses were complete before dyno had sent their request in full. \
-                  On average, 300 bytes of the request were not sent yet.",
-        evidence: r#"{"responses": 11, "unsent_bytes": 3300, "completed": 1000}"#,
-        trigger: |w| set_early_responses(w, 11),
-        near_miss: |w| set_early_responses(w, 10),
-        near_miss_severity: Some(Severity::Warning),
-    },
+    case(
+        (Code::AnsweredEarly, Severity::Invalid),
+        "11 of 1000 responses were complete before dyno had sent their request in full. On \
+         average, 300 bytes of the request were not sent yet.",
+        |w| set_early_responses(w, 11),
+        |w| set_early_responses(w, 10),
+    )
+    .evidence(r#"{"responses": 11, "unsent_bytes": 3300, "completed": 1000}"#)
+    .near_miss_still(Severity::Warning),
     // Refusals among the early responses are subtracted. Refusals of other requests are not.
-    Case {
-        code: Code::AnsweredEarly,
-        severity: Severity::Invalid,
-        message: "20 of 1000 responses",
-        evidence: "{}",
-        trigger: |w| {
-            set_early_responses(w, 20);
+    case(
+        (Code::AnsweredEarly, Severity::Invalid),
+        "20 of 1000 responses",
+        |w| {
             w.interval().answered_early.as_mut().expect("early").refusals = Some(9);
             (0..1000).for_each(|_| w.interval().outcomes.count_status(404));
         },
-        near_miss: |w| {
-            set_early_responses(w, 20);
-            w.interval().answered_early.as_mut().expect("early").refusals = Some(10);
-        },
-        near_miss_severity: Some(Severity::Warning),
-    },
+        |w| w.interval().answered_early.as_mut().expect("early").refusals = Some(10),
+    )
+    .given(|w| set_early_responses(w, 20))
+    .near_miss_still(Severity::Warning),
     // A server may refuse a request from its head alone.
-    Case {
-        code: Code::AnsweredEarly,
-        severity: Severity::Invalid,
-        message: "1000 of 1000 responses",
-        evidence: "{}",
-        trigger: |w| set_early_responses(w, 1000),
-        near_miss: |w| {
+    case(
+        (Code::AnsweredEarly, Severity::Invalid),
+        "1000 of 1000 responses",
+        |w| set_early_responses(w, 1000),
+        |w| {
             set_early_responses(w, 1000);
             (0..1000).for_each(|_| w.interval().outcomes.count_status(413));
         },
-        near_miss_severity: Some(Severity::Warning),
-    },
-    Case {
-        code: Code::AnsweredEarly,
-        severity: Severity::Warning,
-        message: "1 of 1000 responses",
-        evidence: "{}",
-        trigger: |w| set_early_responses(w, 1),
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
+    )
+    .near_miss_still(Severity::Warning),
+    case(
+        (Code::AnsweredEarly, Severity::Warning),
+        "1 of 1000 responses",
+        |w| set_early_responses(w, 1),
+        |_| {},
+    ),
 ];

@@ -2,20 +2,16 @@
 
 use dyno_archive::sample::CallUse;
 
-use super::limiter::Case;
+use super::limiter::{Case, case};
 use super::world::{MS, S, TrialWorld};
 use crate::verdict::{Confidence, Resource};
 
 pub(super) const CASES: &[Case] = &[
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::Medium,
-        claim: "the server used 100 % of its CPU. The server polls: part of its CPU time went into \
-                asking for work when there was none. 3 system calls per response asked for work \
-                and found none.",
-        evidence: r#"{"cpu_utilisation": 1.0}"#,
-        trigger: |w| {
-            w.set_server_cpu(S);
+    case(
+        (Resource::Concurrency, Confidence::Medium),
+        "the server used 100 % of its CPU. The server polls: part of its CPU time went into asking \
+         for work when there was none. 3 system calls per response asked for work and found none.",
+        |w| {
             w.set_calls(
                 "epoll_wait",
                 CallUse {
@@ -24,10 +20,9 @@ pub(super) const CASES: &[Case] = &[
                     errors: Some(0),
                     ..CallUse::default()
                 },
-            );
+            )
         },
-        near_miss: |w| {
-            w.set_server_cpu(S);
+        |w| {
             w.set_calls(
                 "epoll_wait",
                 CallUse {
@@ -36,17 +31,16 @@ pub(super) const CASES: &[Case] = &[
                     errors: Some(0),
                     ..CallUse::default()
                 },
-            );
+            )
         },
-        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
-    },
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::Medium,
-        claim: "there was none. 3 system calls per response",
-        evidence: r#"{"idle_polls_per_response": 3.0}"#,
-        trigger: |w| {
-            w.set_server_cpu(S);
+    )
+    .given(|w| w.set_server_cpu(S))
+    .evidence(r#"{"cpu_utilisation": 1.0}"#)
+    .near_miss_is(Resource::ServerCpu, Confidence::High),
+    case(
+        (Resource::Concurrency, Confidence::Medium),
+        "there was none. 3 system calls per response",
+        |w| {
             w.set_calls(
                 "recvfrom",
                 CallUse {
@@ -55,10 +49,9 @@ pub(super) const CASES: &[Case] = &[
                     again: Some(3000),
                     ..CallUse::default()
                 },
-            );
+            )
         },
-        near_miss: |w| {
-            w.set_server_cpu(S);
+        |w| {
             w.set_calls(
                 "recvfrom",
                 CallUse {
@@ -67,96 +60,79 @@ pub(super) const CASES: &[Case] = &[
                     again: Some(2999),
                     ..CallUse::default()
                 },
-            );
+            )
         },
-        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
-    },
+    )
+    .given(|w| w.set_server_cpu(S))
+    .evidence(r#"{"idle_polls_per_response": 3.0}"#)
+    .near_miss_is(Resource::ServerCpu, Confidence::High),
     // A server that uses CPU time while no request is in flight polls: its full CPU is not the
     // limit.
-    Case {
-        resource: Resource::OfferedRate,
-        confidence: Confidence::High,
-        claim: "and used 100 % of its CPU. The server polls: part of its CPU time went into asking \
-                for work when there was none. Only 0.39 requests were in flight on average, too \
-                few to keep the server's CPU busy.",
-        evidence: "{}",
-        trigger: |w| {
-            w.set_rate(1000.0);
-            w.set_server_cpu(S);
-            w.set_in_flight_time(390 * MS);
-        },
-        near_miss: |w| {
-            w.set_rate(1000.0);
-            w.set_server_cpu(S);
-            w.set_in_flight_time(400 * MS);
-        },
-        // A server that spins fills its CPU at every rate.
-        near_miss_verdict: (Resource::ServerCpu, Confidence::Medium),
-    },
+    case(
+        (Resource::OfferedRate, Confidence::High),
+        "and used 100 % of its CPU. The server polls: part of its CPU time went into asking for \
+         work when there was none. Only 0.39 requests were in flight on average, too few to keep \
+         the server's CPU busy.",
+        |w| w.set_in_flight_time(390 * MS),
+        |w| w.set_in_flight_time(400 * MS),
+    )
+    .given(|w| {
+        w.set_rate(1000.0);
+        w.set_server_cpu(S);
+    })
+    // A server that spins fills its CPU at every rate.
+    .near_miss_is(Resource::ServerCpu, Confidence::Medium),
     // The CPU of a server that reads until EAGAIN may be full of work.
-    Case {
-        resource: Resource::OfferedRate,
-        confidence: Confidence::High,
-        claim: "and used 100 % of its CPU. The server polls: ",
-        evidence: "{}",
-        trigger: |w| set_reads_at_rate(w, 39_000),
-        near_miss: |w| set_reads_at_rate(w, 20_000),
-        near_miss_verdict: (Resource::OfferedRate, Confidence::Medium),
-    },
+    case(
+        (Resource::OfferedRate, Confidence::High),
+        "and used 100 % of its CPU. The server polls: ",
+        |w| set_reads_at_rate(w, 39_000),
+        |w| set_reads_at_rate(w, 20_000),
+    )
+    .near_miss_is(Resource::OfferedRate, Confidence::Medium),
     // With one request in flight, a server that does not poll sleeps between two requests.
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::Medium,
-        claim: "there was none. The server's threads slept only 0.10 times per response. A server \
-                that waits for each request sleeps about once per response.",
-        evidence: r#"{"voluntary_switches_per_response": 0.099, "idle_polls_per_response": null}"#,
-        trigger: |w| {
-            w.set_server_cpu(S);
+    case(
+        (Resource::Concurrency, Confidence::Medium),
+        "there was none. The server's threads slept only 0.10 times per response. A server that \
+         waits for each request sleeps about once per response.",
+        |w| {
             w.set_voluntary_switches(99);
             w.server_counters().calls = None;
         },
-        near_miss: |w| {
-            w.set_server_cpu(S);
+        |w| {
             w.set_voluntary_switches(100);
             w.server_counters().calls = None;
         },
-        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
-    },
+    )
+    .given(|w| w.set_server_cpu(S))
+    .evidence(r#"{"voluntary_switches_per_response": 0.099, "idle_polls_per_response": null}"#)
+    .near_miss_is(Resource::ServerCpu, Confidence::High),
     // With more requests in flight, a server that never sleeps may always have work.
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::Medium,
-        claim: "The server's threads slept only 0.00 times per response",
-        evidence: r#"{"in_flight": 1.1}"#,
-        trigger: |w| {
-            w.set_server_cpu(S);
-            w.set_voluntary_switches(0);
-            w.set_in_flight_time(1100 * MS);
-        },
-        near_miss: |w| {
-            w.set_server_cpu(S);
-            w.set_voluntary_switches(0);
-            w.set_in_flight_time(1101 * MS);
-        },
-        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
-    },
+    case(
+        (Resource::Concurrency, Confidence::Medium),
+        "The server's threads slept only 0.00 times per response",
+        |w| w.set_in_flight_time(1100 * MS),
+        |w| w.set_in_flight_time(1101 * MS),
+    )
+    .given(|w| {
+        w.set_server_cpu(S);
+        w.set_voluntary_switches(0);
+    })
+    .evidence(r#"{"in_flight": 1.1}"#)
+    .near_miss_is(Resource::ServerCpu, Confidence::High),
     // One thread polls, and the server may use several CPUs.
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::Medium,
-        claim: "the server used 100 % of its CPU. The server polls:",
-        evidence: r#"{"cpu_utilisation": 0.5}"#,
-        trigger: |w| {
-            w.allowed_cpus = 2.0;
-            w.set_server_cpu(S);
-            w.set_voluntary_switches(0);
-        },
-        near_miss: |w| {
-            w.allowed_cpus = 2.0;
-            w.set_server_cpu(S);
-        },
-        near_miss_verdict: (Resource::ServerThread, Confidence::High),
-    },
+    case(
+        (Resource::Concurrency, Confidence::Medium),
+        "the server used 100 % of its CPU. The server polls:",
+        |w| w.set_voluntary_switches(0),
+        |_| {},
+    )
+    .given(|w| {
+        w.allowed_cpus = 2.0;
+        w.set_server_cpu(S);
+    })
+    .evidence(r#"{"cpu_utilisation": 0.5}"#)
+    .near_miss_is(Resource::ServerThread, Confidence::High),
 ];
 
 /// A collector works without requests too.

@@ -5,233 +5,180 @@ use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::start::WarmUpEnd;
 
 use super::world::{MS, S, TrialWorld, equal_times};
-use super::{Case, CaveatSource};
+use super::{Case, CaveatSource, case};
 use crate::caveat::{Code, Severity};
 use crate::fixture;
 use crate::verdict::Resource;
 
 /// Caveats about requests without a correct response.
 pub(super) const CASES: &[Case<TrialWorld>] = &[
-    Case {
-        code: Code::IncorrectResponses,
-        severity: Severity::Invalid,
-        message: "Incorrect responses: 1 with an unexpected status, 0 with an unexpected body. The \
-                  server",
-        evidence: r#"{"unexpected_status": 1, "unexpected_header": 0, "unexpected_body": 0}"#,
-        trigger: |w| w.add_outcomes(1, Outcome::UnexpectedStatus),
-        near_miss: |w| w.add_outcomes(1, Outcome::ClosedEarly),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::IncorrectResponses,
-        severity: Severity::Invalid,
-        message: "Incorrect responses: 0 with an unexpected status, 1 with an unexpected body. The \
-                  server",
-        evidence: r#"{"unexpected_status": 0, "unexpected_header": 0, "unexpected_body": 1}"#,
-        trigger: |w| w.add_outcomes(1, Outcome::UnexpectedBody),
-        near_miss: |w| w.add_outcomes(1, Outcome::Ok),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::IncorrectResponses,
-        severity: Severity::Invalid,
-        message: "Incorrect responses: 0 with an unexpected status, 0 with an unexpected body, 1 \
-                  with unexpected headers. The server",
-        evidence: r#"{"unexpected_header": 1}"#,
-        trigger: |w| w.add_outcomes(1, Outcome::UnexpectedHeader),
-        near_miss: |w| w.add_outcomes(1, Outcome::ProtocolError),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::IncorrectResponses,
-        severity: Severity::Invalid,
-        message: "1 request got a response on a port where no server should listen.",
-        evidence: r#"{"answers": 1}"#,
-        trigger: |w| {
-            *w = TrialWorld::with_responses(1);
-            w.refuses = true;
-        },
-        near_miss: |w| *w = TrialWorld::with_responses(1),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Refusals,
-        severity: Severity::Info,
-        message: "All connections were refused (3.0 per second). This is expected",
-        evidence: r#"{"refused": 3, "waiting": 0}"#,
-        trigger: |w| w.refuse_connections(3),
-        near_miss: |w| {
+    case(
+        (Code::IncorrectResponses, Severity::Invalid),
+        "Incorrect responses: 1 with an unexpected status, 0 with an unexpected body. The server",
+        |w| w.add_outcomes(1, Outcome::UnexpectedStatus),
+        |w| w.add_outcomes(1, Outcome::ClosedEarly),
+    )
+    .evidence(r#"{"unexpected_status": 1, "unexpected_header": 0, "unexpected_body": 0}"#),
+    case(
+        (Code::IncorrectResponses, Severity::Invalid),
+        "Incorrect responses: 0 with an unexpected status, 1 with an unexpected body. The server",
+        |w| w.add_outcomes(1, Outcome::UnexpectedBody),
+        |w| w.add_outcomes(1, Outcome::Ok),
+    )
+    .evidence(r#"{"unexpected_status": 0, "unexpected_header": 0, "unexpected_body": 1}"#),
+    case(
+        (Code::IncorrectResponses, Severity::Invalid),
+        "Incorrect responses: 0 with an unexpected status, 0 with an unexpected body, 1 with \
+         unexpected headers. The server",
+        |w| w.add_outcomes(1, Outcome::UnexpectedHeader),
+        |w| w.add_outcomes(1, Outcome::ProtocolError),
+    )
+    .evidence(r#"{"unexpected_header": 1}"#),
+    case(
+        (Code::IncorrectResponses, Severity::Invalid),
+        "1 request got a response on a port where no server should listen.",
+        |w| w.refuses = true,
+        |_| {},
+    )
+    .given(|w| *w = TrialWorld::with_responses(1))
+    .evidence(r#"{"answers": 1}"#),
+    case(
+        (Code::Refusals, Severity::Info),
+        "All connections were refused (3.0 per second). This is expected",
+        |w| w.refuse_connections(3),
+        |w| {
             w.refuse_connections(3);
             w.add_outcomes(1, Outcome::Reset);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Refusals,
-        severity: Severity::Info,
-        message: "(3.0 per second). This is expected: this subject is a control, and no server \
-                  listens on its port. Because dyno pauses between attempts to connect (`reconnect \
-                  = \"backoff\"`), 30 requests were still waiting",
-        evidence: r#"{"refused": 3, "waiting": 30}"#,
-        trigger: |w| {
-            w.refuse_connections(3);
-            w.leave_in_flight(20);
-            w.drop_requests(10);
-        },
+    )
+    .evidence(r#"{"refused": 3, "waiting": 0}"#),
+    case(
+        (Code::Refusals, Severity::Info),
+        "(3.0 per second). This is expected: this subject is a control, and no server listens on \
+         its port. Because dyno pauses between attempts to connect (`reconnect = \"backoff\"`), 30 \
+         requests were still waiting",
+        |w| w.drop_requests(10),
         // The server dropped an attempt to connect instead of refusing it.
-        near_miss: |w| {
-            w.refuse_connections(3);
-            w.leave_in_flight(20);
-            w.fail_connections(1, Outcome::ConnectTimeout);
-        },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::IncorrectResponses,
-        severity: Severity::Invalid,
-        message: "2 connections were accepted on a port where no server should listen.",
-        evidence: r#"{"answers": 0, "opened": 2}"#,
-        trigger: |w| {
-            w.refuse_connections(3);
-            w.record.connections.opened = 2;
-        },
-        near_miss: |w| w.refuse_connections(3),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NoCorrectResponse,
-        severity: Severity::Invalid,
-        message: "This control should refuse all connections, but 1 ended as connect_timeout.",
-        evidence: "{}",
-        trigger: |w| {
-            w.refuse_connections(3);
-            w.fail_connections(1, Outcome::ConnectTimeout);
-        },
-        near_miss: |w| w.refuse_connections(3),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NoCorrectResponse,
-        severity: Severity::Invalid,
-        message: "No request got a correct response. The most frequent failure was reset (3.0 per \
-                  second).",
-        evidence: "{}",
-        trigger: |w| {
-            *w = TrialWorld::with_responses(0);
+        |w| w.fail_connections(1, Outcome::ConnectTimeout),
+    )
+    .given(|w| {
+        w.refuse_connections(3);
+        w.leave_in_flight(20);
+    })
+    .evidence(r#"{"refused": 3, "waiting": 30}"#),
+    case(
+        (Code::IncorrectResponses, Severity::Invalid),
+        "2 connections were accepted on a port where no server should listen.",
+        |w| w.record.connections.opened = 2,
+        |_| {},
+    )
+    .given(|w| w.refuse_connections(3))
+    .evidence(r#"{"answers": 0, "opened": 2}"#),
+    case(
+        (Code::NoCorrectResponse, Severity::Invalid),
+        "This control should refuse all connections, but 1 ended as connect_timeout.",
+        |w| w.fail_connections(1, Outcome::ConnectTimeout),
+        |_| {},
+    )
+    .given(|w| w.refuse_connections(3)),
+    case(
+        (Code::NoCorrectResponse, Severity::Invalid),
+        "No request got a correct response. The most frequent failure was reset (3.0 per second).",
+        |w| {
             w.add_outcomes(2, Outcome::Timeout);
             w.add_outcomes(3, Outcome::Reset);
             w.add_outcomes(1, Outcome::ClosedEarly);
         },
-        near_miss: |w| {
-            *w = TrialWorld::with_responses(0);
+        |w| {
             w.add_outcomes(3, Outcome::Reset);
             w.add_outcomes(1, Outcome::Ok);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NoCorrectResponse,
-        severity: Severity::Invalid,
-        message: "No request got a response in the measured window.",
-        evidence: "{}",
-        trigger: |w| *w = TrialWorld::with_responses(0),
-        near_miss: |w| *w = TrialWorld::with_responses(1),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Errors,
-        severity: Severity::Invalid,
-        message: "1.0 % of the window's requests got no response (101 closed_early).",
-        evidence: r#"{"failed": 101, "lost": 101, "share": 0.0101}"#,
-        trigger: |w| {
+    )
+    .given(|w| *w = TrialWorld::with_responses(0)),
+    case(
+        (Code::NoCorrectResponse, Severity::Invalid),
+        "No request got a response in the measured window.",
+        |w| *w = TrialWorld::with_responses(0),
+        |w| *w = TrialWorld::with_responses(1),
+    ),
+    case(
+        (Code::Errors, Severity::Invalid),
+        "1.0 % of the window's requests got no response (101 closed_early).",
+        |w| {
             *w = TrialWorld::with_responses(9899);
             w.add_outcomes(101, Outcome::ClosedEarly);
         },
-        near_miss: |w| {
+        |w| {
             *w = TrialWorld::with_responses(9900);
             w.add_outcomes(100, Outcome::ClosedEarly);
         },
-        near_miss_severity: Some(Severity::Warning),
-    },
-    Case {
-        code: Code::Errors,
-        severity: Severity::Warning,
-        message: "0.1 % of the window's requests got no response (1 timeout).",
-        evidence: r#"{"failed": 1, "lost": 1, "share": 0.001}"#,
-        trigger: |w| {
+    )
+    .evidence(r#"{"failed": 101, "lost": 101, "share": 0.0101}"#)
+    .near_miss_still(Severity::Warning),
+    case(
+        (Code::Errors, Severity::Warning),
+        "0.1 % of the window's requests got no response (1 timeout).",
+        |w| {
             *w = TrialWorld::with_responses(999);
             w.add_outcomes(1, Outcome::Timeout);
         },
-        near_miss: |w| w.add_outcomes(1, Outcome::UnexpectedStatus),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Errors,
-        severity: Severity::Invalid,
-        message: "1.1 % of the window's requests got no response (11 dropped).",
-        evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
-        trigger: |w| {
+        |w| w.add_outcomes(1, Outcome::UnexpectedStatus),
+    )
+    .evidence(r#"{"failed": 1, "lost": 1, "share": 0.001}"#),
+    case(
+        (Code::Errors, Severity::Invalid),
+        "1.1 % of the window's requests got no response (11 dropped).",
+        |w| {
             *w = TrialWorld::with_responses(989);
             w.drop_requests(11);
         },
-        near_miss: |w| {
+        |w| {
             *w = TrialWorld::with_responses(990);
             w.drop_requests(10);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Errors,
-        severity: Severity::Invalid,
-        message: "1.1 % of the window's requests got no response (11 in flight at the end).",
-        evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
-        trigger: |w| {
+    )
+    .evidence(r#"{"failed": 0, "lost": 11, "share": 0.011}"#),
+    case(
+        (Code::Errors, Severity::Invalid),
+        "1.1 % of the window's requests got no response (11 in flight at the end).",
+        |w| {
             *w = TrialWorld::with_responses(989);
             w.leave_in_flight(11);
         },
-        near_miss: |w| {
+        |w| {
             *w = TrialWorld::with_responses(990);
             w.leave_in_flight(10);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Errors,
-        severity: Severity::Invalid,
-        message: "100 % of the window's requests got no response (1 reset).",
-        evidence: r#"{"share": 1.0}"#,
-        trigger: |w| {
-            *w = TrialWorld::with_responses(0);
-            w.add_outcomes(1, Outcome::Reset);
-        },
-        near_miss: |w| *w = TrialWorld::with_responses(0),
-        near_miss_severity: None,
-    },
+    )
+    .evidence(r#"{"failed": 0, "lost": 11, "share": 0.011}"#),
+    case(
+        (Code::Errors, Severity::Invalid),
+        "100 % of the window's requests got no response (1 reset).",
+        |w| w.add_outcomes(1, Outcome::Reset),
+        |_| {},
+    )
+    .given(|w| *w = TrialWorld::with_responses(0))
+    .evidence(r#"{"share": 1.0}"#),
     // Requests that were carried into the window are included.
-    Case {
-        code: Code::Errors,
-        severity: Severity::Invalid,
-        message: "1.1 % of",
-        evidence: r#"{"share": 0.011}"#,
-        trigger: |w| {
+    case(
+        (Code::Errors, Severity::Invalid),
+        "1.1 % of",
+        |w| {
             *w = TrialWorld::with_responses(989);
             w.drop_requests(11);
             set_carried_in(w, 100);
         },
-        near_miss: |w| {
+        |w| {
             *w = TrialWorld::with_responses(990);
             w.drop_requests(10);
             set_carried_in(w, 100);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Errors,
-        severity: Severity::Invalid,
-        message: "(4 reset, 3 cancelled, 6 in flight at the end, 7 dropped). TLS: 2 \
-                  bad_certificate, 1 eof.",
-        evidence: r#"{"failed": 7, "lost": 20, "share": 0.02}"#,
-        trigger: |w| {
+    )
+    .evidence(r#"{"share": 0.011}"#),
+    case(
+        (Code::Errors, Severity::Invalid),
+        "(4 reset, 3 cancelled, 6 in flight at the end, 7 dropped). TLS: 2 bad_certificate, 1 eof.",
+        |w| {
             *w = TrialWorld::with_responses(980);
             w.add_outcomes(4, Outcome::Reset);
             w.add_outcomes(3, Outcome::Cancelled);
@@ -242,81 +189,64 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
                 ..TlsUse::default()
             });
         },
-        near_miss: |w| w.record.tls = Some(TlsUse::default()),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Errors,
-        severity: Severity::Warning,
-        message: "(1 address_exhausted).",
-        evidence: r#"{"failed": 1}"#,
-        trigger: |w| w.add_outcomes(1, Outcome::AddressExhausted),
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NoLocalPort,
-        severity: Severity::Warning,
-        message: "No local port was left to connect from for 1 request (EADDRNOTAVAIL).",
-        evidence: r#"{"requests": 1}"#,
-        trigger: |w| w.add_outcomes(1, Outcome::AddressExhausted),
-        near_miss: |w| w.add_outcomes(1, Outcome::ConnectFailed),
-        near_miss_severity: None,
-    },
+        |w| w.record.tls = Some(TlsUse::default()),
+    )
+    .evidence(r#"{"failed": 7, "lost": 20, "share": 0.02}"#),
+    case(
+        (Code::Errors, Severity::Warning),
+        "(1 address_exhausted).",
+        |w| w.add_outcomes(1, Outcome::AddressExhausted),
+        |_| {},
+    )
+    .evidence(r#"{"failed": 1}"#),
+    case(
+        (Code::NoLocalPort, Severity::Warning),
+        "No local port was left to connect from for 1 request (EADDRNOTAVAIL).",
+        |w| w.add_outcomes(1, Outcome::AddressExhausted),
+        |w| w.add_outcomes(1, Outcome::ConnectFailed),
+    )
+    .evidence(r#"{"requests": 1}"#),
     // Few attempts to connect fail, because slots wait between attempts. Requests wait during that
     // time.
-    Case {
-        code: Code::NoLocalPort,
-        severity: Severity::Invalid,
-        message: "No local port was left to connect from for 6 requests (EADDRNOTAVAIL).",
-        evidence: r#"{"requests": 6}"#,
-        trigger: |w| {
-            w.add_outcomes(6, Outcome::AddressExhausted);
-            w.leave_in_flight(9);
-            w.record.connections.established -= 1;
-        },
-        near_miss: |w| {
-            w.add_outcomes(6, Outcome::AddressExhausted);
-            w.leave_in_flight(9);
+    case(
+        (Code::NoLocalPort, Severity::Invalid),
+        "No local port was left to connect from for 6 requests (EADDRNOTAVAIL).",
+        |w| w.record.connections.established -= 1,
+        |w| {
             w.add_outcomes(6, Outcome::Reset);
             w.record.connections.established -= 1;
         },
-        near_miss_severity: Some(Severity::Warning),
-    },
+    )
+    .given(|w| {
+        w.add_outcomes(6, Outcome::AddressExhausted);
+        w.leave_in_flight(9);
+    })
+    .evidence(r#"{"requests": 6}"#)
+    .near_miss_still(Severity::Warning),
     // If the server lost too many other requests, missing ports do not explain the errors.
-    Case {
-        code: Code::NoLocalPort,
-        severity: Severity::Invalid,
-        message: "for 30 requests",
-        evidence: r#"{"requests": 30}"#,
-        trigger: |w| {
-            w.add_outcomes(30, Outcome::AddressExhausted);
-            w.add_outcomes(10, Outcome::Timeout);
-        },
-        near_miss: |w| {
-            w.add_outcomes(30, Outcome::AddressExhausted);
-            w.add_outcomes(11, Outcome::Timeout);
-        },
-        near_miss_severity: Some(Severity::Warning),
-    },
-    Case {
-        code: Code::Unanswered,
-        severity: Severity::Warning,
-        message: "1 request had no response at the end of the load.",
-        evidence: r#"{"in_flight_at_end": 1}"#,
-        trigger: |w| w.leave_in_flight(1),
-        near_miss: |w| w.cut_off(1, MS / 2),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Dropped,
-        severity: Severity::Warning,
-        message: "1 request was dropped,",
-        evidence: r#"{"dropped": 1}"#,
-        trigger: |w| w.drop_requests(1),
-        near_miss: |w| w.leave_in_flight(1),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::NoLocalPort, Severity::Invalid),
+        "for 30 requests",
+        |w| w.add_outcomes(10, Outcome::Timeout),
+        |w| w.add_outcomes(11, Outcome::Timeout),
+    )
+    .given(|w| w.add_outcomes(30, Outcome::AddressExhausted))
+    .evidence(r#"{"requests": 30}"#)
+    .near_miss_still(Severity::Warning),
+    case(
+        (Code::Unanswered, Severity::Warning),
+        "1 request had no response at the end of the load.",
+        |w| w.leave_in_flight(1),
+        |w| w.cut_off(1, MS / 2),
+    )
+    .evidence(r#"{"in_flight_at_end": 1}"#),
+    case(
+        (Code::Dropped, Severity::Warning),
+        "1 request was dropped,",
+        |w| w.drop_requests(1),
+        |w| w.leave_in_flight(1),
+    )
+    .evidence(r#"{"dropped": 1}"#),
 ];
 
 /// Makes `n` of the window's requests carried in.

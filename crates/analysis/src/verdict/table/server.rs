@@ -9,8 +9,8 @@ use dyno_archive::probe::{Probe, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{CgroupUse, NetworkUse, Party, PartyUse};
 
-use super::Case;
 use super::world::{MS, S, TrialWorld, equal_times};
+use super::{Case, case};
 use crate::caveat::{Code, Severity};
 use crate::duet::DuetResult;
 use crate::turns::TurnsResult;
@@ -88,562 +88,438 @@ fn readings(w: &TrialWorld, sockets: [&[&str]; 2]) -> Vec<RuntimeReading> {
 
 /// Caveats about missing counters, waits for CPUs, turns and the network.
 pub(super) const CASES: &[Case<TrialWorld>] = &[
-    Case {
-        code: Code::ServerNotObserved,
-        severity: Severity::Info,
-        message: "no sample of the server was taken.",
-        evidence: "{}",
-        trigger: |w| w.record.samples.clear(),
-        near_miss: |w| w.server_counters().threads.clear(),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::ServerNotObserved,
-        severity: Severity::Info,
-        message: "no sample of the server was taken.",
-        evidence: "{}",
-        trigger: |w| remove_counters(w),
-        near_miss: |w| w.all_server_counters().for_each(|s| s.cgroup = None),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::SyscallsNotMeasured,
-        severity: Severity::Info,
-        message: "`--observe` did not include them",
-        evidence: r#"{"refused": null}"#,
-        trigger: |w| w.all_server_counters().for_each(|s| s.calls = None),
-        near_miss: |w| w.record.samples.clear(),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::SyscallsNotMeasured,
-        severity: Severity::Info,
-        message: "were not counted: permission denied. Be root.",
-        evidence: r#"{"refused": "permission denied"}"#,
-        trigger: |w| {
+    case(
+        (Code::ServerNotObserved, Severity::Info),
+        "no sample of the server was taken.",
+        |w| w.record.samples.clear(),
+        |w| w.server_counters().threads.clear(),
+    ),
+    case(
+        (Code::ServerNotObserved, Severity::Info),
+        "no sample of the server was taken.",
+        |w| remove_counters(w),
+        |w| w.all_server_counters().for_each(|s| s.cgroup = None),
+    ),
+    case(
+        (Code::SyscallsNotMeasured, Severity::Info),
+        "`--observe` did not include them",
+        |w| w.all_server_counters().for_each(|s| s.calls = None),
+        |w| w.record.samples.clear(),
+    )
+    .evidence(r#"{"refused": null}"#),
+    case(
+        (Code::SyscallsNotMeasured, Severity::Info),
+        "were not counted: permission denied. Be root.",
+        |w| {
             w.all_server_counters().for_each(|s| s.calls = None);
             w.record.probes.refused = vec![refused_probe(Probe::Syscalls)];
         },
         // Another probe counted the calls.
-        near_miss: |w| {
+        |w| {
             w.record.probes.attached = [Probe::Syscalls].into();
             w.record.probes.refused = vec![refused_probe(Probe::EverySyscall)];
         },
-        near_miss_severity: None,
-    },
+    )
+    .evidence(r#"{"refused": "permission denied"}"#),
     // The probe stopped during the load.
-    Case {
-        code: Code::SyscallsNotMeasured,
-        severity: Severity::Info,
-        message: "System calls were counted for 1.0 s only: permission denied. Be root.",
-        evidence: r#"{"refused": "permission denied"}"#,
-        trigger: |w| w.record.probes.refused = vec![refused_probe(Probe::EverySyscall)],
-        near_miss: |w| w.record.probes.attached = [Probe::EverySyscall].into(),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::SyscallsNotMeasured,
-        severity: Severity::Info,
-        message: "no response arrived while",
-        evidence: r#"{"refused": null}"#,
-        trigger: |w| {
-            w.record.probes.attached = [Probe::Syscalls].into();
+    case(
+        (Code::SyscallsNotMeasured, Severity::Info),
+        "System calls were counted for 1.0 s only: permission denied. Be root.",
+        |w| w.record.probes.refused = vec![refused_probe(Probe::EverySyscall)],
+        |w| w.record.probes.attached = [Probe::EverySyscall].into(),
+    )
+    .evidence(r#"{"refused": "permission denied"}"#),
+    case(
+        (Code::SyscallsNotMeasured, Severity::Info),
+        "no response arrived while",
+        |w| {
             w.all_server_counters()
-                .for_each(|s| s.calls.as_mut().expect("calls").responses = Some(0));
+                .for_each(|s| s.calls.as_mut().expect("calls").responses = Some(0))
         },
-        near_miss: |w| w.record.probes.attached = [Probe::Syscalls].into(),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::RuntimeNotMeasured,
-        severity: Severity::Info,
-        message: "ended or started in the measured window",
-        evidence: "{}",
-        trigger: |w| w.record.runtime = readings(w, [&["7", "8"], &["7", "9"]]),
-        near_miss: |w| w.record.runtime = readings(w, [&["7", "8"], &["7", "8"]]),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::RuntimeNotMeasured,
-        severity: Severity::Info,
-        message: "fewer than two readings",
-        evidence: "{}",
-        trigger: |w| w.record.runtime = readings(w, [&["7"], &["7"]])[1..].to_vec(),
-        near_miss: |w| w.record.runtime.clear(),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::ProbeRefused,
-        severity: Severity::Info,
-        message: "dyno could not record states, modes, because permission denied. Be root.",
-        evidence: r#"{"probes": ["states", "modes"], "why": "permission denied"}"#,
-        trigger: |w| {
+        |_| {},
+    )
+    .given(|w| w.record.probes.attached = [Probe::Syscalls].into())
+    .evidence(r#"{"refused": null}"#),
+    case(
+        (Code::RuntimeNotMeasured, Severity::Info),
+        "ended or started in the measured window",
+        |w| w.record.runtime = readings(w, [&["7", "8"], &["7", "9"]]),
+        |w| w.record.runtime = readings(w, [&["7", "8"], &["7", "8"]]),
+    ),
+    case(
+        (Code::RuntimeNotMeasured, Severity::Info),
+        "fewer than two readings",
+        |w| w.record.runtime = readings(w, [&["7"], &["7"]])[1..].to_vec(),
+        |w| w.record.runtime.clear(),
+    ),
+    case(
+        (Code::ProbeRefused, Severity::Info),
+        "dyno could not record states, modes, because permission denied. Be root.",
+        |w| {
             w.record.probes.refused = [Probe::States, Probe::Modes].map(refused_probe).into();
         },
-        near_miss: |w| w.record.probes.attached = [Probe::States, Probe::Modes].into(),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NoCgroup,
-        severity: Severity::Info,
-        message: "sum over the server's threads",
-        evidence: "{}",
-        trigger: |w| w.all_server_counters().for_each(|s| s.cgroup = None),
-        near_miss: |w| w.record.samples[0].party_use_mut(Party::SUBJECT).cgroup = None,
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::CountersUnread,
-        severity: Severity::Warning,
-        message: "ended before their counters were read. These threads and processes used 0.25 s \
-                  of CPU time. dyno sampled 0 threads and 0 processes that had ended by the last \
-                  sample.",
-        evidence: r#"{"threads": 0, "processes": 0, "cpu_s": 0.249999999, "unknown": ["run delay", "context switches", "thread states"]}"#,
+        |w| w.record.probes.attached = [Probe::States, Probe::Modes].into(),
+    )
+    .evidence(r#"{"probes": ["states", "modes"], "why": "permission denied"}"#),
+    case(
+        (Code::NoCgroup, Severity::Info),
+        "sum over the server's threads",
+        |w| w.all_server_counters().for_each(|s| s.cgroup = None),
+        |w| w.record.samples[0].party_use_mut(Party::SUBJECT).cgroup = None,
+    ),
+    case(
+        (Code::CountersUnread, Severity::Warning),
+        "ended before their counters were read. These threads and processes used 0.25 s of CPU \
+         time. dyno sampled 0 threads and 0 processes that had ended by the last sample.",
         // The group used half a second. The living thread used more than half of this time, so it
         // is the busiest thread. The bound for the caveat is 99 % of the time.
-        trigger: |w| w.server_counters().threads[0].run_ns = 250 * MS + 1,
-        near_miss: |w| w.server_counters().threads[0].run_ns = 495 * MS,
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::LeftGroup,
-        severity: Severity::Warning,
-        message: "Processes of the server (1) left the control group in which it was started",
-        evidence: r#"{"processes": 1}"#,
-        trigger: |w| w.server_counters().strays = Some(1),
-        near_miss: |w| w.server_counters().strays = Some(0),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: cpu_user_s and cpu_sys_s. `dyno doctor`",
-        evidence: r#"{"missing": ["cpu_user_s and cpu_sys_s"]}"#,
-        trigger: |w| w.all_server_counters().for_each(|s| cgroup(s).cpu_ns = None),
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: throttled_s. `dyno doctor`",
-        evidence: r#"{"missing": ["throttled_s"]}"#,
-        trigger: |w| w.server_cgroup().throttled_ns = None,
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: memory_peak_bytes. `dyno doctor`",
-        evidence: r#"{"missing": ["memory_peak_bytes"]}"#,
-        trigger: |w| {
+        |w| w.server_counters().threads[0].run_ns = 250 * MS + 1,
+        |w| w.server_counters().threads[0].run_ns = 495 * MS,
+    )
+    .evidence(
+        r#"{"threads": 0, "processes": 0, "cpu_s": 0.249999999, "unknown": ["run delay",
+            "context switches", "thread states"]}"#,
+    ),
+    case(
+        (Code::LeftGroup, Severity::Warning),
+        "Processes of the server (1) left the control group in which it was started",
+        |w| w.server_counters().strays = Some(1),
+        |w| w.server_counters().strays = Some(0),
+    )
+    .evidence(r#"{"processes": 1}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: cpu_user_s and cpu_sys_s. `dyno doctor`",
+        |w| w.all_server_counters().for_each(|s| cgroup(s).cpu_ns = None),
+        |_| {},
+    )
+    .evidence(r#"{"missing": ["cpu_user_s and cpu_sys_s"]}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: throttled_s. `dyno doctor`",
+        |w| w.server_cgroup().throttled_ns = None,
+        |_| {},
+    )
+    .evidence(r#"{"missing": ["throttled_s"]}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: memory_peak_bytes. `dyno doctor`",
+        |w| {
             w.server_cgroup().memory_peak_bytes = None;
             w.all_server_counters().for_each(|s| cgroup(s).memory_bytes = None);
         },
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: memory_anon_bytes. `dyno doctor`",
-        evidence: r#"{"missing": ["memory_anon_bytes"]}"#,
-        trigger: |w| w.all_server_counters().for_each(|s| cgroup(s).memory_anon_bytes = None),
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: memory_file_bytes. `dyno doctor`",
-        evidence: r#"{"missing": ["memory_file_bytes"]}"#,
-        trigger: |w| w.all_server_counters().for_each(|s| cgroup(s).memory_file_bytes = None),
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: rss_bytes. `dyno doctor`",
-        evidence: r#"{"missing": ["rss_bytes"]}"#,
-        trigger: |w| w.all_server_counters().for_each(|s| s.rss_bytes = None),
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: run_delay_s. `dyno doctor`",
-        evidence: r#"{"missing": ["run_delay_s"]}"#,
-        trigger: |w| w.server_counters().threads[0].run_delay_ns = None,
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: context switches. `dyno doctor`",
-        evidence: r#"{"missing": ["context switches"]}"#,
-        trigger: |w| w.server_counters().threads[0].switches_voluntary = None,
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: steal_share. `dyno doctor`",
-        evidence: r#"{"missing": ["steal_share"]}"#,
-        trigger: |w| w.last_sample().host = None,
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::NotMeasured,
-        severity: Severity::Info,
-        message: "so they are unknown: memory_anon_bytes, rss_bytes. `dyno doctor`",
-        evidence: r#"{"missing": ["memory_anon_bytes", "rss_bytes"]}"#,
-        trigger: |w| {
+        |_| {},
+    )
+    .evidence(r#"{"missing": ["memory_peak_bytes"]}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: memory_anon_bytes. `dyno doctor`",
+        |w| w.all_server_counters().for_each(|s| cgroup(s).memory_anon_bytes = None),
+        |_| {},
+    )
+    .evidence(r#"{"missing": ["memory_anon_bytes"]}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: memory_file_bytes. `dyno doctor`",
+        |w| w.all_server_counters().for_each(|s| cgroup(s).memory_file_bytes = None),
+        |_| {},
+    )
+    .evidence(r#"{"missing": ["memory_file_bytes"]}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: rss_bytes. `dyno doctor`",
+        |w| w.all_server_counters().for_each(|s| s.rss_bytes = None),
+        |_| {},
+    )
+    .evidence(r#"{"missing": ["rss_bytes"]}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: run_delay_s. `dyno doctor`",
+        |w| w.server_counters().threads[0].run_delay_ns = None,
+        |_| {},
+    )
+    .evidence(r#"{"missing": ["run_delay_s"]}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: context switches. `dyno doctor`",
+        |w| w.server_counters().threads[0].switches_voluntary = None,
+        |_| {},
+    )
+    .evidence(r#"{"missing": ["context switches"]}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: steal_share. `dyno doctor`",
+        |w| w.last_sample().host = None,
+        |_| {},
+    )
+    .evidence(r#"{"missing": ["steal_share"]}"#),
+    case(
+        (Code::NotMeasured, Severity::Info),
+        "so they are unknown: memory_anon_bytes, rss_bytes. `dyno doctor`",
+        |w| {
             w.all_server_counters()
                 .for_each(|s| (cgroup(s).memory_anon_bytes, s.rss_bytes) = (None, None));
         },
-        near_miss: |w| w.server_cgroup().memory_peak_bytes = None,
-        near_miss_severity: None,
-    },
+        |w| w.server_cgroup().memory_peak_bytes = None,
+    )
+    .evidence(r#"{"missing": ["memory_anon_bytes", "rss_bytes"]}"#),
     // On one CPU the bound is a wait of a tenth of the window, for all threads together.
-    Case {
-        code: Code::MoreThreadsThanCpus,
-        severity: Severity::Warning,
-        message: "2 busy threads of the server took turns on one CPU. In the window of 1.00 s, the \
-                  threads together waited for a CPU for 0.10 s.",
-        evidence: r#"{"busy_threads": 2, "cpus": 1.0, "run_delay_s": 0.100000001}"#,
-        trigger: |w| w.set_server_threads(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS + 1)], 0),
-        near_miss: |w| w.set_server_threads(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS)], 0),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::MoreThreadsThanCpus, Severity::Warning),
+        "2 busy threads of the server took turns on one CPU. In the window of 1.00 s, the threads \
+         together waited for a CPU for 0.10 s.",
+        |w| w.set_server_threads(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS + 1)], 0),
+        |w| w.set_server_threads(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS)], 0),
+    )
+    .evidence(r#"{"busy_threads": 2, "cpus": 1.0, "run_delay_s": 0.100000001}"#),
     // A thread is busy if it ran or waited for a CPU for a quarter of the time.
-    Case {
-        code: Code::MoreThreadsThanCpus,
-        severity: Severity::Warning,
-        message: "2 busy threads",
-        evidence: r#"{"busy_threads": 2}"#,
-        trigger: |w| w.set_server_threads(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS)], 0),
-        near_miss: |w| w.set_server_threads(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS - 1)], 0),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::MoreThreadsThanCpus, Severity::Warning),
+        "2 busy threads",
+        |w| w.set_server_threads(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS)], 0),
+        |w| w.set_server_threads(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS - 1)], 0),
+    )
+    .evidence(r#"{"busy_threads": 2}"#),
     // The same bound over two seconds.
-    Case {
-        code: Code::MoreThreadsThanCpus,
-        severity: Severity::Warning,
-        message: "took turns on one CPU. In the window of 2.00 s, the threads together waited for \
-                  a CPU for 0.20 s.",
-        evidence: r#"{"busy_threads": 2, "cpus": 1.0}"#,
-        trigger: |w| {
+    case(
+        (Code::MoreThreadsThanCpus, Severity::Warning),
+        "took turns on one CPU. In the window of 2.00 s, the threads together waited for a CPU for \
+         0.20 s.",
+        |w| {
             w.set_server_threads(&[(600 * MS, 100 * MS), (600 * MS, 100 * MS + 1)], 0);
             double_window(w);
         },
-        near_miss: |w| {
+        |w| {
             w.set_server_threads(&[(600 * MS, 100 * MS), (600 * MS, 100 * MS)], 0);
             double_window(w);
         },
-        near_miss_severity: None,
-    },
+    )
+    .evidence(r#"{"busy_threads": 2, "cpus": 1.0}"#),
     // A quota of one and a half CPUs lets two threads run.
-    Case {
-        code: Code::MoreThreadsThanCpus,
-        severity: Severity::Warning,
-        message: "3 busy threads of the server took turns on 1.5 CPUs. In the window of 1.00 s, \
-                  the threads together waited for a CPU for 0.60 s",
-        evidence: r#"{"cpus": 1.5}"#,
-        trigger: |w| {
-            w.allowed_cpus = 1.5;
-            w.set_server_threads(&[(300 * MS, 200 * MS); 3], 0);
-        },
-        near_miss: |w| {
-            w.allowed_cpus = 1.5;
-            w.set_server_threads(&[(300 * MS, 200 * MS); 2], 0);
-        },
-        near_miss_severity: None,
-    },
+    case(
+        (Code::MoreThreadsThanCpus, Severity::Warning),
+        "3 busy threads of the server took turns on 1.5 CPUs. In the window of 1.00 s, the threads \
+         together waited for a CPU for 0.60 s",
+        |w| w.set_server_threads(&[(300 * MS, 200 * MS); 3], 0),
+        |w| w.set_server_threads(&[(300 * MS, 200 * MS); 2], 0),
+    )
+    .given(|w| w.allowed_cpus = 1.5)
+    .evidence(r#"{"cpus": 1.5}"#),
     // Two bounds are a tenth of the allowed CPU time: the wait, and the use by other programs.
-    Case {
-        code: Code::ServerStarved,
-        severity: Severity::Warning,
-        message: "In the window of 1.00 s, the server's threads together waited for a CPU for 0.10 \
-                  s. Other programs used the server's CPUs for up to",
-        evidence: r#"{"run_delay_s": 0.100000001, "others_cpu_s": 0.3}"#,
-        trigger: |w| w.set_server_threads(&[(500 * MS, 100 * MS + 1)], 300 * MS),
-        near_miss: |w| w.set_server_threads(&[(500 * MS, 100 * MS)], 300 * MS),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::ServerStarved,
-        severity: Severity::Warning,
-        message: "used the server's CPUs for up to 0.25 s",
-        evidence: r#"{"others_cpu_s": 0.25}"#,
-        trigger: |w| set_others(w, 250 * MS),
-        near_miss: |w| set_others(w, 250 * MS - 1),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::ServerStarved, Severity::Warning),
+        "In the window of 1.00 s, the server's threads together waited for a CPU for 0.10 s. Other \
+         programs used the server's CPUs for up to",
+        |w| w.set_server_threads(&[(500 * MS, 100 * MS + 1)], 300 * MS),
+        |w| w.set_server_threads(&[(500 * MS, 100 * MS)], 300 * MS),
+    )
+    .evidence(r#"{"run_delay_s": 0.100000001, "others_cpu_s": 0.3}"#),
+    case(
+        (Code::ServerStarved, Severity::Warning),
+        "used the server's CPUs for up to 0.25 s",
+        |w| set_others(w, 250 * MS),
+        |w| set_others(w, 250 * MS - 1),
+    )
+    .evidence(r#"{"others_cpu_s": 0.25}"#),
     // On the server's CPU, other programs used at most the CPU's busy time minus the server's time.
-    Case {
-        code: Code::ServerStarved,
-        severity: Severity::Warning,
-        message: "used the server's CPUs for up to 0.25 s",
-        evidence: r#"{"others_cpu_s": 1.2, "others_on_its_cpus_s": 0.25}"#,
-        trigger: |w| set_busy_server_cpu(w, 750 * MS),
-        near_miss: |w| set_busy_server_cpu(w, 750 * MS - 1),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::ServerStarved,
-        severity: Severity::Warning,
-        message: "waited for a CPU for 0.20 s",
-        evidence: "{}",
-        trigger: |w| w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS),
-        near_miss: |w| {
+    case(
+        (Code::ServerStarved, Severity::Warning),
+        "used the server's CPUs for up to 0.25 s",
+        |w| set_busy_server_cpu(w, 750 * MS),
+        |w| set_busy_server_cpu(w, 750 * MS - 1),
+    )
+    .evidence(r#"{"others_cpu_s": 1.2, "others_on_its_cpus_s": 0.25}"#),
+    case(
+        (Code::ServerStarved, Severity::Warning),
+        "waited for a CPU for 0.20 s",
+        |w| w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS),
+        |w| {
             w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS);
             w.last_sample().host = None;
         },
-        near_miss_severity: None,
-    },
+    ),
     // No caveat if the server fills its CPU, or its quota throttles it in more than a twentieth of
     // the periods.
-    Case {
-        code: Code::ServerStarved,
-        severity: Severity::Warning,
-        message: "waited for a CPU for 0.20 s",
-        evidence: "{}",
-        trigger: |w| w.set_server_threads(&[(950 * MS - 1, 200 * MS)], 300 * MS),
-        near_miss: |w| w.set_server_threads(&[(950 * MS, 200 * MS)], 300 * MS),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::ServerStarved,
-        severity: Severity::Warning,
-        message: "waited for a CPU for 0.20 s",
-        evidence: "{}",
-        trigger: |w| {
-            w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS);
-            w.server_cgroup().throttled_periods = Some(50);
-        },
-        near_miss: |w| {
-            w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS);
-            w.server_cgroup().throttled_periods = Some(51);
-        },
-        near_miss_severity: None,
-    },
+    case(
+        (Code::ServerStarved, Severity::Warning),
+        "waited for a CPU for 0.20 s",
+        |w| w.set_server_threads(&[(950 * MS - 1, 200 * MS)], 300 * MS),
+        |w| w.set_server_threads(&[(950 * MS, 200 * MS)], 300 * MS),
+    ),
+    case(
+        (Code::ServerStarved, Severity::Warning),
+        "waited for a CPU for 0.20 s",
+        |w| w.server_cgroup().throttled_periods = Some(50),
+        |w| w.server_cgroup().throttled_periods = Some(51),
+    )
+    .given(|w| w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS)),
     // No caveat if more threads than CPUs use three quarters of the CPU: they wait for each other.
-    Case {
-        code: Code::ServerStarved,
-        severity: Severity::Warning,
-        message: "waited for a CPU for 0.20 s",
-        evidence: "{}",
-        trigger: |w| {
+    case(
+        (Code::ServerStarved, Severity::Warning),
+        "waited for a CPU for 0.20 s",
+        |w| {
             w.set_server_threads(&[(375 * MS, 100 * MS), (375 * MS - 1, 100 * MS)], 300 * MS);
         },
-        near_miss: |w| {
+        |w| {
             w.set_server_threads(&[(375 * MS, 100 * MS), (375 * MS, 100 * MS)], 300 * MS);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Contaminated,
-        severity: Severity::Warning,
-        message: "Other programs used 0.10 CPUs of this machine while the step ran: cc1 (process \
-                  77) 0.06, ld (process 78) 0.04.",
-        evidence: r#"{"names": ["cc1", "ld"]}"#,
-        trigger: |w| {
+    ),
+    case(
+        (Code::Contaminated, Severity::Warning),
+        "Other programs used 0.10 CPUs of this machine while the step ran: cc1 (process 77) 0.06, \
+         ld (process 78) 0.04.",
+        |w| {
             w.machine().everywhere =
                 Some(vec![other_program(77, "cc1", 60), other_program(78, "ld", 40)]);
         },
-        near_miss: |w| {
+        |w| {
             w.machine().everywhere =
                 Some(vec![other_program(77, "cc1", 60), other_program(78, "ld", 39)]);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::ThermalThrottling,
-        severity: Severity::Warning,
-        message: "slower for up to 2.0 % of the step.",
-        evidence: r#"{"share": 0.020000001}"#,
-        trigger: |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS + 1, events: 1 }),
-        near_miss: |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS, events: 3 }),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::BusyInOthersTurns,
-        severity: Severity::Warning,
-        message: "This server also used CPU time while other servers were loaded: 2.0 % of its CPU \
-                  time in its own turns.",
-        evidence: r#"{"carried_share": 0.02, "idle_share": 0.02, "idle_cpus": 0.01}"#,
-        trigger: |w| w.turns = turns_with_idle_use(0.02),
-        near_miss: |w| w.turns = turns_with_idle_use(0.019),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::OutOfTurn,
-        severity: Severity::Invalid,
-        message: "loaded alone. In other repeats of this step it",
-        evidence: "{}",
-        trigger: |w| w.is_out_of_turn = true,
-        near_miss: |w| w.turns = turns_with_idle_use(0.0),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::ConcurrentLoads,
-        severity: Severity::Invalid,
-        message: "loaded alone. The plan was to load it at the same time as",
-        evidence: r#"{"loads": 1}"#,
-        trigger: |w| w.duet = duet(1, false),
-        near_miss: |w| w.duet = duet(2, true),
-        near_miss_severity: Some(Severity::Info),
-    },
-    Case {
-        code: Code::ConcurrentLoads,
-        severity: Severity::Invalid,
-        message: "2 of 3 servers were loaded at the same time",
-        evidence: r#"{"loads": 2}"#,
-        trigger: |w| w.duet = duet(2, false),
-        near_miss: |w| w.duet = duet(2, true),
-        near_miss_severity: Some(Severity::Info),
-    },
+    )
+    .evidence(r#"{"names": ["cc1", "ld"]}"#),
+    case(
+        (Code::ThermalThrottling, Severity::Warning),
+        "slower for up to 2.0 % of the step.",
+        |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS + 1, events: 1 }),
+        |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS, events: 3 }),
+    )
+    .evidence(r#"{"share": 0.020000001}"#),
+    case(
+        (Code::BusyInOthersTurns, Severity::Warning),
+        "This server also used CPU time while other servers were loaded: 2.0 % of its CPU time in \
+         its own turns.",
+        |w| w.turns = turns_with_idle_use(0.02),
+        |w| w.turns = turns_with_idle_use(0.019),
+    )
+    .evidence(r#"{"carried_share": 0.02, "idle_share": 0.02, "idle_cpus": 0.01}"#),
+    case(
+        (Code::OutOfTurn, Severity::Invalid),
+        "loaded alone. In other repeats of this step it",
+        |w| w.is_out_of_turn = true,
+        |w| w.turns = turns_with_idle_use(0.0),
+    ),
+    case(
+        (Code::ConcurrentLoads, Severity::Invalid),
+        "loaded alone. The plan was to load it at the same time as",
+        |w| w.duet = duet(1, false),
+        |w| w.duet = duet(2, true),
+    )
+    .evidence(r#"{"loads": 1}"#)
+    .near_miss_still(Severity::Info),
+    case(
+        (Code::ConcurrentLoads, Severity::Invalid),
+        "2 of 3 servers were loaded at the same time",
+        |w| w.duet = duet(2, false),
+        |w| w.duet = duet(2, true),
+    )
+    .evidence(r#"{"loads": 2}"#)
+    .near_miss_still(Severity::Info),
     // The bounds are 0.2 context switches per request, and CPUs that are idle for a tenth of the
     // time.
-    Case {
-        code: Code::IdleDuet,
-        severity: Severity::Invalid,
-        message: "used 89 % of their CPUs. This server made 0.20 context switches per request",
-        evidence: r#"{"used": 0.89, "switches": 0.2}"#,
-        trigger: |w| set_idle_duet(w, 0.89, 200),
-        near_miss: |w| set_idle_duet(w, 0.9, 200),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::IdleDuet,
-        severity: Severity::Invalid,
-        message: "used 50 % of their CPUs",
-        evidence: r#"{"used": 0.5, "switches": 0.2}"#,
-        trigger: |w| set_idle_duet(w, 0.5, 200),
-        near_miss: |w| set_idle_duet(w, 0.5, 199),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::IdleDuet, Severity::Invalid),
+        "used 89 % of their CPUs. This server made 0.20 context switches per request",
+        |w| set_idle_duet(w, 0.89, 200),
+        |w| set_idle_duet(w, 0.9, 200),
+    )
+    .evidence(r#"{"used": 0.89, "switches": 0.2}"#),
+    case(
+        (Code::IdleDuet, Severity::Invalid),
+        "used 50 % of their CPUs",
+        |w| set_idle_duet(w, 0.5, 200),
+        |w| set_idle_duet(w, 0.5, 199),
+    )
+    .evidence(r#"{"used": 0.5, "switches": 0.2}"#),
     // The CPU time of another server of the duet is unknown.
-    Case {
-        code: Code::IdleDuet,
-        severity: Severity::Invalid,
-        message: "used an unknown part of their CPUs. This server made 0.20 context switches",
-        evidence: r#"{"used": null, "switches": 0.2}"#,
-        trigger: |w| {
+    case(
+        (Code::IdleDuet, Severity::Invalid),
+        "used an unknown part of their CPUs. This server made 0.20 context switches",
+        |w| {
             set_idle_duet(w, 0.5, 200);
             w.duet.as_mut().expect("a duet").cpus = None;
         },
-        near_miss: |w| {
+        |w| {
             set_idle_duet(w, 0.5, 199);
             w.duet.as_mut().expect("a duet").cpus = None;
         },
-        near_miss_severity: None,
-    },
+    )
+    .evidence(r#"{"used": null, "switches": 0.2}"#),
     // Each response takes 1 ms in the default world.
-    Case {
-        code: Code::LongerThanTurns,
-        severity: Severity::Warning,
-        message: "2.0 % of a turn",
-        evidence: "{}",
-        trigger: |w| w.turns = turns_of_length(0.0499),
-        near_miss: |w| w.turns = turns_of_length(0.0502),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::AcceptQueueFull,
-        severity: Severity::Warning,
-        message: "1 connection found the accept queue full",
-        evidence: r#"{"listen_overflows": 1}"#,
-        trigger: |w| network(w).listen_overflows = Some(1),
-        near_miss: |w| network(w).listen_drops = Some(1),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::LongerThanTurns, Severity::Warning),
+        "2.0 % of a turn",
+        |w| w.turns = turns_of_length(0.0499),
+        |w| w.turns = turns_of_length(0.0502),
+    ),
+    case(
+        (Code::AcceptQueueFull, Severity::Warning),
+        "1 connection found the accept queue full",
+        |w| network(w).listen_overflows = Some(1),
+        |w| network(w).listen_drops = Some(1),
+    )
+    .evidence(r#"{"listen_overflows": 1}"#),
     // A connection that finds the queue full is open after a second at the earliest. If all
     // connections open sooner, the full queue is that of another program.
-    Case {
-        code: Code::AcceptQueueFull,
-        severity: Severity::Warning,
-        message: "1 connection found the accept queue full",
-        evidence: r#"{"listen_overflows": 1}"#,
-        trigger: |w| set_overflow(w, S),
-        near_miss: |w| set_overflow(w, S / 2),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::AcceptQueueFull,
-        severity: Severity::Warning,
-        message: "1 connection found a full queue of half-open connections",
-        evidence: r#"{"syn_queue_drops": 1}"#,
-        trigger: |w| network(w).syn_queue_drops = Some(1),
-        near_miss: |w| network(w).syn_cookies = Some(1),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Retransmissions,
-        severity: Severity::Warning,
-        message: "1 of 1000 TCP segments was retransmitted, 0 of them after a time-out",
-        evidence: r#"{"retransmitted": 1, "segments_out": 1000, "timeouts": 0}"#,
-        trigger: |w| network(w).segments_retransmitted = Some(1),
-        near_miss: |w| {
+    case(
+        (Code::AcceptQueueFull, Severity::Warning),
+        "1 connection found the accept queue full",
+        |w| set_overflow(w, S),
+        |w| set_overflow(w, S / 2),
+    )
+    .evidence(r#"{"listen_overflows": 1}"#),
+    case(
+        (Code::AcceptQueueFull, Severity::Warning),
+        "1 connection found a full queue of half-open connections",
+        |w| network(w).syn_queue_drops = Some(1),
+        |w| network(w).syn_cookies = Some(1),
+    )
+    .evidence(r#"{"syn_queue_drops": 1}"#),
+    case(
+        (Code::Retransmissions, Severity::Warning),
+        "1 of 1000 TCP segments was retransmitted, 0 of them after a time-out",
+        |w| network(w).segments_retransmitted = Some(1),
+        |w| {
             (network(w).segments_retransmitted, network(w).segments_out) = (Some(1), Some(1001));
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::ManyWrites,
-        severity: Severity::Info,
-        message: "makes 1.50 writes per response, and each write leaves as a separate segment \
-                  (1.50 segments per response).",
-        evidence: r#"{"writes_per_response": 1.5, "segments_per_response": 1.5}"#,
-        trigger: |w| set_writes(w, 1500, 1500),
-        near_miss: |w| set_writes(w, 1500, 1499),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Steal,
-        severity: Severity::Warning,
-        message: "gave 2.0 % of this machine's CPU time to other virtual machines",
-        evidence: r#"{"share": 0.020000001}"#,
-        trigger: |w| set_steal(w, 20 * MS + 1),
-        near_miss: |w| set_steal(w, 20 * MS),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::TickAccounting,
-        severity: Severity::Info,
-        message: "The split of CPU time into user and system time is an estimate",
-        evidence: "{}",
-        trigger: |w| w.facts.tick_accounting = Some(true),
-        near_miss: |w| w.facts.tick_accounting = Some(false),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::TickAccounting,
-        severity: Severity::Info,
-        message: "The split of CPU time into user and system time is an estimate",
-        evidence: "{}",
-        trigger: |w| w.facts.tick_accounting = Some(true),
-        near_miss: |w| {
+    )
+    .evidence(r#"{"retransmitted": 1, "segments_out": 1000, "timeouts": 0}"#),
+    case(
+        (Code::ManyWrites, Severity::Info),
+        "makes 1.50 writes per response, and each write leaves as a separate segment (1.50 \
+         segments per response).",
+        |w| set_writes(w, 1500, 1500),
+        |w| set_writes(w, 1500, 1499),
+    )
+    .evidence(r#"{"writes_per_response": 1.5, "segments_per_response": 1.5}"#),
+    case(
+        (Code::Steal, Severity::Warning),
+        "gave 2.0 % of this machine's CPU time to other virtual machines",
+        |w| set_steal(w, 20 * MS + 1),
+        |w| set_steal(w, 20 * MS),
+    )
+    .evidence(r#"{"share": 0.020000001}"#),
+    case(
+        (Code::TickAccounting, Severity::Info),
+        "The split of CPU time into user and system time is an estimate",
+        |w| w.facts.tick_accounting = Some(true),
+        |w| w.facts.tick_accounting = Some(false),
+    ),
+    case(
+        (Code::TickAccounting, Severity::Info),
+        "The split of CPU time into user and system time is an estimate",
+        |w| w.facts.tick_accounting = Some(true),
+        |w| {
             w.facts.tick_accounting = Some(true);
             w.all_server_counters().for_each(|s| cgroup(s).cpu_ns = None);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::TickAccounting,
-        severity: Severity::Info,
-        message: "The split of CPU time into user and system time is an estimate",
-        evidence: "{}",
-        trigger: |w| w.facts.tick_accounting = Some(true),
-        near_miss: |w| w.facts.tick_accounting = None,
-        near_miss_severity: None,
-    },
+    ),
+    case(
+        (Code::TickAccounting, Severity::Info),
+        "The split of CPU time into user and system time is an estimate",
+        |w| w.facts.tick_accounting = Some(true),
+        |w| w.facts.tick_accounting = None,
+    ),
 ];
 
 fn cgroup(used: &mut PartyUse) -> &mut CgroupUse {

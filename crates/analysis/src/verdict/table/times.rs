@@ -6,9 +6,9 @@ use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::plan::Arrivals;
 use dyno_archive::{Phase, Times};
 
-use super::Case;
 use super::generator::nginx;
 use super::world::{MS, S, TrialWorld, build_times, equal_times};
+use super::{Case, case};
 use crate::caveat::{Code, Severity};
 
 /// Caveats about the offered rate and the rate of responses.
@@ -16,485 +16,373 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
     // The first three service times of 1 ms do not count, so 997 requests are offered. A fiftieth
     // of the 997 may lack a response without a caveat. Chance allows two standard deviations more:
     // of the requests in flight at the beginning and at the end, one each.
-    Case {
-        code: Code::RateNotReached,
-        severity: Severity::Warning,
-        message: "977 of 1000 offered requests per second got a response (over 1.0 s of the \
-                  window).",
-        evidence: r#"{"offered": 1000.0}"#,
-        trigger: |w| respond_to(w, 976),
-        near_miss: |w| respond_to(w, 977),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::RateNotReached,
-        severity: Severity::Warning,
-        message: "of 1000 offered requests",
-        evidence: "{}",
-        trigger: |w| respond_to(w, 0),
-        near_miss: |w| {
+    case(
+        (Code::RateNotReached, Severity::Warning),
+        "977 of 1000 offered requests per second got a response (over 1.0 s of the window).",
+        |w| respond_to(w, 976),
+        |w| respond_to(w, 977),
+    )
+    .evidence(r#"{"offered": 1000.0}"#),
+    case(
+        (Code::RateNotReached, Severity::Warning),
+        "of 1000 offered requests",
+        |w| respond_to(w, 0),
+        |w| {
             respond_to(w, 0);
             w.step.arrivals = Arrivals::Closed;
         },
-        near_miss_severity: None,
-    },
+    ),
     // A request that failed is no backlog.
-    Case {
-        code: Code::RateNotReached,
-        severity: Severity::Warning,
-        message: "951 of 1000 offered requests per second got a response, and 26.0 failed (over \
-                  1.0 s of the window).",
-        evidence: r#"{"offered": 1000.0}"#,
-        trigger: |w| respond_or_fail(w, 950, 26),
-        near_miss: |w| respond_or_fail(w, 950, 27),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::RateNotReached,
-        severity: Severity::Warning,
-        message: "400 of 1000 offered requests per second got a response, and 500 failed (over",
-        evidence: "{}",
-        trigger: |w| respond_or_fail(w, 400, 500),
-        near_miss: |w| respond_or_fail(w, 500, 500),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::RateNotReached, Severity::Warning),
+        "951 of 1000 offered requests per second got a response, and 26.0 failed (over 1.0 s of \
+         the window).",
+        |w| respond_or_fail(w, 950, 26),
+        |w| respond_or_fail(w, 950, 27),
+    )
+    .evidence(r#"{"offered": 1000.0}"#),
+    case(
+        (Code::RateNotReached, Severity::Warning),
+        "400 of 1000 offered requests per second got a response, and 500 failed (over",
+        |w| respond_or_fail(w, 400, 500),
+        |w| respond_or_fail(w, 500, 500),
+    ),
     // Without a caveat a fiftieth more may get a response, plus two standard deviations of the one
     // request in flight.
-    Case {
-        code: Code::WarmupBacklog,
-        severity: Severity::Invalid,
-        message: "1023 requests per second got a response, but only 1000 were offered: when",
-        evidence: r#"{"offered": 1000.0, "answered": 1023.0}"#,
-        trigger: |w| respond_to_warm_up(w, 23),
-        near_miss: |w| respond_to_warm_up(w, 22),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupFailures,
-        severity: Severity::Warning,
-        message: "1 request of the warm-up got no correct response. The numbers",
-        evidence: r#"{"failed": 1}"#,
-        trigger: |w| {
-            respond_to_warm_up(w, 1);
-            w.interval().carried.count(Outcome::UnexpectedStatus);
-        },
-        near_miss: |w| respond_to_warm_up(w, 1),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::WarmupBacklog, Severity::Invalid),
+        "1023 requests per second got a response, but only 1000 were offered: when",
+        |w| respond_to_warm_up(w, 23),
+        |w| respond_to_warm_up(w, 22),
+    )
+    .evidence(r#"{"offered": 1000.0, "answered": 1023.0}"#),
+    case(
+        (Code::WarmupFailures, Severity::Warning),
+        "1 request of the warm-up got no correct response. The numbers",
+        |w| w.interval().carried.count(Outcome::UnexpectedStatus),
+        |_| {},
+    )
+    .given(|w| respond_to_warm_up(w, 1))
+    .evidence(r#"{"failed": 1}"#),
 ];
 
 /// Caveats about times, and about gaps between requests.
 pub(super) const CASES: &[Case<TrialWorld>] = &[
     // Two requests per connection end in the window, and half of the third is in it.
-    Case {
-        code: Code::ShortWindow,
-        severity: Severity::Warning,
-        message: "Requests took 0.40 s on average, which is 40 % of the window. 4 requests ended \
-                  in the window, but the time that requests spent in it is enough for 5.0 \
-                  requests. Throughput is therefore about 20 % too low (an estimate).",
-        evidence: r#"{"ended": 4}"#,
-        trigger: |w| set_long_requests(w, 2, 400),
-        near_miss: |w| set_long_requests(w, 2, 500),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::ShortWindow,
-        severity: Severity::Warning,
-        message: "1 request ended in the window, but the time that requests spent in it is enough \
-                  for 2.0 requests. Throughput is therefore about 49 % too low",
-        evidence: "{}",
-        trigger: |w| set_long_requests(w, 1, 510),
-        near_miss: |w| {
+    case(
+        (Code::ShortWindow, Severity::Warning),
+        "Requests took 0.40 s on average, which is 40 % of the window. 4 requests ended in the \
+         window, but the time that requests spent in it is enough for 5.0 requests. Throughput is \
+         therefore about 20 % too low (an estimate).",
+        |w| set_long_requests(w, 2, 400),
+        |w| set_long_requests(w, 2, 500),
+    )
+    .evidence(r#"{"ended": 4}"#),
+    case(
+        (Code::ShortWindow, Severity::Warning),
+        "1 request ended in the window, but the time that requests spent in it is enough for 2.0 \
+         requests. Throughput is therefore about 49 % too low",
+        |w| set_long_requests(w, 1, 510),
+        |w| {
             set_long_requests(w, 1, 510);
             w.set_rate(1.0);
         },
-        near_miss_severity: None,
-    },
+    ),
     // The bound is an error of 5 %, with any number of connections.
-    Case {
-        code: Code::ShortWindow,
-        severity: Severity::Warning,
-        message: "about 6.0 % too low",
-        evidence: r#"{"ended": 400}"#,
-        trigger: |w| set_long_requests(w, 40, 94),
-        near_miss: |w| set_long_requests(w, 40, 96),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::ShortWindow, Severity::Warning),
+        "about 6.0 % too low",
+        |w| set_long_requests(w, 40, 94),
+        |w| set_long_requests(w, 40, 96),
+    )
+    .evidence(r#"{"ended": 400}"#),
     // A request that began before the window counts in full.
-    Case {
-        code: Code::ShortWindow,
-        severity: Severity::Warning,
-        message: "3 requests ended in the window, but the time that requests spent in it is enough \
-                  for 2.2 requests. Throughput is therefore about 35 % too high",
-        evidence: "{}",
-        trigger: |w| {
+    case(
+        (Code::ShortWindow, Severity::Warning),
+        "3 requests ended in the window, but the time that requests spent in it is enough for 2.2 \
+         requests. Throughput is therefore about 35 % too high",
+        |w| {
             set_long_requests(w, 1, 450);
             start_earlier(w, 400);
         },
-        near_miss: |w| {
+        |w| {
             set_long_requests(w, 1, 340);
             start_earlier(w, 20);
         },
-        near_miss_severity: None,
-    },
+    ),
     // A failed request occupies its connection, too.
-    Case {
-        code: Code::ShortWindow,
-        severity: Severity::Warning,
-        message: "4 requests ended in the window, but the time that requests spent in it is enough \
-                  for 5.0 requests.",
-        evidence: "{}",
-        trigger: |w| {
+    case(
+        (Code::ShortWindow, Severity::Warning),
+        "4 requests ended in the window, but the time that requests spent in it is enough for 5.0 \
+         requests.",
+        |w| {
             set_long_requests(w, 2, 400);
             fail_requests(w, 400);
         },
         // The ages of requests without a response are unknown.
-        near_miss: |w| {
+        |w| {
             set_long_requests(w, 2, 400);
             fail_requests(w, 400);
             w.record.unanswered.ages.clear();
         },
-        near_miss_severity: None,
-    },
+    ),
     // 20 in flight by count and 21 by times: the bound of 5 %.
-    Case {
-        code: Code::LittlesLaw,
-        severity: Severity::Invalid,
-        message: "in flight is 21.00 according to their recorded times, but 20.00 according to \
-                  their count.",
-        evidence: r#"{"in_flight": 20.0, "by_law": 21.000000001}"#,
-        trigger: |w| set_littles_law(w, 20 * S, 21 * S + 1),
-        near_miss: |w| set_littles_law(w, 20 * S, 21 * S),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::LittlesLaw,
-        severity: Severity::Invalid,
-        message: "in flight is 19.00 according to their recorded times",
-        evidence: r#"{"in_flight": 20.0, "by_law": 18.999999999}"#,
-        trigger: |w| set_littles_law(w, 20 * S, 19 * S - 1),
-        near_miss: |w| set_littles_law(w, 20 * S, 19 * S),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::LittlesLaw, Severity::Invalid),
+        "in flight is 21.00 according to their recorded times, but 20.00 according to their count.",
+        |w| set_littles_law(w, 20 * S, 21 * S + 1),
+        |w| set_littles_law(w, 20 * S, 21 * S),
+    )
+    .evidence(r#"{"in_flight": 20.0, "by_law": 21.000000001}"#),
+    case(
+        (Code::LittlesLaw, Severity::Invalid),
+        "in flight is 19.00 according to their recorded times",
+        |w| set_littles_law(w, 20 * S, 19 * S - 1),
+        |w| set_littles_law(w, 20 * S, 19 * S),
+    )
+    .evidence(r#"{"in_flight": 20.0, "by_law": 18.999999999}"#),
     // Little's law is not checked if the times at the window's edges are unknown.
-    Case {
-        code: Code::LittlesLaw,
-        severity: Severity::Invalid,
-        message: "in flight is 40.00",
-        evidence: "{}",
-        trigger: |w| set_littles_law(w, 20 * S, 40 * S),
-        near_miss: |w| {
+    case(
+        (Code::LittlesLaw, Severity::Invalid),
+        "in flight is 40.00",
+        |w| set_littles_law(w, 20 * S, 40 * S),
+        |w| {
             set_littles_law(w, 20 * S, 40 * S);
             w.record.edges = None;
         },
-        near_miss_severity: None,
-    },
+    ),
     // If only hundredths of a request are in flight, the difference is microseconds, and is
     // ignored.
-    Case {
-        code: Code::LittlesLaw,
-        severity: Severity::Invalid,
-        message: "in flight is 0.03",
-        evidence: "{}",
-        trigger: |w| set_littles_law(w, 20 * MS, 26 * MS),
-        near_miss: |w| set_littles_law(w, 10 * MS, 14 * MS),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::LittlesLaw, Severity::Invalid),
+        "in flight is 0.03",
+        |w| set_littles_law(w, 20 * MS, 26 * MS),
+        |w| set_littles_law(w, 10 * MS, 14 * MS),
+    ),
     // Time before the window and in the drain is excluded. Time within the window of exchanges of
     // other phases is included.
-    Case {
-        code: Code::LittlesLaw,
-        severity: Severity::Invalid,
-        message: "in flight is 1.00 according to their recorded times, but 1.10 according to their \
-                  count.",
-        evidence: r#"{"by_law": 1.0}"#,
-        trigger: |w| {
-            set_edges(w);
-            w.interval().in_flight_ns += S / 10;
-        },
-        near_miss: |w| set_edges(w),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::LittlesLaw, Severity::Invalid),
+        "in flight is 1.00 according to their recorded times, but 1.10 according to their count.",
+        |w| w.interval().in_flight_ns += S / 10,
+        |_| {},
+    )
+    .given(|w| set_edges(w))
+    .evidence(r#"{"by_law": 1.0}"#),
     // Histograms store three digits. With a total of 1 ms, nearly all of it before a window of 1
     // µs, the error may be 1 µs.
-    Case {
-        code: Code::LittlesLaw,
-        severity: Severity::Invalid,
-        message: "10.00 according to their count",
-        evidence: r#"{"in_flight": 10.0, "by_law": 11.001}"#,
-        trigger: |w| set_before_window(w, 988_999),
-        near_miss: |w| set_before_window(w, 989_000),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::LongerThanWindow,
-        severity: Severity::Invalid,
-        message: "Half of the requests took 2.00 s or more, which is longer than the measured \
-                  window of 1.00 s.",
-        evidence: r#"{"window_us": 1e6}"#,
-        trigger: |w| w.interval().times.response = build_times(&[(499, MS), (501, 2 * S)]),
-        near_miss: |w| w.interval().times.response = build_times(&[(500, MS), (500, 2 * S)]),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::LittlesLaw, Severity::Invalid),
+        "10.00 according to their count",
+        |w| set_before_window(w, 988_999),
+        |w| set_before_window(w, 989_000),
+    )
+    .evidence(r#"{"in_flight": 10.0, "by_law": 11.001}"#),
+    case(
+        (Code::LongerThanWindow, Severity::Invalid),
+        "Half of the requests took 2.00 s or more, which is longer than the measured window of \
+         1.00 s.",
+        |w| w.interval().times.response = build_times(&[(499, MS), (501, 2 * S)]),
+        |w| w.interval().times.response = build_times(&[(500, MS), (500, 2 * S)]),
+    )
+    .evidence(r#"{"window_us": 1e6}"#),
     // The bound is exact to the nanosecond. A window of length 0 has no caveat.
-    Case {
-        code: Code::LongerThanWindow,
-        severity: Severity::Invalid,
-        message: "longer than the measured window of 0.00 s",
-        evidence: r#"{"median_us": 2.0, "window_us": 1.999}"#,
-        trigger: |w| set_window(w, 1999),
-        near_miss: |w| set_window(w, 2000),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::LongerThanWindow,
-        severity: Severity::Invalid,
-        message: "longer than the measured window of 0.00 s",
-        evidence: "{}",
-        trigger: |w| set_window(w, 1),
-        near_miss: |w| set_window(w, 0),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::LongerThanWindow,
-        severity: Severity::Invalid,
-        message: "took 2.00 s or more",
-        evidence: "{}",
-        trigger: |w| {
+    case(
+        (Code::LongerThanWindow, Severity::Invalid),
+        "longer than the measured window of 0.00 s",
+        |w| set_window(w, 1999),
+        |w| set_window(w, 2000),
+    )
+    .evidence(r#"{"median_us": 2.0, "window_us": 1.999}"#),
+    case(
+        (Code::LongerThanWindow, Severity::Invalid),
+        "longer than the measured window of 0.00 s",
+        |w| set_window(w, 1),
+        |w| set_window(w, 0),
+    ),
+    case(
+        (Code::LongerThanWindow, Severity::Invalid),
+        "took 2.00 s or more",
+        |w| {
             *w = TrialWorld::with_responses(499);
             leave_in_flight_for(w, 501, 2 * S);
         },
-        near_miss: |w| {
+        |w| {
             *w = TrialWorld::with_responses(500);
             leave_in_flight_for(w, 500, 2 * S);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::LongerThanWindow,
-        severity: Severity::Invalid,
-        message: "took 2.00 s or more",
-        evidence: "{}",
-        trigger: |w| w.interval().times.response = equal_times(1000, 2 * S),
-        near_miss: |w| {
+    ),
+    case(
+        (Code::LongerThanWindow, Severity::Invalid),
+        "took 2.00 s or more",
+        |w| w.interval().times.response = equal_times(1000, 2 * S),
+        |w| {
             w.interval().times.response = equal_times(1000, 2 * S);
             w.plan.requests = Some(1000);
         },
-        near_miss_severity: None,
-    },
+    ),
     // Requests that failed immediately did not take longer than the window.
-    Case {
-        code: Code::LongerThanWindow,
-        severity: Severity::Invalid,
-        message: "took 2.00 s or more",
-        evidence: "{}",
-        trigger: |w| {
-            *w = TrialWorld::with_responses(400);
-            leave_in_flight_for(w, 600, 2 * S);
-        },
-        near_miss: |w| {
-            *w = TrialWorld::with_responses(400);
+    case(
+        (Code::LongerThanWindow, Severity::Invalid),
+        "took 2.00 s or more",
+        |w| leave_in_flight_for(w, 600, 2 * S),
+        |w| {
             leave_in_flight_for(w, 600, MS);
             let ages = w.record.unanswered.ages.values_mut().next().unwrap();
             *ages = build_times(&[(599, MS), (1, 2 * S)]);
         },
-        near_miss_severity: None,
-    },
+    )
+    .given(|w| *w = TrialWorld::with_responses(400)),
     // The bound is twice the service time. p99 is known from 2,000 samples on.
-    Case {
-        code: Code::Queueing,
-        severity: Severity::Info,
-        message: "The p99 response time is 2 µs if measured from the intended start, but 1 µs if \
-                  measured from sending. On average, 2.0 of 64 possible requests were in flight",
-        evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "max_in_flight": 64}"#,
-        trigger: |w| {
+    case(
+        (Code::Queueing, Severity::Info),
+        "The p99 response time is 2 µs if measured from the intended start, but 1 µs if measured \
+         from sending. On average, 2.0 of 64 possible requests were in flight",
+        |w| {
             set_response_time(w, 2001);
             w.set_rate(2000.0);
         },
-        near_miss: |w| {
+        |w| {
             set_response_time(w, 2000);
             w.set_rate(2000.0);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Queueing,
-        severity: Severity::Info,
-        message: "31.9 of 64 possible requests were in flight",
-        evidence: r#"{"in_flight": 31.9}"#,
-        trigger: |w| {
-            set_response_time(w, 2001);
+    )
+    .evidence(r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "max_in_flight": 64}"#),
+    case(
+        (Code::Queueing, Severity::Info),
+        "31.9 of 64 possible requests were in flight",
+        |w| {
             w.set_rate(2000.0);
             w.set_in_flight_time(31_900 * MS);
         },
-        near_miss: |w| set_response_time(w, 2001),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Queueing,
-        severity: Severity::Info,
-        message: "from sending. Use more connections to find the server's own limit.",
-        evidence: r#"{"in_flight": 32.0}"#,
-        trigger: |w| {
+        |_| {},
+    )
+    .given(|w| set_response_time(w, 2001))
+    .evidence(r#"{"in_flight": 31.9}"#),
+    case(
+        (Code::Queueing, Severity::Info),
+        "from sending. Use more connections to find the server's own limit.",
+        |w| {
             set_response_time(w, 2001);
             w.set_rate(2000.0);
             w.set_in_flight_time(32 * S);
         },
-        near_miss: |w| set_response_time(w, 2000),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Queueing,
-        severity: Severity::Info,
-        message: "The generator was late: on average, 32.0 of 64 possible requests were in flight",
-        evidence: "{}",
-        trigger: |w| {
+        |w| set_response_time(w, 2000),
+    )
+    .evidence(r#"{"in_flight": 32.0}"#),
+    case(
+        (Code::Queueing, Severity::Info),
+        "The generator was late: on average, 32.0 of 64 possible requests were in flight",
+        |w| {
             set_response_time(w, 2001);
             w.set_rate(2000.0);
             w.set_in_flight_time(32 * S);
             w.set_generator_threads(&[(300 * MS, 51 * MS)]);
         },
-        near_miss: |w| set_response_time(w, 2000),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Queueing,
-        severity: Severity::Info,
-        message: "The generator was late: on average, 1.0 of 64 possible requests were in flight",
-        evidence: "{}",
-        trigger: |w| {
+        |w| set_response_time(w, 2000),
+    ),
+    case(
+        (Code::Queueing, Severity::Info),
+        "The generator was late: on average, 1.0 of 64 possible requests were in flight",
+        |w| {
             set_response_time(w, 2001);
             w.set_rate(2000.0);
             w.set_in_flight_time(S);
             w.interval().wake_lag = equal_times(2000, 101_000);
         },
-        near_miss: |w| set_response_time(w, 2000),
-        near_miss_severity: None,
-    },
+        |w| set_response_time(w, 2000),
+    ),
     // The bounds are a tenth of the median, and 100 µs.
-    Case {
-        code: Code::GeneratorLate,
-        severity: Severity::Warning,
-        message: "wake-ups) is 200 µs, compared with a median response time of 2000 µs",
-        evidence: "{}",
-        trigger: |w| set_wake_lag(w, 200_000, 1_999 * 1000),
-        near_miss: |w| set_wake_lag(w, 200_000, 2_010 * 1000),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::GeneratorLate,
-        severity: Severity::Warning,
-        message: "wake-ups) is 101 µs, compared with a median response time of 500 µs",
-        evidence: "{}",
-        trigger: |w| set_wake_lag(w, 101_000, 500_000),
-        near_miss: |w| set_wake_lag(w, 99_900, 500_000),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::GeneratorLate, Severity::Warning),
+        "wake-ups) is 200 µs, compared with a median response time of 2000 µs",
+        |w| set_wake_lag(w, 200_000, 1_999 * 1000),
+        |w| set_wake_lag(w, 200_000, 2_010 * 1000),
+    ),
+    case(
+        (Code::GeneratorLate, Severity::Warning),
+        "wake-ups) is 101 µs, compared with a median response time of 500 µs",
+        |w| set_wake_lag(w, 101_000, 500_000),
+        |w| set_wake_lag(w, 99_900, 500_000),
+    ),
     // With 1,000 wake-ups the p99 is unknown.
-    Case {
-        code: Code::GeneratorLate,
-        severity: Severity::Warning,
-        message: "The p90 of the generator's wake lag (the delay of its wake-ups) is 101 µs, \
-                  compared with a median response",
-        evidence: "{}",
-        trigger: |w| set_few_wake_lags(w, 101_000),
-        near_miss: |w| set_few_wake_lags(w, 99_900),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::GeneratorStarved,
-        severity: Severity::Warning,
-        message: "For 5.0 % of the time the generator waited for a CPU that another program used.",
-        evidence: r#"{"run_delay_share": 0.050000001}"#,
-        trigger: |w| w.set_generator_threads(&[(300 * MS, 50 * MS + 1)]),
-        near_miss: |w| w.set_generator_threads(&[(300 * MS, 50 * MS)]),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::GeneratorLate, Severity::Warning),
+        "The p90 of the generator's wake lag (the delay of its wake-ups) is 101 µs, compared with \
+         a median response",
+        |w| set_few_wake_lags(w, 101_000),
+        |w| set_few_wake_lags(w, 99_900),
+    ),
+    case(
+        (Code::GeneratorStarved, Severity::Warning),
+        "For 5.0 % of the time the generator waited for a CPU that another program used.",
+        |w| w.set_generator_threads(&[(300 * MS, 50 * MS + 1)]),
+        |w| w.set_generator_threads(&[(300 * MS, 50 * MS)]),
+    )
+    .evidence(r#"{"run_delay_share": 0.050000001}"#),
     // The same bound over two seconds.
-    Case {
-        code: Code::GeneratorStarved,
-        severity: Severity::Warning,
-        message: "For 5.0 % of the time",
-        evidence: "{}",
-        trigger: |w| {
-            w.set_seconds(&[(1000, 500 * MS); 2]);
-            w.set_generator_threads(&[(300 * MS, 100 * MS + 1)]);
-        },
-        near_miss: |w| {
-            w.set_seconds(&[(1000, 500 * MS); 2]);
-            w.set_generator_threads(&[(300 * MS, 100 * MS)]);
-        },
-        near_miss_severity: None,
-    },
+    case(
+        (Code::GeneratorStarved, Severity::Warning),
+        "For 5.0 % of the time",
+        |w| w.set_generator_threads(&[(300 * MS, 100 * MS + 1)]),
+        |w| w.set_generator_threads(&[(300 * MS, 100 * MS)]),
+    )
+    .given(|w| w.set_seconds(&[(1000, 500 * MS); 2])),
     // The wait is a mean over threads.
-    Case {
-        code: Code::GeneratorStarved,
-        severity: Severity::Warning,
-        message: "For 12 % of the time the generator waited for a CPU that another program used",
-        evidence: r#"{"run_delay_share": 0.12}"#,
-        trigger: |w| {
+    case(
+        (Code::GeneratorStarved, Severity::Warning),
+        "For 12 % of the time the generator waited for a CPU that another program used",
+        |w| {
             w.set_generator_threads(&[(300 * MS, 160 * MS), (300 * MS, 80 * MS)]);
             w.machine().others = nginx();
         },
-        near_miss: |w| w.set_generator_threads(&[(300 * MS, 90 * MS), (300 * MS, 10 * MS)]),
-        near_miss_severity: None,
-    },
+        |w| w.set_generator_threads(&[(300 * MS, 90 * MS), (300 * MS, 10 * MS)]),
+    )
+    .evidence(r#"{"run_delay_share": 0.12}"#),
     // The bound is a coefficient of variation 0.25 above the intended one.
-    Case {
-        code: Code::Clumped,
-        severity: Severity::Warning,
-        message: "a coefficient of variation (standard deviation ÷ mean) of 0.25 instead of 0.00",
-        evidence: r#"{"intended_cv": 0.0, "achieved_cv": 0.251}"#,
-        trigger: |w| {
+    case(
+        (Code::Clumped, Severity::Warning),
+        "a coefficient of variation (standard deviation ÷ mean) of 0.25 instead of 0.00",
+        |w| {
             set_gaps(w, (1000, 1000), (749, 1251));
             w.set_rate(1000.0);
         },
-        near_miss: |w| {
+        |w| {
             set_gaps(w, (1000, 1000), (750, 1250));
             w.set_rate(1000.0);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Clumped,
-        severity: Severity::Warning,
-        message: "mean) of 0.76 instead of 0.50",
-        evidence: r#"{"intended_cv": 0.5, "achieved_cv": 0.76}"#,
-        trigger: |w| {
+    )
+    .evidence(r#"{"intended_cv": 0.0, "achieved_cv": 0.251}"#),
+    case(
+        (Code::Clumped, Severity::Warning),
+        "mean) of 0.76 instead of 0.50",
+        |w| {
             set_gaps(w, (500, 1500), (240, 1760));
             w.set_rate(1000.0);
         },
-        near_miss: |w| {
+        |w| {
             set_gaps(w, (500, 1500), (250, 1750));
             w.set_rate(1000.0);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Clumped,
-        severity: Severity::Warning,
-        message: "gaps between requests of the same generator thread (2 threads) have a",
-        evidence: "{}",
-        trigger: |w| {
-            set_gaps(w, (1000, 1000), (100, 1900));
+    )
+    .evidence(r#"{"intended_cv": 0.5, "achieved_cv": 0.76}"#),
+    case(
+        (Code::Clumped, Severity::Warning),
+        "gaps between requests of the same generator thread (2 threads) have a",
+        |w| {
             w.set_rate(1000.0);
             w.set_generator_threads(&[(300 * MS, 0), (300 * MS, 0)]);
         },
-        near_miss: |w| set_gaps(w, (1000, 1000), (100, 1900)),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::Clumped,
-        severity: Severity::Warning,
-        message: "of 0.90 instead of 0.00",
-        evidence: "{}",
-        trigger: |w| {
-            set_gaps(w, (1000, 1000), (100, 1900));
-            w.set_rate(1000.0);
-        },
-        near_miss: |w| set_gaps(w, (1000, 1000), (100, 1900)),
-        near_miss_severity: None,
-    },
+        |_| {},
+    )
+    .given(|w| set_gaps(w, (1000, 1000), (100, 1900))),
+    case(
+        (Code::Clumped, Severity::Warning),
+        "of 0.90 instead of 0.00",
+        |w| w.set_rate(1000.0),
+        |_| {},
+    )
+    .given(|w| set_gaps(w, (1000, 1000), (100, 1900))),
 ];
 
 /// Sets a second in which `n` of 1,000 offered requests get a response. The others stay in flight.

@@ -3,452 +3,334 @@
 use dyno_archive::plan::{Arrivals, Gaps, Segment, StillWarming};
 use dyno_archive::start::{WarmUpEnd, WarmUpSlice};
 
-use super::Case;
 use super::server::turns_of_length;
 use super::world::{MS, S, TrialWorld};
+use super::{Case, case};
 use crate::caveat::{Code, Severity};
 use crate::fixture::warm_up;
 
 /// Caveats about the window, and about the warm-up before it.
 pub(super) const CASES: &[Case<TrialWorld>] = &[
     // The bound is a compiler that uses a fifth of the CPU time.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "within the measured window its compiler (JIT) used 20 % of its CPU time.",
-        evidence: r#"{"jit_share": 0.200000002, "growth": null}"#,
-        trigger: |w| w.add_compiler_thread(100 * MS + 1),
-        near_miss: |w| w.add_compiler_thread(100 * MS),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "within the measured window its compiler (JIT) used 20 % of its CPU time.",
+        |w| w.add_compiler_thread(100 * MS + 1),
+        |w| w.add_compiler_thread(100 * MS),
+    )
+    .evidence(r#"{"jit_share": 0.200000002, "growth": null}"#),
     // If the load measures warming up, the caveat is information only.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Info,
-        message: "within the measured window its compiler (JIT) used 20 % of its CPU time. The \
-                  load measures",
-        evidence: r#"{"jit_share": 0.200000002, "growth": null}"#,
-        trigger: |w| {
-            w.plan.still_warming = StillWarming::Measured;
-            w.add_compiler_thread(100 * MS + 1);
-        },
-        near_miss: |w| {
-            w.plan.still_warming = StillWarming::Measured;
-            w.add_compiler_thread(100 * MS);
-        },
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Info),
+        "within the measured window its compiler (JIT) used 20 % of its CPU time. The load \
+         measures",
+        |w| w.add_compiler_thread(100 * MS + 1),
+        |w| w.add_compiler_thread(100 * MS),
+    )
+    .given(|w| w.plan.still_warming = StillWarming::Measured)
+    .evidence(r#"{"jit_share": 0.200000002, "growth": null}"#),
     // The bounds are 1.5 times as fast over three to five intervals, and 1.25 times over six.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "within the measured window it became 1.50 times as fast.",
-        evidence: r#"{"growth": 1.5}"#,
-        trigger: |w| set_rates(w, &[1000, 1250, 1500]),
-        near_miss: |w| set_rates(w, &[1000, 1250, 1499]),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.50 times as fast.",
-        evidence: r#"{"growth": 1.5}"#,
-        trigger: |w| set_rates(w, &[1000, 1250, 1250, 1500, 1500]),
-        near_miss: |w| set_rates(w, &[1000, 1250, 1250, 1499, 1499]),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.25 times as fast.",
-        evidence: r#"{"growth": 1.25}"#,
-        trigger: |w| set_rates(w, &[1000, 1000, 1100, 1100, 1250, 1250]),
-        near_miss: |w| set_rates(w, &[1000, 1000, 1100, 1100, 1249, 1249]),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "within the measured window it became 1.50 times as fast.",
+        |w| set_rates(w, &[1000, 1250, 1500]),
+        |w| set_rates(w, &[1000, 1250, 1499]),
+    )
+    .evidence(r#"{"growth": 1.5}"#),
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.50 times as fast.",
+        |w| set_rates(w, &[1000, 1250, 1250, 1500, 1500]),
+        |w| set_rates(w, &[1000, 1250, 1250, 1499, 1499]),
+    )
+    .evidence(r#"{"growth": 1.5}"#),
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.25 times as fast.",
+        |w| set_rates(w, &[1000, 1000, 1100, 1100, 1250, 1250]),
+        |w| set_rates(w, &[1000, 1000, 1100, 1100, 1249, 1249]),
+    )
+    .evidence(r#"{"growth": 1.25}"#),
     // If servers in turns became faster together, the machine became faster.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.25 times as fast.",
-        evidence: r#"{"growth": 1.25}"#,
-        trigger: |w| grow_in_turns(w, &[1.0; 6]),
-        near_miss: |w| grow_in_turns(w, &[0.9, 0.9, 0.91, 0.91, 0.91, 0.91]),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.25 times as fast.",
+        |w| grow_in_turns(w, &[1.0; 6]),
+        |w| grow_in_turns(w, &[0.9, 0.9, 0.91, 0.91, 0.91, 0.91]),
+    )
+    .evidence(r#"{"growth": 1.25}"#),
     // Twice as fast: each step must show a fifth of that in logarithms, a factor of 1.149.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 2.00 times as fast.",
-        evidence: r#"{"growth": 2.0}"#,
-        trigger: |w| set_rates(w, &[1000, 1149, 2000]),
-        near_miss: |w| set_rates(w, &[1000, 1148, 2000]),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 2.00 times as fast.",
-        evidence: r#"{"growth": 2.0}"#,
-        trigger: |w| set_rates(w, &[1000, 1741, 2000]),
-        near_miss: |w| set_rates(w, &[1000, 1742, 2000]),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 2.00 times as fast.",
+        |w| set_rates(w, &[1000, 1149, 2000]),
+        |w| set_rates(w, &[1000, 1148, 2000]),
+    )
+    .evidence(r#"{"growth": 2.0}"#),
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 2.00 times as fast.",
+        |w| set_rates(w, &[1000, 1741, 2000]),
+        |w| set_rates(w, &[1000, 1742, 2000]),
+    )
+    .evidence(r#"{"growth": 2.0}"#),
     // 32 times as fast: a fifth of that in logarithms is a factor of 2.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 32.00 times as fast.",
-        evidence: r#"{"growth": 32.0}"#,
-        trigger: |w| set_rates(w, &[100, 200, 3200]),
-        near_miss: |w| set_rates(w, &[100, 199, 3200]),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 32.00 times as fast.",
-        evidence: r#"{"growth": 32.0}"#,
-        trigger: |w| set_rates(w, &[100, 1600, 3200]),
-        near_miss: |w| set_rates(w, &[100, 1601, 3200]),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 32.00 times as fast.",
+        |w| set_rates(w, &[100, 200, 3200]),
+        |w| set_rates(w, &[100, 199, 3200]),
+    )
+    .evidence(r#"{"growth": 32.0}"#),
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 32.00 times as fast.",
+        |w| set_rates(w, &[100, 1600, 3200]),
+        |w| set_rates(w, &[100, 1601, 3200]),
+    )
+    .evidence(r#"{"growth": 32.0}"#),
     // 1.6 times as fast: half of that in logarithms, a factor of 1.265, must show in the CPU time
     // per request.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.60 times as fast.",
-        evidence: r#"{"growth": 1.6}"#,
-        trigger: |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 632 * MS)]),
-        near_miss: |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 633 * MS)]),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.60 times as fast.",
+        |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 632 * MS)]),
+        |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 633 * MS)]),
+    )
+    .evidence(r#"{"growth": 1.6}"#),
     // At an offered rate only the CPU time per request shows growth.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.50 times as fast.",
-        evidence: r#"{"growth": 1.5}"#,
-        trigger: |w| {
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.50 times as fast.",
+        |w| {
             w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS)]);
             w.set_rate(1000.0);
         },
-        near_miss: |w| {
+        |w| {
             w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 401 * MS)]);
             w.set_rate(1000.0);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.60 times as fast.",
-        evidence: "{}",
-        trigger: |w| set_rates(w, &[1000, 1250, 1600]),
-        near_miss: |w| {
+    )
+    .evidence(r#"{"growth": 1.5}"#),
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.60 times as fast.",
+        |w| set_rates(w, &[1000, 1250, 1600]),
+        |w| {
             w.set_seconds(&[(1000, 500 * MS), (1250, 625 * MS), (1600, 800 * MS)]);
             w.set_rate(1000.0);
         },
-        near_miss_severity: None,
-    },
+    ),
     // If an interval's CPU time is unknown, only throughput shows growth.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.60 times as fast.",
-        evidence: r#"{"growth": 1.6}"#,
-        trigger: |w| w.set_seconds(&[(1000, 0), (1250, 600 * MS), (1600, 900 * MS)]),
-        near_miss: |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 900 * MS)]),
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.60 times as fast.",
+        |w| w.set_seconds(&[(1000, 0), (1250, 600 * MS), (1600, 900 * MS)]),
+        |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 900 * MS)]),
+    )
+    .evidence(r#"{"growth": 1.6}"#),
     // An interval's CPU time is that between the two samples around its middle. A sample exactly at
     // the middle is the earlier one.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.50 times as fast.",
-        evidence: r#"{"growth": 1.5}"#,
-        trigger: |w| {
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.50 times as fast.",
+        |w| {
             w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS), (1000, 0)]);
             sample_later(w);
         },
-        near_miss: |w| {
+        |w| {
             w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 401 * MS), (1000, 0)]);
             sample_later(w);
         },
-        near_miss_severity: None,
-    },
+    )
+    .evidence(r#"{"growth": 1.5}"#),
     // If the rate changes by more than a tenth, no number shows growth.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "times as fast.",
-        evidence: "{}",
-        trigger: |w| {
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "times as fast.",
+        |w| {
             w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
             w.step.arrivals = rising_rate();
         },
-        near_miss: |w| {
+        |w| {
             w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1101, 300 * MS)]);
             w.step.arrivals = rising_rate();
         },
-        near_miss_severity: None,
-    },
+    ),
     // Throughput does not show growth if connections are opened within the window.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "times as fast.",
-        evidence: "{}",
-        trigger: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
-            w.plan.warmup_ns = S;
-            w.plan.ramp_connections_ns = Some(S);
-        },
-        near_miss: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
-            w.plan.warmup_ns = S;
-            w.plan.ramp_connections_ns = Some(S + 1);
-        },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "times as fast.",
-        evidence: "{}",
-        trigger: |w| {
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "times as fast.",
+        |w| w.plan.ramp_connections_ns = Some(S),
+        |w| w.plan.ramp_connections_ns = Some(S + 1),
+    )
+    .given(|w| {
+        set_rates(w, &[1000, 1250, 1600]);
+        w.plan.warmup_ns = S;
+    }),
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "times as fast.",
+        |w| {
             w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
             w.plan.ramp_connections_ns = Some(S);
         },
-        near_miss: |w| {
+        |w| {
             w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1101, 300 * MS)]);
             w.plan.ramp_connections_ns = Some(S);
         },
-        near_miss_severity: None,
-    },
+    ),
     // When the hypervisor gives CPU time back, every server becomes faster.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "times as fast.",
-        evidence: "{}",
-        trigger: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
-            set_steal(w, 240 * MS);
-        },
-        near_miss: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
-            set_steal(w, 240 * MS + 1);
-        },
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "times as fast.",
+        |w| set_steal(w, 240 * MS),
+        |w| set_steal(w, 240 * MS + 1),
+    )
+    .given(|w| set_rates(w, &[1000, 1250, 1600])),
     // Other programs used less and less of the server's CPU. The bound is a tenth of the CPU time
     // of the window: 0.3 s of three seconds.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.60 times as fast.",
-        evidence: r#"{"growth": 1.6}"#,
-        trigger: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
-            set_others(w, &[299, 0, 0]);
-        },
-        near_miss: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
-            set_others(w, &[301, 0, 0]);
-        },
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.60 times as fast.",
+        |w| set_others(w, &[299, 0, 0]),
+        |w| set_others(w, &[301, 0, 0]),
+    )
+    .given(|w| set_rates(w, &[1000, 1250, 1600]))
+    .evidence(r#"{"growth": 1.6}"#),
     // Other programs that use as much CPU time until the end explain no growth.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.60 times as fast.",
-        evidence: r#"{"growth": 1.6}"#,
-        trigger: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
-            set_others(w, &[800, 800, 800]);
-        },
-        near_miss: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
-            set_others(w, &[800, 800, 600]);
-        },
-        near_miss_severity: None,
-    },
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.60 times as fast.",
+        |w| set_others(w, &[800, 800, 800]),
+        |w| set_others(w, &[800, 800, 600]),
+    )
+    .given(|w| set_rates(w, &[1000, 1250, 1600]))
+    .evidence(r#"{"growth": 1.6}"#),
     // On a CPU that is shared with one other program, a program gets at least half of the time.
     // Growth of more than twice the bound therefore has another cause.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 4.00 times as fast.",
-        evidence: r#"{"growth": 4.0}"#,
-        trigger: |w| {
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 4.00 times as fast.",
+        |w| {
             set_rates(w, &[1000, 2000, 4000]);
             set_others(w, &[999, 100, 0]);
         },
-        near_miss: |w| {
+        |w| {
             set_rates(w, &[1000, 1600, 2800]);
             set_others(w, &[999, 100, 0]);
         },
-        near_miss_severity: None,
-    },
+    )
+    .evidence(r#"{"growth": 4.0}"#),
     // Only the use within the whole window is known: 0.3 CPU seconds of three seconds.
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.60 times as fast.",
-        evidence: "{}",
-        trigger: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.60 times as fast.",
+        |w| {
             set_others(w, &[0, 298, 0]);
             hide_middle_samples(w);
         },
-        near_miss: |w| {
-            set_rates(w, &[1000, 1250, 1600]);
+        |w| {
             set_others(w, &[0, 302, 0]);
             hide_middle_samples(w);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::StillWarming,
-        severity: Severity::Invalid,
-        message: "it became 1.50 times as fast, and its compiler (JIT) used 27 % of its CPU time.",
-        evidence: r#"{"growth": 1.5}"#,
-        trigger: |w| {
+    )
+    .given(|w| set_rates(w, &[1000, 1250, 1600])),
+    case(
+        (Code::StillWarming, Severity::Invalid),
+        "it became 1.50 times as fast, and its compiler (JIT) used 27 % of its CPU time.",
+        |w| {
             set_rates(w, &[1000, 1250, 1500]);
             w.add_compiler_thread(400 * MS);
         },
-        near_miss: |w| {
+        |w| {
             set_rates(w, &[1000, 1000, 1000]);
             w.add_compiler_thread(300 * MS);
         },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupFailures,
-        severity: Severity::Warning,
-        message: "In the warm-up before the first step, 107 requests got no correct response.",
-        evidence: r#"{"failed_in_start": 107}"#,
-        trigger: |w| {
-            set_warm_up(w, |_, _| {});
-            w.start.parts[0].warmup.as_mut().expect("a warm-up").failures = [(0, 107)].into();
-        },
+    )
+    .evidence(r#"{"growth": 1.5}"#),
+    case(
+        (Code::WarmupFailures, Severity::Warning),
+        "In the warm-up before the first step, 107 requests got no correct response.",
+        |w| w.start.parts[0].warmup.as_mut().expect("a warm-up").failures = [(0, 107)].into(),
         // Another workload of the start failed.
-        near_miss: |w| {
-            set_warm_up(w, |_, _| {});
-            w.start.parts[0].warmup.as_mut().expect("a warm-up").failures = [(1, 107)].into();
-        },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupFailures,
-        severity: Severity::Warning,
-        message: "In the warm-up before the first step, 30 requests got no correct response.",
-        evidence: r#"{"failed_in_start": 30}"#,
+        |w| w.start.parts[0].warmup.as_mut().expect("a warm-up").failures = [(1, 107)].into(),
+    )
+    .given(|w| set_warm_up(w, |_, _| {}))
+    .evidence(r#"{"failed_in_start": 107}"#),
+    case(
+        (Code::WarmupFailures, Severity::Warning),
+        "In the warm-up before the first step, 30 requests got no correct response.",
         // An older archive without the number of failures.
-        trigger: |w| set_warm_up(w, |slice, _| slice.correct_responses = slice.responses - 3),
-        near_miss: |w| set_warm_up(w, |_, _| {}),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupLimit,
-        severity: Severity::Warning,
-        message: "ended after 60.1 s, when the server was not steady yet: its compiler (JIT) still \
-                  used 50 % of its CPU time.",
-        evidence: r#"{"took_s": 60.1}"#,
-        trigger: |w| w.start = warm_up(WarmUpEnd::Limit, 30 * MS, Some(60 * MS)),
-        near_miss: |w| w.start = warm_up(WarmUpEnd::Steady, 30 * MS, Some(60 * MS)),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupLimit,
-        severity: Severity::Warning,
-        message: "when the server was not steady yet: no request got a response.",
-        evidence: r#"{"took_s": 60.1}"#,
-        trigger: |w| w.start = warm_up(WarmUpEnd::Unanswered, 0, Some(MS)),
-        near_miss: |w| w.start = warm_up(WarmUpEnd::CutShort, 0, Some(MS)),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupLimit,
-        severity: Severity::Warning,
-        message: "throughput still grew at the end, by a factor of 1.96",
-        evidence: "{}",
-        trigger: |w| set_warm_up(w, |slice, round| slice.responses = 1000 + 200 * round),
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupLimit,
-        severity: Severity::Warning,
-        message: "CPU time per request still fell at the end, by a factor of 1.63",
-        evidence: "{}",
-        trigger: |w| set_warm_up(w, |slice, round| slice.cpu_ns = Some((20 - round) * 5 * MS)),
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupLimit,
-        severity: Severity::Warning,
-        message: "no request at the end of the warm-up got a response.",
-        evidence: "{}",
-        trigger: |w| set_warm_up(w, |slice, _| slice.responses = 0),
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupLimit,
-        severity: Severity::Warning,
-        message: "the warm-up was too short to decide.",
-        evidence: "{}",
-        trigger: |w| {
+        |w| set_warm_up(w, |slice, _| slice.correct_responses = slice.responses - 3),
+        |w| set_warm_up(w, |_, _| {}),
+    )
+    .evidence(r#"{"failed_in_start": 30}"#),
+    case(
+        (Code::WarmupLimit, Severity::Warning),
+        "ended after 60.1 s, when the server was not steady yet: its compiler (JIT) still used 50 \
+         % of its CPU time.",
+        |w| w.start = warm_up(WarmUpEnd::Limit, 30 * MS, Some(60 * MS)),
+        |w| w.start = warm_up(WarmUpEnd::Steady, 30 * MS, Some(60 * MS)),
+    )
+    .evidence(r#"{"took_s": 60.1}"#),
+    case(
+        (Code::WarmupLimit, Severity::Warning),
+        "when the server was not steady yet: no request got a response.",
+        |w| w.start = warm_up(WarmUpEnd::Unanswered, 0, Some(MS)),
+        |w| w.start = warm_up(WarmUpEnd::CutShort, 0, Some(MS)),
+    )
+    .evidence(r#"{"took_s": 60.1}"#),
+    case(
+        (Code::WarmupLimit, Severity::Warning),
+        "throughput still grew at the end, by a factor of 1.96",
+        |w| set_warm_up(w, |slice, round| slice.responses = 1000 + 200 * round),
+        |_| {},
+    ),
+    case(
+        (Code::WarmupLimit, Severity::Warning),
+        "CPU time per request still fell at the end, by a factor of 1.63",
+        |w| set_warm_up(w, |slice, round| slice.cpu_ns = Some((20 - round) * 5 * MS)),
+        |_| {},
+    ),
+    case(
+        (Code::WarmupLimit, Severity::Warning),
+        "no request at the end of the warm-up got a response.",
+        |w| set_warm_up(w, |slice, _| slice.responses = 0),
+        |_| {},
+    ),
+    case(
+        (Code::WarmupLimit, Severity::Warning),
+        "the warm-up was too short to decide.",
+        |w| {
             w.start = warm_up(WarmUpEnd::Limit, 0, Some(MS));
             slices(w).truncate(7);
         },
-        near_miss: |_| {},
-        near_miss_severity: None,
-    },
+        |_| {},
+    ),
     // The bound is CPU time that is known for half of eight rounds.
-    Case {
-        code: Code::WarmupWithoutCpu,
-        severity: Severity::Info,
-        message: "more than half of the last part",
-        evidence: "{}",
-        trigger: |w| {
-            slices(w).truncate(8);
-            clear_cpu_time(w, 5);
-        },
-        near_miss: |w| {
-            slices(w).truncate(8);
-            clear_cpu_time(w, 4);
-        },
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupWithoutCpu,
-        severity: Severity::Info,
-        message: "more than half of the last part",
-        evidence: "{}",
-        trigger: |w| {
+    case(
+        (Code::WarmupWithoutCpu, Severity::Info),
+        "more than half of the last part",
+        |w| clear_cpu_time(w, 5),
+        |w| clear_cpu_time(w, 4),
+    )
+    .given(|w| slices(w).truncate(8)),
+    case(
+        (Code::WarmupWithoutCpu, Severity::Info),
+        "more than half of the last part",
+        |w| {
             slices(w).truncate(1);
             clear_cpu_time(w, 1);
         },
-        near_miss: |w| slices(w).clear(),
-        near_miss_severity: None,
-    },
-    Case {
-        code: Code::WarmupWithoutCpu,
-        severity: Severity::Info,
-        message: "dyno used only the throughput to decide that the server was warm",
-        evidence: "{}",
-        trigger: |w| clear_cpu_time(w, 10),
-        near_miss: |w| w.start.parts.clear(),
-        near_miss_severity: None,
-    },
+        |w| slices(w).clear(),
+    ),
+    case(
+        (Code::WarmupWithoutCpu, Severity::Info),
+        "dyno used only the throughput to decide that the server was warm",
+        |w| clear_cpu_time(w, 10),
+        |w| w.start.parts.clear(),
+    ),
 ];
 
 /// Sets one second per rate (responses per second). The server uses half a CPU.
