@@ -1,9 +1,8 @@
 //! Reads the kernel's clocks. Samples and requests use the same monotonic clock, so that their
 //! times are comparable.
 
+use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::proc::tick_ns;
 
 /// Reads the monotonic clock, nanoseconds. The load path reads the same clock.
 #[must_use]
@@ -26,6 +25,11 @@ pub fn suspended_ns() -> u64 {
 #[must_use]
 pub fn boot_ticks() -> u64 {
     clock_ns(ClockId::Boottime) / tick_ns()
+}
+
+/// Returns the length of a clock tick, the unit of times in `/proc`, in nanoseconds.
+pub(crate) fn tick_ns() -> u64 {
+    1_000_000_000 / clock_ticks_per_second()
 }
 
 /// Reads one of the kernel's clocks, in nanoseconds.

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use dyno_archive::host::{DiskUse, HostUse, LinkUse, PressureUse};
 use dyno_archive::machine::{CpuUse, HeatUse};
 
+use crate::clock::tick_ns;
 use crate::files::Files;
-use crate::proc::tick_ns;
 use crate::{accounting, path, read, read_number};
 
 /// Reads all counters. `None`: `/proc/stat` cannot be read.

@@ -20,8 +20,8 @@ fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
     })
 }
 
-/// Returns the counters of the network namespace of all these processes. `None`: the counters cannot
-/// be read, there are no processes, or they have several namespaces.
+/// Returns the counters of the network namespace of all these processes. `None`: the counters
+/// cannot be read, there are no processes, or they have several namespaces.
 pub(crate) fn common_counters(pids: &[u32], files: &Files) -> Option<NetworkUse> {
     let first = *pids.first()?;
     // Most servers have one process, which needs no comparison.

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use dyno_archive::sample::{ProcessUse, ThreadUse};
-use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::param::page_size;
 use rustix::process::getuid;
 use rustix::time::ClockId;
 
-use crate::clock::clock_ns;
+use crate::clock::{clock_ns, tick_ns};
 use crate::files::Files;
 use crate::read;
 
@@ -689,10 +689,6 @@ fn parse_listening_sockets(table: &str, address: &str, port: u16) -> Vec<Listeni
         is_listener.then_some(ListeningSocket { inode, user })
     };
     table.lines().skip(1).filter_map(socket).collect()
-}
-
-pub(crate) fn tick_ns() -> u64 {
-    1_000_000_000 / clock_ticks_per_second()
 }
 
 #[cfg(test)]

@@ -41,8 +41,8 @@ const LISTEN: u8 = 10;
 /// PID and descriptor of each socket, by inode. Inodes of sockets are unique on the machine.
 type SocketHolders = BTreeMap<u64, (u32, i32)>;
 
-/// Reads the listeners of these processes and the connections to them, in every network namespace of
-/// the processes. `None`: the kernel does not report sockets, or there are no listeners.
+/// Reads the listeners of these processes and the connections to them, in every network namespace
+/// of the processes. `None`: the kernel does not report sockets, or there are no listeners.
 #[must_use]
 pub fn read(pids: &[u32]) -> Option<SocketsUse> {
     // One process per network namespace. Processes whose namespace is unknown count as one.
