@@ -1,10 +1,10 @@
 //! Builds the overview: one row per subject and workload, ordered by peak throughput, and the ties.
 
 mod absence;
+mod figures;
 mod ratios;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use dyno_archive::Protocol;
 use dyno_archive::cpus::AllowedCpus;
@@ -17,7 +17,7 @@ use crate::cell::{CellKey, Shape};
 use crate::cost::{self, CostResult, HeldResources, PaidUse};
 use crate::design::Design;
 use crate::grid::{Cell, Grid};
-use crate::metric::{self, Metric, MetricId, THROUGHPUT};
+use crate::metric::{self, MetricId, THROUGHPUT};
 use crate::mixture::Mixture;
 use crate::peak::{self, OpenStep, PeakBound, PeakBounds, Steps};
 use crate::ranking::{PlaceRange, Ranking};
@@ -29,6 +29,8 @@ use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Peak, Resource};
 
 use absence::{missing_reason, not_served_reason};
+use figures::median_of_invalid;
+pub use figures::{FIGURES, Figures, InvalidFigures};
 pub use ratios::RowRatios;
 use ratios::compare;
 
@@ -131,12 +133,6 @@ pub struct OverviewRow {
     pub absent: Option<String>,
 }
 
-/// Metrics of a row at its reference step.
-pub const FIGURES: [MetricId; 3] = [MetricId::ResponseP50, MetricId::ResponseP99, MetricId::Cpu];
-
-/// Known values of metrics, one per metric.
-pub type Figures = BTreeMap<MetricId, f64>;
-
 impl OverviewRow {
     /// Returns the median of a metric at the reference step; `None`: unknown.
     #[must_use]
@@ -181,35 +177,6 @@ impl OverviewRow {
     pub fn max_rps(&self) -> Option<f64> {
         self.highest_throughput().and_then(|(highest, _)| highest.median)
     }
-}
-
-/// Medians over invalid repeats. A figure is `None` if a valid repeat has the figure, or an invalid
-/// repeat lacks it. A percentile is also `None` if the median lies among unanswered requests.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct InvalidFigures {
-    /// Throughput at the step with the highest median of these repeats.
-    pub peak_rps: Option<f64>,
-    /// The load point of that step.
-    pub peak_at: Option<Shape>,
-    /// Medians of [`FIGURES`] at the reference step.
-    pub figures: Figures,
-}
-
-impl InvalidFigures {
-    /// Returns the median of a metric at the reference step.
-    #[must_use]
-    pub fn figure(&self, id: MetricId) -> Option<f64> {
-        self.figures.get(&id).copied()
-    }
-}
-
-/// Returns the median of a metric over the invalid repeats of a cell; `None`: the cell has no
-/// invalid repeats, one of them has no value, the median lies among unanswered requests, or the
-/// median is 0 (no responses).
-fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
-    let invalid = cell.select(TrialResult::is_unexpectedly_invalid);
-    let repeats = invalid.series_of_all(metric).repeated_if_complete();
-    repeats.median.filter(|value| *value > 0.0)
 }
 
 /// A back end of a subject, in the subject's row.

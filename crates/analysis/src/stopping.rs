@@ -13,7 +13,7 @@ use crate::design::Design;
 use crate::experiment;
 use crate::results::{self, Results};
 use crate::stats::Looks;
-use crate::trial::{MeasuredTrial, TrialResult};
+use crate::trial::{RecordedTrial, TrialResult};
 
 impl Looks {
     /// Returns when a run checks its results: after each repeat if it may end early, otherwise at
@@ -99,7 +99,7 @@ pub fn are_contaminated<'a>(
 ) -> bool {
     let results: Vec<(usize, TrialResult)> = side_by_side
         .map(|(start, record)| {
-            let measured = MeasuredTrial { plan, facts, start: Some(start), record };
+            let measured = RecordedTrial { plan, facts, start: Some(start), record };
             (start.launch, measured.result())
         })
         .collect();
@@ -114,7 +114,7 @@ pub fn are_contaminated<'a>(
 pub fn unchecked_trials(run: &Run) -> Vec<usize> {
     let shows_fault = |trial: &usize| {
         let mut records = run.trials.iter().filter(|record| record.trial == *trial);
-        records.any(|record| MeasuredTrial::new(run, record).result().is_servers_fault())
+        records.any(|record| RecordedTrial::new(run, record).result().is_servers_fault())
     };
     let mut unchecked = run.unchecked_trials();
     unchecked.retain(|trial| !shows_fault(trial));
@@ -272,7 +272,7 @@ mod tests {
         run.starts = vec![StartRecord::default()];
         let shows_fault = |run: &Run| {
             let mut records = run.trials.iter();
-            records.any(|r| MeasuredTrial::new(run, r).result().is_servers_fault())
+            records.any(|r| RecordedTrial::new(run, r).result().is_servers_fault())
         };
         assert!(!shows_fault(&run));
         for outcome in [Outcome::UnexpectedBody, Outcome::Timeout, Outcome::Reset] {

@@ -8,7 +8,7 @@ use dyno_archive::plan::Step;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use assemble::MeasuredTrial;
+pub use assemble::RecordedTrial;
 pub(crate) use assemble::{cpus_of, trial};
 
 use crate::backend_use::BackendUse;

@@ -22,7 +22,7 @@ use crate::load::LoadConfig;
 use crate::server::server_use;
 use crate::stats::Repeated;
 use crate::subject::SubjectResult;
-use crate::trial::{MeasuredTrial, TrialResult, cpus_of};
+use crate::trial::{RecordedTrial, TrialResult, cpus_of};
 use crate::verdict::{self, Context};
 
 /// A search of one start.
@@ -49,7 +49,7 @@ const START_SHARE: f64 = 0.5;
 /// with enough requests for the objective. `None`: no search is planned, or the trial had no
 /// correct response.
 #[must_use]
-pub fn begin(closed: MeasuredTrial<'_>) -> Option<RateSearch> {
+pub fn begin(closed: RecordedTrial<'_>) -> Option<RateSearch> {
     let plan = closed.plan;
     let (options, objective) = (plan.search?, plan.report.objective.as_ref()?);
     let rate = Some(closed.result().load.throughput_rps).filter(|rate| *rate > 0.0)? * START_SHARE;
@@ -63,7 +63,7 @@ pub fn begin(closed: MeasuredTrial<'_>) -> Option<RateSearch> {
 /// # Panics
 /// If the plan has no search.
 #[must_use]
-pub fn load_result(closed: MeasuredTrial<'_>, (rate, load): (f64, &LoadRecord)) -> LoadResult {
+pub fn load_result(closed: RecordedTrial<'_>, (rate, load): (f64, &LoadRecord)) -> LoadResult {
     let plan = closed.plan;
     let options = plan.search.expect("the plan should have a search");
     let planned = &plan.trials[closed.record.trial];
@@ -93,7 +93,7 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     let planned = &plan.trials[record.trial];
     // In an interrupted run, the trial that a search follows may be missing.
     let closed = run.trials.iter().find(|trial| trial.trial == record.trial)?;
-    let closed = MeasuredTrial::new(run, closed);
+    let closed = RecordedTrial::new(run, closed);
     let min_rps = least_rps(objective, plan.load.duration_ns, options.arrival);
     let first = record.loads.first().map_or(1.0, |load| load.rate);
     let search = CapacitySearch::new(first, Width(options.width));
@@ -317,7 +317,7 @@ mod tests {
             search.take(
                 (rate, confirms),
                 &load,
-                load_result(MeasuredTrial::new(run, closed), (rate, &load)),
+                load_result(RecordedTrial::new(run, closed), (rate, &load)),
             );
             record.loads.push(SearchLoad { rate, load, confirms });
         }
@@ -396,7 +396,7 @@ mod tests {
 
     /// Runs a search as the runner does, with a server that has a sharp limit.
     fn search_with_edge(run: &Run, trial: usize, edge: f64) -> SearchRecord {
-        let search = begin(MeasuredTrial::new(run, &run.trials[trial])).unwrap();
+        let search = begin(RecordedTrial::new(run, &run.trials[trial])).unwrap();
         search_by(run, (trial, search), |rate, _| load(rate, edge)).0
     }
 
@@ -560,7 +560,7 @@ mod tests {
         run.header.plan.report.objective =
             Some(super::super::parse_objective(objective, &time).unwrap());
         run.header.plan.search = Some(plan::SearchOptions { width: 0.02, ..ASKED });
-        let search = begin(MeasuredTrial::new(&run, &run.trials[0])).unwrap();
+        let search = begin(RecordedTrial::new(&run, &run.trials[0])).unwrap();
         let (record, result) = search_by(&run, (0, search), load);
         run.searches = vec![record];
         let archived = searches(&run).remove(0).result;
@@ -574,7 +574,7 @@ mod tests {
         let bracket_of = |edges: &[f64], failing: &[usize]| {
             let mut run = run(edges);
             for trial in failing {
-                let search = begin(MeasuredTrial::new(&run, &run.trials[*trial])).unwrap();
+                let search = begin(RecordedTrial::new(&run, &run.trials[*trial])).unwrap();
                 let record = search_by(&run, (*trial, search), fail_every_nth(7)).0;
                 run.searches[*trial] = record;
             }
@@ -686,7 +686,7 @@ mod tests {
     fn search_does_not_begin_without_responses() {
         let mut run = run(&[3000.0]);
         run.trials[0] = fixture::trial_record(0, fixture::record(0));
-        assert!(begin(MeasuredTrial::new(&run, &run.trials[0])).is_none());
+        assert!(begin(RecordedTrial::new(&run, &run.trials[0])).is_none());
         run.header.plan.search = None;
         assert!(searches(&run).is_empty(), "no search was planned");
     }

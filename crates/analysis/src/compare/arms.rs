@@ -78,8 +78,8 @@ pub(super) fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) ->
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let name = &plan_a.workloads[key.workload].name;
     let workload = plan_b.workloads.iter().position(|workload| workload.name == *name)?;
-    // Passes number the steps that look alike, such as two recordings of arrivals. Another suite may
-    // number equal steps differently, so passes are ignored: the n-th of several equal steps
+    // Passes number the steps that look alike, such as two recordings of arrivals. Another suite
+    // may number equal steps differently, so passes are ignored: the n-th of several equal steps
     // corresponds to the n-th on the other side.
     let step_a = &plan_a.load.steps[key.step];
     let is_equal = |step: &Step| Step { pass: step_a.pass, ..step.clone() } == *step_a;

@@ -4,7 +4,8 @@ use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{FIGURES, Figures, OverviewRow};
+use super::OverviewRow;
+use super::figures::{FIGURES, Figures};
 use crate::metric::MetricId;
 use crate::peak::PeakBound;
 

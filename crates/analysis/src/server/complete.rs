@@ -245,8 +245,8 @@ impl EndedBetweenSamples {
                 Some((cpu_s, unread_s)) => {
                     unread_s > MAX_UNREAD * cpu_s + skew_s(cpu_s, first, last)
                 }
-                // A group that does not count CPU time does not show whether threads are missing. If
-                // it counts CPU time but the growth is unknown, it was replaced by another group.
+                // A group that does not count CPU time does not show whether threads are missing.
+                // If it counts CPU time but the growth is unknown, it was replaced by another.
                 None => first.cgroup.is_none_or(|group| group.cpu_ns.is_some()),
             }
     }

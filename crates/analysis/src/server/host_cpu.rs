@@ -1,5 +1,5 @@
-//! Computes CPU time of the whole machine between two samples: of other programs, of interrupts, and
-//! the time that the hypervisor took.
+//! Computes CPU time of the whole machine between two samples: of other programs, of interrupts,
+//! and the time that the hypervisor took.
 
 use dyno_archive::host::HostUse;
 use dyno_archive::{LoadRecord, Party};

@@ -22,7 +22,7 @@ use crate::window_levels::{self, Steadiness};
 
 /// A trial's record, with everything that its result depends on, besides other trials.
 #[derive(Clone, Copy, Debug)]
-pub struct MeasuredTrial<'a> {
+pub struct RecordedTrial<'a> {
     pub plan: &'a Plan,
     pub facts: &'a Facts,
     /// The start in which the trial ran; `None`: its record is lost.
@@ -30,12 +30,12 @@ pub struct MeasuredTrial<'a> {
     pub record: &'a TrialRecord,
 }
 
-impl<'a> MeasuredTrial<'a> {
+impl<'a> RecordedTrial<'a> {
     /// Returns a trial of a run.
     #[must_use]
-    pub fn new(run: &'a Run, record: &'a TrialRecord) -> MeasuredTrial<'a> {
+    pub fn new(run: &'a Run, record: &'a TrialRecord) -> RecordedTrial<'a> {
         let (plan, facts) = (&run.header.plan, &run.header.facts);
-        MeasuredTrial { plan, facts, start: run.start_of(record), record }
+        RecordedTrial { plan, facts, start: run.start_of(record), record }
     }
 
     /// Computes the result without other trials: those of servers that were loaded at the same

@@ -6,7 +6,7 @@ use dyno_analysis::Report;
 use dyno_analysis::capacity::{
     MissingCapacity, MissingCause, capacity_failures, missing_capacities, slowest_subjects,
 };
-use dyno_analysis::trial::MeasuredTrial;
+use dyno_analysis::trial::RecordedTrial;
 use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
 use dyno_archive::{ArchiveError, Plan, RunDir};
@@ -290,11 +290,11 @@ pub(super) fn walk(
     let mut on_event = |event: RunEvent<'_>| {
         let result = match &event {
             RunEvent::TrialEnded { start, record, .. } => {
-                Some(MeasuredTrial { plan, facts: &header.facts, start: Some(start), record })
+                Some(RecordedTrial { plan, facts: &header.facts, start: Some(start), record })
             }
             _ => None,
         };
-        progress.event(plan, &event, |_| result.map(MeasuredTrial::result));
+        progress.event(plan, &event, |_| result.map(RecordedTrial::result));
     };
     let mut runner = Runner {
         plan: &planned.plan,

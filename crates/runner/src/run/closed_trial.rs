@@ -1,6 +1,6 @@
 //! A closed-loop trial that a search for a rate follows.
 
-use dyno_analysis::trial::MeasuredTrial;
+use dyno_analysis::trial::RecordedTrial;
 use dyno_archive::plan::Plan;
 use dyno_archive::{Facts, StartRecord, TrialRecord};
 
@@ -26,7 +26,7 @@ impl ClosedTrial {
         &'a self,
         plan: &'a Plan,
         facts: &'a Facts,
-    ) -> MeasuredTrial<'a> {
-        MeasuredTrial { plan, facts, start: self.start.as_ref(), record: &self.record }
+    ) -> RecordedTrial<'a> {
+        RecordedTrial { plan, facts, start: self.start.as_ref(), record: &self.record }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_analysis::trial::MeasuredTrial;
+use dyno_analysis::trial::RecordedTrial;
 use dyno_analysis::{capacity, stopping};
 use dyno_archive::plan::{Arm, Plan};
 use dyno_archive::run::Run;
@@ -117,7 +117,7 @@ impl<'a> CompletedPart<'a> {
     fn shows_fault(&self, trial: usize) -> bool {
         let record = self.run.trials.iter().find(|record| record.trial == trial);
         record
-            .is_some_and(|record| MeasuredTrial::new(self.run, record).result().is_servers_fault())
+            .is_some_and(|record| RecordedTrial::new(self.run, record).result().is_servers_fault())
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use dyno_analysis::stopping;
-use dyno_analysis::trial::MeasuredTrial;
+use dyno_analysis::trial::RecordedTrial;
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Arm, Isolation, Plan};
 use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
@@ -506,7 +506,7 @@ impl Runner<'_> {
     /// Whether a trial is written although an interrupt came right after its load.
     fn is_kept(&self, start: &StartRecord, record: &TrialRecord) -> bool {
         let (plan, facts) = (self.plan, &self.memory.facts);
-        let measured = MeasuredTrial { plan, facts, start: Some(start), record };
+        let measured = RecordedTrial { plan, facts, start: Some(start), record };
         // A load whose record contradicts itself has no result.
         record.load.contradiction().is_none() && measured.result().is_servers_fault()
     }
