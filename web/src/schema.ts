@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d6fc6fe6d0ef17b9dc63a3fac08ca3d8b3fada567a42ab6e60ad21239224b3be
+// Made by types.mjs from docs/schema/report.schema.json ff84ace1e035bc90c3b0baf91066323212c2946ae9aeefd5b5c5cdae1d1be591
 
 /**
  * What a caveat is about, by the name in every report.
@@ -614,9 +614,9 @@ export interface Comparison {
    */
   throughput: PairEstimate | null;
   /**
-   * Whether the ratio of throughput is a bound, because repeats of one arm are not valid for reasons
-   * outside of the server. If only one arm may do more, the ratio also uses its repeats that
-   * only the generator limited: their throughput is a lower bound.
+   * Whether the ratio of throughput is a bound, because repeats of one arm are not valid for
+   * reasons outside of the server. If only one arm may do more, the ratio also uses its repeats
+   * that only the generator limited: their throughput is a lower bound.
    */
   throughput_bound: RatioBound;
   /**

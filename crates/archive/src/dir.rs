@@ -388,8 +388,8 @@ fn read_trial(
 fn unreleased_format(error: ArchiveError, path: &Path) -> ArchiveError {
     let ArchiveError::Format { source, .. } = error else { return error };
     let problem = format!(
-        "is damaged, or an earlier version of dyno wrote it ({source})\nhint: measure again, or use \
-         the version of dyno that wrote the run"
+        "is damaged, or an earlier version of dyno wrote it ({source})\nhint: measure again, or \
+         use the version of dyno that wrote the run"
     );
     ArchiveError::Contents { path: path.into(), problem }
 }

@@ -510,8 +510,8 @@ pub struct Build {
     pub wall_ns: u64,
     pub cpu_ns: Option<u64>,
     pub artefact_bytes: u64,
-    /// SHA-256 of the artefact's paths, executable bits and contents. `None`: a file of it could not
-    /// be read.
+    /// SHA-256 of the artefact's paths, executable bits and contents. `None`: a file of it could
+    /// not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artefact: Option<String>,
     pub cached: bool,

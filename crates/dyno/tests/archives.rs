@@ -198,7 +198,12 @@ fn broken_plans() -> Vec<Broken> {
         ("run.json", "/plan/load/steps", json!([]), "no steps"),
         ("run.json", "/plan/workloads", json!([]), "no workloads"),
         ("run.json", "/plan/workloads/0/requests", json!([]), "no requests"),
-        ("run.json", "/plan/workloads/0/protocol", json!("h3"), "not a valid file of a dyno run"),
+        (
+            "run.json",
+            "/plan/workloads/0/protocol",
+            json!("h3"),
+            "is damaged, or an earlier version",
+        ),
         (
             "run.json",
             "/plan/subjects/1/name",
@@ -206,7 +211,7 @@ fn broken_plans() -> Vec<Broken> {
             "the list of subjects has \"fast\" twice",
         ),
         ("run.json", "/plan/repeats", json!(u32::MAX), "`repeats` is"),
-        ("run.json", "/plan/load/driver", json!("kqueue"), "not a valid file of a dyno run"),
+        ("run.json", "/plan/load/driver", json!("kqueue"), "is damaged, or an earlier version"),
         ("run.json", "/plan/load/threads", json!(u32::MAX), "`load.threads` is"),
         (
             "run.json",
@@ -228,7 +233,7 @@ fn broken_plans() -> Vec<Broken> {
             "`limits.cpus` of arm \"fast\" is 0",
         ),
         ("run.json", "/plan/arms/0/level", json!(-1e300), "the level of arm \"fast\" is -1"),
-        ("run.json", "/facts/cgroup", json!("v3"), "not a valid file of a dyno run"),
+        ("run.json", "/facts/cgroup", json!("v3"), "is damaged, or an earlier version"),
         ("run.json", "/plan/report/markers/0/connections", json!(-8.0), "of a marker is -8"),
         (
             "run.json",
@@ -506,8 +511,10 @@ fn insert_secrets(copy: &Copy) {
     copy.change("trials/0000.json", |trial| {
         trial["load"]["unexpected"] = json!({format!("header X-Echo is not {TOKEN:?}"): 2});
         trial["load"]["protocol_errors"] = json!({"the status line is swordfish": 1});
-        trial["checks"] =
-            json!([{"name": "plaintext", "ok": false, "answered": true, "detail": DETAIL}]);
+        trial["checks"] = json!([{
+            "name": "plaintext", "protocol": "h1", "ok": false, "answered": true, "waived": false,
+            "of_life": false, "asked": "", "expected": "", "got": DETAIL,
+        }]);
         trial["load"]["server_failure"] = "the last words were: swordfish".into();
     });
 }

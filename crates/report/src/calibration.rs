@@ -29,8 +29,8 @@ pub fn measuring(m: &Measurement) -> String {
     }
 }
 
-/// Formats the findings. `stored_in`: the name of the file with the ceilings. `None`: no ceiling was
-/// valid, or the file could not be written.
+/// Formats the findings. `stored_in`: the name of the file with the ceilings. `None`: no ceiling
+/// was valid, or the file could not be written.
 #[must_use]
 pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate"), c.machine);
@@ -64,8 +64,8 @@ pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     if c.ceilings.iter().any(|row| row.disturbed.is_some()) {
         out.push_str(
             "  ! Ceilings of disturbed loads were not stored. Their earlier ceilings of this \
-             machine, and those of other machines, are unchanged. Repeat the calibration when other \
-             programs are idle.\n",
+             machine, and those of other machines, are unchanged. Repeat the calibration when \
+             other programs are idle.\n",
         );
     }
     out

@@ -279,8 +279,8 @@ fn write_labelled(out: &mut String, record: &WatchRecord) {
         let _ = writeln!(
             out,
             "# TYPE dyno_watch_syscalls_counted_seconds gauge\n# HELP \
-             dyno_watch_syscalls_counted_seconds Seconds of the last interval in which system calls \
-             were counted or estimated.\ndyno_watch_syscalls_counted_seconds {}\n# TYPE \
+             dyno_watch_syscalls_counted_seconds Seconds of the last interval in which system \
+             calls were counted or estimated.\ndyno_watch_syscalls_counted_seconds {}\n# TYPE \
              dyno_watch_syscalls_lower_bound gauge\n# HELP dyno_watch_syscalls_lower_bound 1: the \
              rate of all system calls is a lower bound, because counting slows the \
              server.\ndyno_watch_syscalls_lower_bound {}",

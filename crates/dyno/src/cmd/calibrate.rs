@@ -79,8 +79,8 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     Ok(if result.is_valid() { Exit::Valid } else { Exit::Invalid })
 }
 
-/// Whether a measurement has ended that the archive has as a trial. Requests to a closed port are no
-/// trial of the server.
+/// Whether a measurement has ended that the archive has as a trial. Requests to a closed port are
+/// no trial of the server.
 fn is_finished_trial(event: &CalibrationEvent<'_>) -> bool {
     matches!(event, CalibrationEvent::Ended(load)
         if load.measurement.shows != MeasurementPurpose::Refusals)

@@ -256,9 +256,9 @@ fn price_table(report: &Report) -> Markup {
     }
 }
 
-const HOURS: &str = "CPU hours and GiB hours are the hours that a billion requests take if the CPUs \
-                     of the server are fully used. The cost is the hours multiplied by the prices, \
-                     and divided by the CPU utilisation.";
+const HOURS: &str = "CPU hours and GiB hours are the hours that a billion requests take if the \
+                     CPUs of the server are fully used. The cost is the hours multiplied by the \
+                     prices, and divided by the CPU utilisation.";
 
 const NO_PRICE: &str = "The suite sets no prices (table [cost]). To see costs, enter prices above.";
 

@@ -239,8 +239,8 @@ impl Secrets {
         redacted + remainder
     }
 
-    /// Withholds a user of a URL that looks like a token: some services expect a token as user, with
-    /// an empty or fixed password. An ordinary name is not a secret.
+    /// Withholds a user of a URL that looks like a token: some services expect a token as user,
+    /// with an empty or fixed password. An ordinary name is not a secret.
     fn url_user(&mut self, user: &str) -> String {
         let is_placeholder = user.starts_with(['{', '$']);
         let is_secret = !is_placeholder && (is_token(user) || is_distinctive(user));
@@ -248,8 +248,8 @@ impl Secrets {
     }
 }
 
-/// Changes bytes as a text. Private-use characters represent the bytes that are not UTF-8, so that a
-/// value with such bytes is not split.
+/// Changes bytes as a text. Private-use characters represent the bytes that are not UTF-8, so that
+/// a value with such bytes is not split.
 pub(super) fn change_texts(bytes: &[u8], change: impl FnOnce(&str) -> String) -> Vec<u8> {
     /// Blocks of 256 private-use characters, in the planes 15 and 16 of Unicode.
     const BLOCKS: Range<u32> = 0xF00..0x1100;

@@ -330,7 +330,8 @@ impl ProgressSums {
             .planned_s
             .map_or(String::new(), |s| format!("   {:.0} s left", (s - end_s).max(0.0)));
         Some(format!(
-            "{end_s:>6.0} s   {phase:<8}   {:>11} requests/s   p99 {p99:>9}   {} failed{late}{left}",
+            "{end_s:>6.0} s   {phase:<8}   {:>11} requests/s   p99 {p99:>9}   {} \
+             failed{late}{left}",
             count((sum.correct_responses() as f64 / seconds(&sum)) as u64),
             count(failed_count(&sum))
         ))
