@@ -43,7 +43,7 @@ pub struct LoadWatch {
 
 enum Screen {
     Live(Box<LiveScreen>),
-    Lines(ProgressLines),
+    Lines(Box<ProgressLines>),
 }
 
 /// The live view, and the totals that it displays.
@@ -103,7 +103,7 @@ impl LoadWatch {
                 }
                 Screen::Live(Box::new(live_screen))
             }
-            None => Screen::Lines(ProgressLines::start(planned_s)?),
+            None => Screen::Lines(Box::new(ProgressLines::start(planned_s)?)),
         };
         Ok(LoadWatch {
             screen,
