@@ -101,9 +101,9 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         |w| w.set_seconds(&[[(500, 500 * MS); 5].as_slice(), &[(1000, 500 * MS); 10]].concat()),
     ),
     // At a constant offered rate, throughput describes the server too.
-    case((Code::Slowdown, Severity::Warning), "", |w| w.set_rate(1000.0), |w| set_rising_rate(w))
+    case((Code::Slowdown, Severity::Warning), "", |w| w.set_rate(1000.0), set_rising_rate)
         .given(|w| set_rates(w, [1000, 900, 900])),
-    case((Code::Speedup, Severity::Warning), "", |w| w.set_rate(1000.0), |w| set_rising_rate(w))
+    case((Code::Speedup, Severity::Warning), "", |w| w.set_rate(1000.0), set_rising_rate)
         .given(|w| set_rates(w, [900, 900, 1000])),
     // Connections that are opened in the window raise throughput.
     case(

@@ -86,7 +86,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         "5 connections used HTTP/1.1 instead of HTTP/2: the server did not switch protocols",
         |w| {
             w.record.http2 =
-                Some(Http2Use { fallen_back: 1, upgrades_declined: 4, ..Http2Use::default() })
+                Some(Http2Use { fallen_back: 1, upgrades_declined: 4, ..Http2Use::default() });
         },
         |w| w.record.http2 = Some(Http2Use::default()),
     )
@@ -336,7 +336,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
                 CheckResult { ok: true, ..waived_check("a") },
                 CheckResult { protocol: Protocol::H2, ..waived_check("a") },
                 CheckResult { waived: true, ..late_check("a") },
-            ]
+            ];
         },
     )
     .given(|w| w.command = CommandKind::Run)

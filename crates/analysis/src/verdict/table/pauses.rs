@@ -58,12 +58,12 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
         |w| w.record.intervals[3].loop_lag = equal_times(1, 101 * MS),
         |w| w.record.intervals[3].loop_lag = equal_times(1, 99 * MS),
     )
-    .given(|w| set_long_window(w)),
+    .given(set_long_window),
     generator_pause(
         |w| w.record.intervals[9].wake_lag = equal_times(1, 101 * MS),
         |w| w.record.intervals[9].wake_lag = equal_times(1, 99 * MS),
     )
-    .given(|w| set_long_window(w)),
+    .given(set_long_window),
     // A pause that began in the warm-up and reaches into the window.
     generator_pause(
         |w| w.record.intervals[0].wake_lag = equal_times(1, 160 * MS),
@@ -372,11 +372,11 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
         |w| (0..5).for_each(|n| add_silence(w, 1000 * n, 30)),
         |w| (0..3).for_each(|n| add_silence(w, 1000 * n, 30)),
     )
-    .given(|w| set_long_window(w))
+    .given(set_long_window)
     .evidence(r#"{"stalls": 5, "share": 0.015}"#),
     // One connection to a slow server: 20 responses are too few for a percentile.
     server_stall(|w| add_silence(w, 100, 400), |w| add_silence(w, 100, 290))
-        .given(|w| set_few_responses(w)),
+        .given(set_few_responses),
 ];
 
 fn set_early_responses(w: &mut TrialWorld, responses: u64) {

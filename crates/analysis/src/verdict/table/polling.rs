@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
                     errors: Some(0),
                     ..CallUse::default()
                 },
-            )
+            );
         },
         |w| {
             w.set_calls(
@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
                     errors: Some(0),
                     ..CallUse::default()
                 },
-            )
+            );
         },
     )
     .given(|w| w.set_server_cpu(S))
@@ -49,7 +49,7 @@ pub(super) const CASES: &[Case] = &[
                     again: Some(3000),
                     ..CallUse::default()
                 },
-            )
+            );
         },
         |w| {
             w.set_calls(
@@ -60,7 +60,7 @@ pub(super) const CASES: &[Case] = &[
                     again: Some(2999),
                     ..CallUse::default()
                 },
-            )
+            );
         },
     )
     .given(|w| w.set_server_cpu(S))

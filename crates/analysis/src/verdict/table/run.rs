@@ -84,7 +84,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         |_| {},
     )
     .given(|w| {
-        w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 })
+        w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
     })
     .evidence(
         r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}],
@@ -103,7 +103,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         |_| {},
     )
     .given(|w| {
-        w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 })
+        w.run.header.plan.trials.push(Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 });
     })
     .evidence(r#"{"failed": 2}"#),
     case(

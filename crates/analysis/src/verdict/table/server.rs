@@ -97,7 +97,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     case(
         (Code::ServerNotObserved, Severity::Info),
         "no sample of the server was taken.",
-        |w| remove_counters(w),
+        remove_counters,
         |w| w.all_server_counters().for_each(|s| s.cgroup = None),
     ),
     case(
@@ -134,7 +134,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         "no response arrived while",
         |w| {
             w.all_server_counters()
-                .for_each(|s| s.calls.as_mut().expect("calls").responses = Some(0))
+                .for_each(|s| s.calls.as_mut().expect("calls").responses = Some(0));
         },
         |_| {},
     )

@@ -167,7 +167,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         |w| w.interval().in_flight_ns += S / 10,
         |_| {},
     )
-    .given(|w| set_edges(w))
+    .given(set_edges)
     .evidence(r#"{"by_law": 1.0}"#),
     // Histograms store three digits. With a total of 1 ms, nearly all of it before a window of 1
     // µs, the error may be 1 µs.

@@ -266,7 +266,7 @@ pub(super) const CASES: &[Case] = &[
         (Resource::Workers, Confidence::Medium),
         "its 8 serving threads slept",
         |w| w.server_counters().calls = None,
-        |w| w.sleep_once_per_response(),
+        super::world::TrialWorld::sleep_once_per_response,
     )
     .given(|w| {
         w.set_in_flight_time(64 * S);
@@ -317,13 +317,13 @@ pub(super) const CASES: &[Case] = &[
             w.set_calls(
                 "futex(wait)",
                 CallUse { count: 3000, errors: Some(600), again: Some(100), ..CallUse::default() },
-            )
+            );
         },
         |w| {
             w.set_calls(
                 "futex(wait)",
                 CallUse { count: 3000, errors: Some(599), again: Some(100), ..CallUse::default() },
-            )
+            );
         },
     )
     .given(|w| {
@@ -393,13 +393,13 @@ pub(super) const CASES: &[Case] = &[
             w.set_calls(
                 "futex(wait)",
                 CallUse { count: 1000, errors: Some(600), again: Some(100), ..CallUse::default() },
-            )
+            );
         },
         |w| {
             w.set_calls(
                 "futex(wait)",
                 CallUse { count: 1000, errors: Some(599), again: Some(100), ..CallUse::default() },
-            )
+            );
         },
     )
     .given(|w| {
