@@ -167,7 +167,7 @@ impl Times {
         if q == 0.0 {
             return self.buckets().next().map(|(index, _)| layout::shortest(index));
         }
-        self.at_rank(((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1)))
+        self.at_rank(rank(q, self.count))
     }
 
     /// Returns the sample of this rank, counted from 1 for the shortest: the longest duration of
@@ -434,6 +434,17 @@ impl<'de> Deserialize<'de> for Times {
     }
 }
 
+/// Returns the rank of quantile `q`, 0 to 1, among `count` samples: ⌈q·n⌉, 1 to `count`, counted
+/// from the shortest. It is 1 without samples.
+///
+/// A product that is an integer but for rounding is that integer: 0.07 × 100 is the 7th sample.
+#[must_use]
+pub fn rank(q: f64, count: u64) -> u64 {
+    // The product is off by less than a unit in its last place, and so is q.
+    let product = q * count as f64 * (1.0 - 4.0 * f64::EPSILON);
+    (product.ceil() as u64).clamp(1, count.max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,6 +465,17 @@ mod tests {
         let mut histogram = Histogram::new_with_bounds(1, MAX_NS, 3).unwrap();
         values.iter().for_each(|&v| histogram.record(v.clamp(1, MAX_NS)).unwrap());
         histogram
+    }
+
+    #[test]
+    fn rank_allows_for_rounding_of_product() {
+        let ranks = [(0.07, 100), (0.071, 100), (0.99, 100), (0.0, 9), (1.0, 9), (0.5, 0)]
+            .map(|(q, count)| rank(q, count));
+        assert_eq!(ranks, [7, 8, 99, 1, 9, 1]);
+        for n in 1..2_000 {
+            assert_eq!(rank(0.9, 10 * n), 9 * n);
+            assert_eq!(rank(0.999, 1_000 * n), 999 * n);
+        }
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! without a correct response rank above all response times, so a percentile among them has no
 //! time.
 
-use dyno_archive::Times;
+use dyno_archive::times::{self, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::percentiles::{Percentiles, SAMPLES_ABOVE};
+use super::percentiles::{Percentiles, SAMPLES_ABOVE, value_at_quantile};
 use crate::stats::Repeated;
 
 /// The value of a percentile, or the reason why it has none.
@@ -72,13 +72,7 @@ impl Percentiles {
     /// Whether the rank of `q`, ⌈q · requests⌉, is above the rank of the last correct response.
     #[must_use]
     pub fn is_unanswered(&self, q: f64) -> bool {
-        self.unanswered > 0 && self.rank(q) > self.count
-    }
-
-    /// Returns the rank of `q`, ⌈q · requests⌉, counted from 1 for the shortest time.
-    fn rank(&self, q: f64) -> u64 {
-        // 1e-9 allows for the rounding of q: 0.99 × 100 is the 99th sample.
-        (q * self.due() as f64 - 1e-9).ceil().max(1.0) as u64
+        times::rank(q, self.due()) > self.count && self.unanswered > 0
     }
 
     /// Returns the recorded value of a quantile. `None`: it is unknown or not recorded.
@@ -102,11 +96,7 @@ impl Percentiles {
 /// lies among the unanswered.
 #[must_use]
 pub fn quantile_of_due(percentiles: &Percentiles, response_times: &Times, q: f64) -> Option<f64> {
-    if percentiles.is_unanswered(q) {
-        return None;
-    }
-    // Requests with a correct response have the lowest ranks.
-    response_times.at_rank(percentiles.rank(q)).map(|ns| ns as f64 / 1e3)
+    value_at_quantile(response_times, percentiles.unanswered, q).map(|ns| ns as f64 / 1e3)
 }
 
 /// The unanswered requests of one load, or of one interval, and the percentiles that lie among

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::Times;
+use dyno_archive::times::{self, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -77,9 +77,7 @@ impl UnansweredRequests {
 /// missing requests.
 #[must_use]
 pub fn value_at_quantile(response_times: &Times, missing: u64, q: f64) -> Option<u64> {
-    let requests = response_times.count() + missing;
-    let rank = ((q * requests as f64).ceil() as u64).clamp(1, requests.max(1));
-    response_times.at_rank(rank)
+    response_times.at_rank(times::rank(q, response_times.count() + missing))
 }
 
 impl Percentiles {

@@ -1,6 +1,8 @@
 //! The numbers of the live view, without a clock. `cmd/load/watch.rs` updates them after each
 //! interval.
 
+use dyno_archive::times;
+
 /// Maximum number of points. If there are more, they are merged in pairs, so that older points
 /// become coarser.
 const MAX_POINTS: usize = 600;
@@ -178,13 +180,11 @@ impl LiveModel {
     /// Returns [`LiveModel::response`] in microseconds. `None`: the response time lies among
     /// requests without a correct response.
     pub fn response_us(&self, share: f64) -> Option<f64> {
-        let correct: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
-        let total = correct + u128::from(self.unanswered);
-        // 1e-9 allows for the rounding of the share: 0.07 × 100 is the 7th request.
-        let rank = ((total as f64 * share - 1e-9).ceil() as u128).clamp(1, total.max(1));
-        let mut counted = 0;
+        let correct = self.histogram.iter().fold(0, |sum: u64, &(_, n)| sum.saturating_add(n));
+        let rank = times::rank(share, correct.saturating_add(self.unanswered));
+        let mut counted: u64 = 0;
         for &(ns, n) in &self.histogram {
-            counted += u128::from(n);
+            counted = counted.saturating_add(n);
             if counted >= rank {
                 return Some(ns as f64 / 1e3);
             }
