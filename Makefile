@@ -4,9 +4,9 @@
 # make bench  compare dyno with other load generators, alternating, on separate CPUs
 #             (BENCH="keep-alive tls": only these benchmarks)
 # make lint   formatting, clippy, types, purity, the viewer's lints and unit tests
-# make nightly  what takes longer, in shards of at most nine minutes: new random inputs
-#             (NIGHTLY_CASES=2000), all servers, fuzz targets, mutants and a soak. It continues
-#             where the last one ended (SHARDS="fuzz-1 soak": only these)
+# make nightly  what takes longer: new random inputs (NIGHTLY_CASES=2000), all servers, fuzz
+#             targets, mutants and a soak, in shards. It continues where the last one ended
+#             (SHARDS="fuzz-1 soak": only these)
 # make fuzz   run each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker");
 #             needs a nightly compiler and cargo-fuzz
 # make mutants  find small changes of the code that no test detects (SHARD=0/40: every 40th;
