@@ -219,7 +219,7 @@ impl RunDir {
             return Err(ArchiveError::Version { path, found: schema });
         }
         let header = from_value(&path, upgrade(&schema, FileKind::Header, value))
-            .map_err(|error| unreleased_format(error, &path))?;
+            .map_err(|error| header_error(error, &path))?;
         check_contents(&path, check::check_header(&header))?;
         Ok(header)
     }
@@ -385,7 +385,7 @@ fn read_trial(
 
 /// Adds what to do to the error of a header that does not parse. Before the first release the
 /// format changes without a new version, so that such a run may be of an earlier dyno.
-fn unreleased_format(error: ArchiveError, path: &Path) -> ArchiveError {
+fn header_error(error: ArchiveError, path: &Path) -> ArchiveError {
     let ArchiveError::Format { source, .. } = error else { return error };
     let problem = format!(
         "is damaged, or an earlier version of dyno wrote it ({source})\nhint: measure again, or \

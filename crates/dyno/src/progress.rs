@@ -97,7 +97,7 @@ impl Progress {
         &mut self,
         plan: &Plan,
         event: &RunEvent<'_>,
-        result: impl FnOnce(usize) -> Option<TrialResult>,
+        result: impl FnOnce() -> Option<TrialResult>,
     ) {
         match event {
             RunEvent::Building { name } => self.set_message(&format!("building {name}")),
@@ -138,7 +138,7 @@ impl Progress {
             }
             RunEvent::TrialEnded { trial, .. } => {
                 self.bar.apply(|bar| bar.inc(1));
-                if let Some(result) = result(*trial) {
+                if let Some(result) = result() {
                     let step = format!("{:>1$}", describe_step(plan, *trial), self.step_width);
                     self.print_line(&text::trial_line(&result, &step, self.style));
                 }

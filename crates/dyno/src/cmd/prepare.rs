@@ -26,6 +26,6 @@ pub(super) fn build_all(
     let before = planned.plan.clone();
     progress.redact(&before)?;
     Ok(prepare(planned, cache, supervision, &mut |event| {
-        progress.event(&before, &event, |_| None);
+        progress.event(&before, &event, || None);
     })?)
 }

@@ -294,7 +294,7 @@ pub(super) fn walk(
             }
             _ => None,
         };
-        progress.event(plan, &event, |_| result.map(RecordedTrial::result));
+        progress.event(plan, &event, || result.map(RecordedTrial::result));
     };
     let mut runner = Runner {
         plan: &planned.plan,

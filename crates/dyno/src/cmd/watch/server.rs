@@ -40,29 +40,19 @@ pub(super) struct WatchedServer {
 
 impl WatchedServer {
     pub(super) fn find(args: &WatchArgs) -> anyhow::Result<WatchedServer> {
-        let new_server = |title: String, sampler: Sampler, port: Option<u16>| WatchedServer {
-            title,
-            sampler,
-            port,
-            known: BTreeMap::new(),
-            searched_ticks: None,
-            source: CounterSource::default(),
-            has_reported_networks: false,
-            files: Files::default(),
-        };
         let trees = || Sampler { group: Group::default(), processes: Processes::Trees(Vec::new()) };
         let mut server = match (args.target.pid, args.target.port, &args.target.cgroup) {
             (Some(pid), ..) => {
-                let mut server = new_server(format!("process {pid}"), trees(), None);
+                let mut server = WatchedServer::new(format!("process {pid}"), trees(), None);
                 server.add_processes([pid]);
                 server
             }
-            (_, Some(port), _) => new_server(format!("port {port}"), trees(), Some(port)),
+            (_, Some(port), _) => WatchedServer::new(format!("port {port}"), trees(), Some(port)),
             (_, _, Some(folder)) => {
                 let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
                 let group = Group::from_folder(folder, &mounts).map_err(usage_error)?;
                 let sampler = Sampler { group, processes: Processes::Trees(Vec::new()) };
-                new_server(
+                WatchedServer::new(
                     format!("group {}", escape_line(&folder.display().to_string())),
                     sampler,
                     None,
@@ -77,6 +67,20 @@ impl WatchedServer {
             .map_or_else(String::new, |stat| format!(" ({})", escape_line(&stat.name)));
         server.title.push_str(&name);
         Ok(server)
+    }
+
+    /// Returns a server without known processes.
+    fn new(title: String, sampler: Sampler, port: Option<u16>) -> WatchedServer {
+        WatchedServer {
+            title,
+            sampler,
+            port,
+            known: BTreeMap::new(),
+            searched_ticks: None,
+            source: CounterSource::default(),
+            has_reported_networks: false,
+            files: Files::default(),
+        }
     }
 
     /// Adds processes, each with its start time.
@@ -262,19 +266,6 @@ mod tests {
 
     use super::*;
 
-    fn server(sampler: Sampler, port: Option<u16>) -> WatchedServer {
-        WatchedServer {
-            title: String::new(),
-            sampler,
-            port,
-            known: BTreeMap::new(),
-            searched_ticks: None,
-            source: CounterSource::default(),
-            has_reported_networks: false,
-            files: Files::default(),
-        }
-    }
-
     fn sleep() -> Child {
         Command::new("sleep").arg("60").spawn().unwrap()
     }
@@ -298,7 +289,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let trees = Sampler { group: Group::default(), processes: Processes::Trees(Vec::new()) };
-        let mut server = server(trees, None);
+        let mut server = WatchedServer::new(String::new(), trees, None);
         server.add_processes([child.id()]);
         let mut first = server.sample(None);
         server.port = Some(port);
@@ -324,7 +315,8 @@ mod tests {
         };
         create(2_000_000);
         let group = Group { v2: Some(folder.clone()), ..Group::default() };
-        let mut server = server(Sampler { group, processes: Processes::Trees(Vec::new()) }, None);
+        let sampler = Sampler { group, processes: Processes::Trees(Vec::new()) };
+        let mut server = WatchedServer::new(String::new(), sampler, None);
         let mut first = server.sample(None);
         let mut second = server.sample_after(&mut first, None);
         assert_eq!(watch_record(0, &first, &second).unwrap().cpus, Some(0.0));
