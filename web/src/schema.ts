@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json ff84ace1e035bc90c3b0baf91066323212c2946ae9aeefd5b5c5cdae1d1be591
+// Made by types.mjs from docs/schema/report.schema.json 6556c9d7a5259cd654b143521577e4c51837d7c827db556d1cd1987aeddb82d5
 
 /**
  * What a caveat is about, by the name in every report.
@@ -1071,11 +1071,9 @@ export interface OverviewRow {
    */
   errors: number | null;
   /**
-   * Known medians of [`FIGURES`] at the reference step.
+   * Known medians of metrics at the reference step.
    */
-  figures: {
-    [k: string]: number;
-  };
+  figures: Figures;
   /**
    * Medians of invalid repeats, for the figures above that no valid repeat has. They decide no
    * verdict. `None`: no such figures.
@@ -1251,16 +1249,20 @@ export interface CostResult {
   per_billion: number;
 }
 /**
+ * Known values of `FIGURES`, one per metric.
+ */
+export interface Figures {
+  [k: string]: number;
+}
+/**
  * Medians over invalid repeats. A figure is `None` if a valid repeat has the figure, or an invalid
  * repeat lacks it. A percentile is also `None` if the median lies among unanswered requests.
  */
 export interface InvalidFigures {
   /**
-   * Medians of [`FIGURES`] at the reference step.
+   * Medians of `FIGURES` at the reference step.
    */
-  figures: {
-    [k: string]: number;
-  };
+  figures: Figures;
   /**
    * The load point of that step.
    */
@@ -1348,9 +1350,7 @@ export interface RowRatios {
   /**
    * Known ratios of the figures at the reference step.
    */
-  figures: {
-    [k: string]: number;
-  };
+  figures: Figures;
   memory_peak: number | null;
   /**
    * Also `None` if one of the two peaks is a lower bound.

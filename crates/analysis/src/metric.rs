@@ -613,12 +613,6 @@ impl MetricId {
     pub fn key(self) -> &'static str {
         self.metric().key
     }
-
-    /// Returns the metric with this name in results.
-    #[must_use]
-    pub fn from_key(key: &str) -> Option<MetricId> {
-        MetricId::ALL.iter().copied().find(|id| id.key() == key)
-    }
 }
 
 impl Serialize for MetricId {

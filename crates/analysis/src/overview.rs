@@ -30,7 +30,7 @@ use crate::verdict::{Confidence, Peak, Resource};
 
 use absence::{missing_reason, not_served_reason};
 use figures::median_of_invalid;
-pub use figures::{FIGURES, Figures, InvalidFigures};
+pub use figures::{Figures, InvalidFigures};
 pub use ratios::RowRatios;
 use ratios::compare;
 
@@ -85,7 +85,7 @@ pub struct OverviewRow {
     pub reference_connections: u32,
     /// Requests in flight at the reference step: connections × streams × pipeline.
     pub reference_in_flight: u64,
-    /// Known medians of [`FIGURES`] at the reference step.
+    /// Known medians of metrics at the reference step.
     pub figures: Figures,
     /// Price of the CPU time of 10⁹ requests at the reference step, in the currency of
     /// `[cost] per_vcpu_hour`.
@@ -134,12 +134,6 @@ pub struct OverviewRow {
 }
 
 impl OverviewRow {
-    /// Returns the median of a metric at the reference step; `None`: unknown.
-    #[must_use]
-    pub fn figure(&self, id: MetricId) -> Option<f64> {
-        self.figures.get(&id).copied()
-    }
-
     /// Whether the peak shows the server's capacity, and not an offered rate.
     #[must_use]
     pub fn shows_capacity(&self) -> bool {
@@ -573,12 +567,12 @@ impl<'a> RowMaker<'a> {
         let peak = peaks.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|_| !has_peak);
         let invalid_median = |id: MetricId| {
             let summary = at_reference.filter(|summary| summary.values(id).values.is_empty())?;
-            Some((id, median_of_invalid(self.grid.get(summary.cell)?, id.metric())?))
+            median_of_invalid(self.grid.get(summary.cell)?, id.metric())
         };
         let figures = InvalidFigures {
             peak_rps: peak.map(|(rps, _)| rps),
             peak_at: peak.map(|(_, at)| at),
-            figures: FIGURES.into_iter().filter_map(invalid_median).collect(),
+            figures: Figures::new(invalid_median),
         };
         (figures != InvalidFigures::default()).then_some(figures)
     }
@@ -621,7 +615,6 @@ impl<'a> RowMaker<'a> {
         let at_reference = summaries.iter().copied().find(|s| s.step == self.reference);
         let trials = self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let trials: Vec<&TrialResult> = trials.copied().collect();
-        let figure = |id: MetricId| Some((id, at_reference?.median_of(id)?));
         let peak_or_reference = shown.or(at_reference);
         let (cost, paid, paid_between) = self.costs(index, subject, at_reference);
         let reference = &plan.load.steps[self.reference];
@@ -650,7 +643,7 @@ impl<'a> RowMaker<'a> {
             reference_at: Shape::from_step(reference),
             reference_connections: reference.connections,
             reference_in_flight: reference.in_flight(),
-            figures: FIGURES.into_iter().filter_map(figure).collect(),
+            figures: Figures::new(|id| at_reference?.median_of(id)),
             cost_per_billion_requests: cost.map(|cost| cost.per_billion),
             cost,
             paid,

@@ -105,8 +105,8 @@ fn common_reference(references: &[Reference]) -> Option<Reference> {
 /// [`step_percentile_text`].
 pub(crate) fn reference_percentile_text(report: &Report, r: &OverviewRow, q: Quantile) -> String {
     let invalid = r.invalid.as_ref().and_then(|medians| match q {
-        Quantile::P50 => medians.figure(MetricId::ResponseP50),
-        Quantile::P99 => medians.figure(MetricId::ResponseP99),
+        Quantile::P50 => medians.figures.get(MetricId::ResponseP50),
+        Quantile::P99 => medians.figures.get(MetricId::ResponseP99),
         Quantile::P90 => None,
     });
     match invalid {
@@ -173,8 +173,8 @@ fn mark_invalid(figure: &str) -> String {
 
 /// Formats the CPU time per request of a row.
 pub(crate) fn cpu_text(r: &OverviewRow) -> String {
-    let invalid = r.invalid.as_ref().and_then(|medians| medians.figure(MetricId::Cpu));
-    or_invalid(r.figure(MetricId::Cpu).map(micros), invalid, micros)
+    let invalid = r.invalid.as_ref().and_then(|medians| medians.figures.get(MetricId::Cpu));
+    or_invalid(r.figures.get(MetricId::Cpu).map(micros), invalid, micros)
 }
 
 /// Explains the mark ✗. `None`: no row has one.
@@ -243,8 +243,9 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     }),
     column("place", "Place", |_, r| place_text(r)),
     column("reference", "Reference", |_, r| {
-        let is_measured = r.figure(MetricId::ResponseP50).or(r.figure(MetricId::Cpu)).is_some()
-            || r.invalid.is_some();
+        let is_measured =
+            r.figures.get(MetricId::ResponseP50).or(r.figures.get(MetricId::Cpu)).is_some()
+                || r.invalid.is_some();
         or_dash(is_measured.then_some(r.reference_at), label)
     }),
     column("p50", "p50", |report, r| reference_percentile_text(report, r, Quantile::P50)),

@@ -11,10 +11,24 @@ use crate::metric::{Metric, MetricId};
 use crate::trial::TrialResult;
 
 /// Metrics of a row at its reference step.
-pub const FIGURES: [MetricId; 3] = [MetricId::ResponseP50, MetricId::ResponseP99, MetricId::Cpu];
+const FIGURES: [MetricId; 3] = [MetricId::ResponseP50, MetricId::ResponseP99, MetricId::Cpu];
 
-/// Known values of metrics, one per metric.
-pub type Figures = BTreeMap<MetricId, f64>;
+/// Known values of `FIGURES`, one per metric.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Figures(BTreeMap<MetricId, f64>);
+
+impl Figures {
+    /// Computes each figure; `None`: unknown.
+    pub(super) fn new(value: impl Fn(MetricId) -> Option<f64>) -> Figures {
+        Figures(FIGURES.into_iter().filter_map(|id| Some((id, value(id)?))).collect())
+    }
+
+    /// Returns the value of a metric; `None`: unknown.
+    #[must_use]
+    pub fn get(&self, id: MetricId) -> Option<f64> {
+        self.0.get(&id).copied()
+    }
+}
 
 /// Medians over invalid repeats. A figure is `None` if a valid repeat has the figure, or an invalid
 /// repeat lacks it. A percentile is also `None` if the median lies among unanswered requests.
@@ -24,16 +38,8 @@ pub struct InvalidFigures {
     pub peak_rps: Option<f64>,
     /// The load point of that step.
     pub peak_at: Option<Shape>,
-    /// Medians of [`FIGURES`] at the reference step.
+    /// Medians of `FIGURES` at the reference step.
     pub figures: Figures,
-}
-
-impl InvalidFigures {
-    /// Returns the median of a metric at the reference step.
-    #[must_use]
-    pub fn figure(&self, id: MetricId) -> Option<f64> {
-        self.figures.get(&id).copied()
-    }
 }
 
 /// Returns the median of a metric over the invalid repeats of a cell; `None`: the cell has no

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::OverviewRow;
-use super::figures::{FIGURES, Figures};
+use super::figures::Figures;
 use crate::metric::MetricId;
 use crate::peak::PeakBound;
 
@@ -25,20 +25,14 @@ pub struct RowRatios {
 }
 
 impl RowRatios {
-    /// Returns the ratio of a figure at the reference step; `None`: unknown.
-    #[must_use]
-    pub fn figure(&self, id: MetricId) -> Option<f64> {
-        self.figures.get(&id).copied()
-    }
-
     /// Divides the figures of `row` by the figures of `base`.
     fn new(row: &OverviewRow, base: &OverviewRow) -> RowRatios {
         let ratio = |pick: fn(&OverviewRow) -> Option<f64>| {
             Some(pick(row)? / pick(base)?).filter(|ratio| ratio.is_finite())
         };
         let figure_ratio = |id: MetricId| {
-            let ratio = row.figure(id)? / base.figure(id)?;
-            ratio.is_finite().then_some((id, ratio))
+            let ratio = row.figures.get(id)? / base.figures.get(id)?;
+            ratio.is_finite().then_some(ratio)
         };
         let peak_ratio = |bound: PeakBound| {
             let is_known = row.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
@@ -50,7 +44,7 @@ impl RowRatios {
         RowRatios {
             peak_rps: peak_ratio(PeakBound::Exact),
             peak_rps_at_least: peak_ratio(PeakBound::AtLeast),
-            figures: FIGURES.into_iter().filter_map(figure_ratio).collect(),
+            figures: Figures::new(figure_ratio),
             // The highest value of some steps is not comparable with the highest value of all
             // steps.
             memory_peak: ratio(|r| r.memory_peak_bytes.filter(|_| r.has_memory_of_all_steps)),

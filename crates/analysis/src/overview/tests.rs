@@ -65,7 +65,7 @@ fn overview_is_sorted_by_peak_and_names_missing() {
     assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), expected);
     assert_eq!((rows[0].peak_connections, rows[0].reference_connections), (Some(128), 64));
     assert_eq!(
-        rows[0].figure(MetricId::ResponseP50).map(f64::round),
+        rows[0].figures.get(MetricId::ResponseP50).map(f64::round),
         Some(1000.0),
         "of the reference"
     );
@@ -107,7 +107,7 @@ fn row_has_cost_and_checks() {
     let [fast, slow, gone, null] = &report.overview[..4] else { panic!("{:?}", report.overview) };
     for row in [fast, slow, null] {
         let cost = row.cost_per_billion_requests.unwrap();
-        assert!((cost - 50.0).abs() < 1e-6 && row.figure(MetricId::Cpu).is_some(), "{cost}");
+        assert!((cost - 50.0).abs() < 1e-6 && row.figures.get(MetricId::Cpu).is_some(), "{cost}");
         assert_eq!((row.reference_step, row.reference_in_flight), (0, 64));
     }
     assert_eq!((fast.checks_passed, fast.checks, slow.checks), (0, 1, 0));
@@ -141,9 +141,11 @@ fn row_has_ratios_to_baseline() {
     assert!(rows.iter().all(|row| row.to_baseline.is_none()), "the suite names no baseline");
     rows[1].baseline = true;
     let figures = |row: &mut OverviewRow, factor: f64| {
-        row.figures.insert(MetricId::ResponseP50, 2.0 * factor);
-        row.figures.insert(MetricId::ResponseP99, 3.0 * factor * factor);
-        row.figures.insert(MetricId::Cpu, 0.0);
+        row.figures = Figures::new(|id| match id {
+            MetricId::ResponseP50 => Some(2.0 * factor),
+            MetricId::ResponseP99 => Some(3.0 * factor * factor),
+            _ => Some(0.0),
+        });
         row.startup_ms = Some(factor);
     };
     figures(&mut rows[0], 10.0);
@@ -152,11 +154,10 @@ fn row_has_ratios_to_baseline() {
     assert_eq!(rows[1].to_baseline, None);
     let ratios = rows[0].to_baseline.clone().unwrap();
     assert_eq!(ratios.peak_rps, Some(412.0 / 212.0));
-    assert_eq!(
-        ratios.figures,
-        [(MetricId::ResponseP50, 10.0), (MetricId::ResponseP99, 100.0)].into()
-    );
-    assert_eq!(ratios.startup, Some(10.0), "0 divides nothing");
+    let ids = [MetricId::ResponseP50, MetricId::ResponseP99, MetricId::Cpu];
+    let known = ids.map(|id| ratios.figures.get(id));
+    assert_eq!(known, [Some(10.0), Some(100.0), None], "0 divides nothing");
+    assert_eq!(ratios.startup, Some(10.0));
     assert_eq!(rows[2].to_baseline.as_ref().unwrap().peak_rps, None);
     assert!(ratios.memory_peak.is_some());
     rows[1].has_memory_of_all_steps = false;
@@ -268,7 +269,7 @@ fn invalid_repeats_have_figures_without_places() {
     assert!(
         fast.peak_rps.is_none()
             && fast.places.is_none()
-            && fast.figure(MetricId::ResponseP50).is_none()
+            && fast.figures.get(MetricId::ResponseP50).is_none()
     );
     let invalid = fast.invalid.as_ref().unwrap();
     assert_eq!(
@@ -276,7 +277,7 @@ fn invalid_repeats_have_figures_without_places() {
         (Some(412.0), Some(128))
     );
     assert_eq!(
-        invalid.figure(MetricId::ResponseP50).map(f64::round),
+        invalid.figures.get(MetricId::ResponseP50).map(f64::round),
         Some(1000.0),
         "of the reference"
     );

@@ -238,7 +238,7 @@ fn price_table(report: &Report) -> Markup {
     let cost = report.run.cost;
     let columns: [Column<'_, OverviewRow>; 7] = [
         ("Subject", &|r| text(&r.title)),
-        ("#CPU per request", &|r| value(r.figure(MetricId::Cpu), micros)),
+        ("#CPU per request", &|r| value(r.figures.get(MetricId::Cpu), micros)),
         ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
         ("#GiB hours", &|r| value(r.paid.and_then(|paid| paid.gib_hours), number)),
         ("#Cost", &|r| price_with_key(r.paid, r.cost_per_billion_requests)),

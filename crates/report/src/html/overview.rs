@@ -147,8 +147,8 @@ impl BarScales {
         };
         BarScales {
             rps: scale(OverviewRow::max_rps),
-            p99: scale(|r| r.figure(MetricId::ResponseP99)),
-            cpu: scale(|r| r.figure(MetricId::Cpu)),
+            p99: scale(|r| r.figures.get(MetricId::ResponseP99)),
+            cpu: scale(|r| r.figures.get(MetricId::Cpu)),
             memory: scale(|r| r.memory_peak_bytes),
             startup: scale(|r| r.startup_ms),
         }
@@ -177,7 +177,7 @@ fn overview_row(report: &Report, r: &OverviewRow, scales: &BarScales) -> Vec<Tab
     // If the rows have different reference steps, each row names its own step.
     let has_own_steps = crate::overview::reference_text(&report.overview, "").is_empty();
     let with_own_step = |cell: TableCell| {
-        if has_own_steps && r.figure(MetricId::ResponseP50).is_some() {
+        if has_own_steps && r.figures.get(MetricId::ResponseP50).is_some() {
             return cell.with_small(format!("at {}", crate::overview::label(r.reference_at)));
         }
         cell
@@ -186,13 +186,15 @@ fn overview_row(report: &Report, r: &OverviewRow, scales: &BarScales) -> Vec<Tab
         name_cell(report, r),
         peak_cell(r).with_bar(scales.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
         text(crate::overview::place_text(r)).sorted_by(r.places.map(|p| p.best as f64)),
-        with_own_step(text(p50).sorted_by(r.figure(MetricId::ResponseP50)))
-            .with_hint(ratio(|to| to.figure(MetricId::ResponseP50))),
-        with_own_step(text(p99).sorted_by(r.figure(MetricId::ResponseP99)))
+        with_own_step(text(p50).sorted_by(r.figures.get(MetricId::ResponseP50)))
+            .with_hint(ratio(|to| to.figures.get(MetricId::ResponseP50))),
+        with_own_step(text(p99).sorted_by(r.figures.get(MetricId::ResponseP99)))
             .with_bar(scales.p99)
-            .with_hint(ratio(|to| to.figure(MetricId::ResponseP99))),
+            .with_hint(ratio(|to| to.figures.get(MetricId::ResponseP99))),
         with_backends(
-            with_own_step(text(crate::overview::cpu_text(r)).sorted_by(r.figure(MetricId::Cpu))),
+            with_own_step(
+                text(crate::overview::cpu_text(r)).sorted_by(r.figures.get(MetricId::Cpu)),
+            ),
             r,
             |b| {
                 let share =
@@ -201,7 +203,7 @@ fn overview_row(report: &Report, r: &OverviewRow, scales: &BarScales) -> Vec<Tab
             },
         )
         .with_bar(scales.cpu)
-        .with_hint(ratio(|to| to.figure(MetricId::Cpu))),
+        .with_hint(ratio(|to| to.figures.get(MetricId::Cpu))),
         with_backends(value(r.memory_peak_bytes, bytes), r, |b| b.memory_peak_bytes.map(bytes))
             .with_bar(scales.memory)
             .with_hint(ratio(|to| to.memory_peak)),
