@@ -12,6 +12,7 @@ pub mod keys;
 pub mod limits;
 pub mod mistake;
 pub mod quotation;
+mod raw_expect;
 pub mod relative_path;
 pub mod request_values;
 pub mod template;
