@@ -42,12 +42,14 @@ fuzz_target!(|input: (u8, &str)| {
             headers: one.headers,
             body: one.body.map(Body),
             expect: Expect::default(),
+            extract: Vec::new(),
         };
         let workload = Workload {
             name: "w".into(),
             protocol: Protocol::H1,
             requests: vec![request],
             page: None,
+            sequence: None,
             requests_per_connection: None,
         };
         if let Ok(traffic) = compile::compile(&workload, "h", &Http2::default(), &read) {

@@ -154,6 +154,7 @@ pub fn workload() -> Workload {
         protocol: Protocol::H1,
         requests: vec![request],
         page: None,
+        sequence: None,
         requests_per_connection: None,
     }
 }

@@ -247,6 +247,7 @@ mod tests {
             protocol,
             requests: vec![request],
             page: None,
+            sequence: None,
             requests_per_connection: None,
         }
     }

@@ -151,6 +151,7 @@ fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals)
         protocol: config.protocol,
         requests: vec![request],
         page: None,
+        sequence: None,
         requests_per_connection: None,
     };
     let step = plan::Step {

@@ -151,7 +151,8 @@ pub struct Interval {
     /// flow-control window until the remainder may be sent.
     pub window_stall: Times,
     /// Page times: from the intended start of a page's document to the end of its last resource.
-    /// Only complete pages have one.
+    /// Only complete pages have one. A load of sequences has its visits here, and in the counts of
+    /// pages below: from the intended start of the first request to the end of the last one.
     pub page: Times,
     /// Number of pages that became complete in the interval, regardless of when they began.
     pub pages_completed: u64,

@@ -30,6 +30,8 @@ outcomes! {
     UnexpectedHeader = "unexpected_header",
     /// A complete response with the expected status and an unexpected body.
     UnexpectedBody = "unexpected_body",
+    /// A complete response that met every expectation, but lacks a value that later requests need.
+    ExtractionFailed = "extraction_failed",
     /// No process listened at the address when a connection was needed.
     ConnectRefused = "connect_refused",
     /// No connection was established within the connect time-out.
@@ -70,6 +72,7 @@ impl Outcome {
                 | Outcome::UnexpectedStatus
                 | Outcome::UnexpectedHeader
                 | Outcome::UnexpectedBody
+                | Outcome::ExtractionFailed
         )
     }
 

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::Party;
 use crate::probe::Probe;
 pub use crate::workload::{
-    Body, Expect, ImportChange, Page, Request, SUBJECT_VALUE_PREFIX, Workload,
+    Body, Cookies, EXTRACTED_VALUE, Expect, Extraction, ExtractionSource, ImportChange, Page,
+    Request, SUBJECT_VALUE_PREFIX, Sequence, Workload,
 };
 pub use load::{
     AcceptedCertificates, Arrival, Arrivals, ConnectionSettings, DriverKind, Gaps, Http2, Load,

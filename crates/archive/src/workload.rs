@@ -10,7 +10,10 @@ use crate::protocol::{self, Protocol};
 /// Beginning of the placeholder `{request.NAME}`, whose value each subject sets for itself.
 pub const SUBJECT_VALUE_PREFIX: &str = "{request.";
 
-/// Requests to a server: one request, or a weighted mix of them.
+/// Beginning of the names of placeholders whose values are extracted: `{extract.NAME}`.
+pub const EXTRACTED_VALUE: &str = "extract.";
+
+/// Requests to a server: one request, a weighted mix of them, a page, or a sequence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     pub name: String,
@@ -23,6 +26,9 @@ pub struct Workload {
     /// resources, and start when the document is complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<Page>,
+    /// The requests are a sequence: each visitor sends them in order, one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<Sequence>,
     /// Connections are replaced after this many requests, overriding the load; `None`: the load's
     /// setting applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,8 +66,48 @@ pub struct Page {
     pub connections: u32,
 }
 
+/// How visitors send the requests of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Sequence {
+    pub cookies: Cookies,
+}
+
+/// Treatment of the cookies that responses set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Cookies {
+    /// Cookies have no effect.
+    #[default]
+    Ignored,
+    /// Each visitor keeps cookies up to the end of its sequence, and sends them.
+    Kept,
+}
+
+/// A value of a response that later requests of the same visitor use, as `{extract.NAME}`. Archives
+/// have this definition, and never a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Extraction {
+    pub name: String,
+    pub source: ExtractionSource,
+    /// Regular expression that must match the source. Its first group is the value, or the whole
+    /// match if it has no group. `None`: the source is the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matches: Option<String>,
+}
+
+/// The part of a response that has an extracted value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExtractionSource {
+    Body,
+    /// The header of this name.
+    Header(String),
+    /// The value at this JSON pointer (RFC 6901).
+    Json(String),
+}
+
 /// A request and its expected response. Path, header values and body may contain placeholders
-/// (docs/reference/suite-keys.md).
+/// (docs/reference/load-requests.md).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
     pub name: String,
@@ -72,6 +118,9 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     pub body: Option<Body>,
     pub expect: Expect,
+    /// Values that are extracted from its responses; only in a sequence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extract: Vec<Extraction>,
 }
 
 /// Expectations of a correct response. Fields that are `None` or empty are not checked, except for

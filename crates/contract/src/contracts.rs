@@ -427,6 +427,7 @@ fn find_invalid_request(requests: &[Request], protocols: &[Protocol]) -> Option<
             protocol: Protocol::H1,
             requests: vec![request.clone()],
             page: None,
+            sequence: None,
             requests_per_connection: None,
         };
         let read = |_: &str| Err("placeholders cannot be used in a contract".to_string());

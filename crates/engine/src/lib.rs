@@ -10,13 +10,19 @@
 #![forbid(unsafe_code)]
 
 mod coding;
+mod cookie_date;
+pub mod cookies;
+mod draw;
 pub mod driver;
 pub mod expect;
+pub mod extraction;
 pub mod limits;
 pub mod proxy;
 mod recorder;
 pub mod rng;
 pub mod schedule;
+pub mod sequence;
+mod session;
 pub mod sim;
 pub mod slices;
 mod slot;

@@ -70,6 +70,22 @@ pub const CONTINUE_NS: u64 = 1_000_000_000;
 /// Responses per worker whose heads are searched for Set-Cookie.
 pub const COOKIE_SEARCHES: u32 = 256;
 
+/// Maximum number of cookies that a visitor keeps. With more, the oldest one is forgotten. Browsers
+/// keep at least 50 per site (RFC 6265 §6.1).
+pub const COOKIES_PER_VISITOR: usize = 64;
+
+/// Maximum number of bytes of a cookie's name and value. A longer cookie is ignored, as in browsers
+/// (RFC 6265 §6.1).
+pub const COOKIE_BYTES: usize = 4096;
+
+/// Longest body from which a value is extracted. With a longer body, the extraction fails. Each
+/// visitor stores at most one such body.
+pub const EXTRACTED_BODY_BYTES: usize = 1024 * 1024;
+
+/// Memory that a visitor keeps between two bodies from which values are extracted. Longer bodies
+/// allocate memory each time.
+pub const RETAINED_BODY_BYTES: usize = 16 * 1024;
+
 /// Maximum number of kinds of protocol errors that are counted by name, per worker. Later kinds are
 /// counted as `other`.
 pub const PROTOCOL_ERROR_KINDS: usize = 64;

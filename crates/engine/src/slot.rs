@@ -7,10 +7,10 @@ use dyno_archive::load::{TcpCounters, Timeouts};
 use dyno_wire::h1::response::{MissingPart, RequestKind, ResponseReader};
 use dyno_wire::h2::{Client, StreamKey};
 
+use crate::draw::Draw;
 use crate::driver::QueuedBytes;
 use crate::expect::ResponseState;
 use crate::tls::TlsSession;
-use crate::traffic::Draw;
 use crate::{Instant, limits};
 
 /// A request in flight and its response.
@@ -38,6 +38,8 @@ pub(crate) struct Exchange {
     pub(crate) retries: u8,
     /// Random draw of the request, with which a retry renders the same bytes.
     pub(crate) draw: Draw,
+    /// Index of the visitor whose sequence the request belongs to. 0 without sequences.
+    pub(crate) visitor: u32,
 }
 
 impl Exchange {
@@ -76,6 +78,7 @@ impl Exchange {
             is_resent: false,
             retries: 0,
             draw: Draw::NONE,
+            visitor: 0,
         }
     }
 }

@@ -8,8 +8,11 @@ use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::hpack::encode as hpack;
 use dyno_wire::h2::{BlockForm, EncodedBlock};
 
+use crate::draw::Draw;
 use crate::expect::Expectation;
 use crate::rng::Rng;
+use crate::sequence::CompiledSequence;
+use crate::session::VisitorSession;
 
 /// The requests of a load and their weights.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub struct Traffic {
     /// Number of the first request, as [`RequestPart::Sequence`] shows it.
     first_number: u64,
     choice: Choice,
+    /// `None`: the requests are independent of each other.
+    sequence: Option<Arc<CompiledSequence>>,
 }
 
 /// Properties of an HTTP/1.1 message that decide whether it may be retried, and whether other
@@ -134,7 +139,8 @@ pub(crate) struct StreamRequest<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestPart {
     Bytes(Box<[u8]>),
-    /// The number of the request: 0, 1, 2, … over all workers, each used once.
+    /// The number of the request, or of the visit in a sequence: 0, 1, 2, … over all workers, each
+    /// used once.
     Sequence,
     /// A uniformly distributed integer between two bounds, both inclusive.
     Random(u64, u64),
@@ -147,6 +153,15 @@ pub enum RequestPart {
     Intended,
     /// The length of the body; only in a head.
     BodyLength,
+    /// A value that the visitor extracted from an earlier response, by index.
+    Extracted(u16),
+    /// The end of the target of an HTTP/2 request of a visitor who keeps cookies. It is not sent.
+    TargetEnd,
+    /// The cookies of the visitor that belong to the request: the value of an HTTP/2 field, which
+    /// is not sent without cookies.
+    Cookies,
+    /// The whole line of the header `Cookie` in an HTTP/1.1 head, or nothing without cookies.
+    CookieLine,
 }
 
 /// Random generator and counters for requests, one per worker.
@@ -168,19 +183,6 @@ pub struct Draws {
     drawn: u64,
     /// Memory for rendering bodies, reused between requests.
     scratch: Vec<u8>,
-}
-
-/// The lowest bits of the index of a request among the requests of its worker. A retry uses them to
-/// render the same bytes again. Zero: not drawn yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Draw(u32);
-
-impl Draw {
-    pub(crate) const NONE: Draw = Draw(0);
-
-    /// This bit is set in every draw except `NONE`. The other 31 bits are the lowest bits of the
-    /// index.
-    const DRAWN: u32 = 1 << 31;
 }
 
 impl Traffic {
@@ -240,13 +242,32 @@ impl Traffic {
             shared_bytes: 0,
             first_number,
             choice,
+            sequence: None,
         }
+    }
+
+    /// Makes the requests a sequence, which visitors send in order.
+    #[must_use]
+    pub fn with_sequence(mut self, sequence: CompiledSequence) -> Traffic {
+        assert!(sequence.requests.len() == self.requests.len(), "one entry per request");
+        // The trial before the load is one visit, which takes one number.
+        self.first_number = self.first_number.min(1);
+        self.sequence = Some(Arc::new(sequence));
+        self
+    }
+
+    /// Returns the sequence of the requests; `None`: they are independent of each other.
+    #[must_use]
+    pub fn sequence(&self) -> Option<&Arc<CompiledSequence>> {
+        self.sequence.as_ref()
     }
 
     /// Returns the traffic of the test requests that are sent before the load: one for each request
     /// that has full checks, with the request's index. Test requests take the first request
     /// numbers, and the load takes the following ones. A server that accepts each number only once
-    /// therefore accepts the load as well.
+    /// therefore accepts the load as well. Not for sequences: see [`trial_visit`].
+    ///
+    /// [`trial_visit`]: Traffic::trial_visit
     pub fn trials(&self) -> impl Iterator<Item = (usize, Traffic)> {
         let requests = self.requests.iter().enumerate();
         let with_full_checks = requests.filter(|(_, request)| request.has_full_checks());
@@ -254,6 +275,15 @@ impl Traffic {
             let single = Traffic::single(request.clone()).with_shared_bytes(self.shared_bytes);
             (index, Traffic { first_number: number, ..single })
         })
+    }
+
+    /// Returns the traffic of the test visit before a load of sequences that have full checks. `None`:
+    /// no sequence, or no full checks.
+    #[must_use]
+    pub fn trial_visit(&self) -> Option<Traffic> {
+        let has_full_checks = self.requests.iter().any(CompiledRequest::has_full_checks);
+        (self.sequence.is_some() && has_full_checks)
+            .then(|| Traffic { first_number: 0, ..self.clone() })
     }
 
     /// Creates the draws of worker `worker` of `workers`: its own random numbers, and every
@@ -343,9 +373,11 @@ impl MessageTraits {
         let bytes: &[u8] = match template {
             Template::Fixed(bytes) => bytes,
             Template::Varying { head, .. } => {
-                // A digit replaces each varying part.
-                rendered = head.iter().map(|part| {
-                    if let RequestPart::Bytes(bytes) = part { bytes } else { &b"0"[..] }
+                // A digit replaces each varying part, except a whole line.
+                rendered = head.iter().map(|part| match part {
+                    RequestPart::Bytes(bytes) => bytes,
+                    RequestPart::CookieLine => &b""[..],
+                    _ => &b"0"[..],
                 });
                 &rendered.collect::<Vec<_>>().concat()
             }
@@ -393,19 +425,17 @@ impl Draws {
 
     /// Returns the values and the random generator for the request of `draw`. Both are the same for
     /// each retry. If `draw` is `NONE`, draws the next request and sets `draw`.
+    /// `salt`: distinguishes the random values of requests with the same number; 0 without
+    /// sequences.
     #[inline]
-    fn values(&mut self, draw: &mut Draw) -> (RequestValues, Rng) {
+    fn values(&mut self, draw: &mut Draw, salt: u64) -> (RequestValues, Rng) {
         let index = if *draw == Draw::NONE {
             let next = self.drawn;
             self.drawn += 1;
-            *draw = Draw(next as u32 | Draw::DRAWN);
+            *draw = Draw::from_index(next);
             next
         } else {
-            // `draw` contains the lowest 31 bits of the index. No request in flight is 2³¹ requests
-            // old, so the latest index with these bits is the correct one.
-            let last = self.drawn - 1;
-            let age = last.wrapping_sub(u64::from(draw.0)) & u64::from(!Draw::DRAWN);
-            last - age
+            draw.index(self.drawn - 1)
         };
         let number = self.first_number + index * self.step;
         // The seed is mixed twice. Otherwise the sequences of neighbouring requests would be
@@ -413,7 +443,7 @@ impl Draws {
         let mut mixer =
             Rng::new(self.seed.wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03)));
         let values = RequestValues { number, intended_ns: self.intended_ns, body_length: 0 };
-        (values, Rng::new(mixer.next_u64()))
+        (values, Rng::new(mixer.next_u64().wrapping_add(salt)))
     }
 
     /// Draws whether the next request belongs to a random sample of one in `every` requests. If
@@ -429,21 +459,23 @@ impl Template {
     #[inline]
     pub fn bytes<'a>(&'a self, draws: &mut Draws, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         let mut draw = Draw::NONE;
-        self.bytes_for(&mut draw, draws, buffer)
+        self.bytes_for(&mut draw, draws, None, buffer)
     }
 
-    /// Renders the request of `draw`, or the next one if `draw` is `NONE`.
+    /// Renders the request of `draw`, or the next one if `draw` is `NONE`. `session`: the state of
+    /// its visitor, if it belongs to a sequence.
     #[inline]
     pub(crate) fn bytes_for<'a>(
         &'a self,
         draw: &mut Draw,
         draws: &mut Draws,
+        session: Option<&mut VisitorSession>,
         buffer: &'a mut Vec<u8>,
     ) -> &'a [u8] {
         match self {
             Template::Fixed(bytes) => bytes,
             Template::Varying { head, body } => {
-                render(head, body, draw, draws, buffer);
+                render(head, body, draw, draws, session, buffer);
                 buffer
             }
         }
@@ -452,13 +484,15 @@ impl Template {
 
 impl StreamTemplate {
     /// Renders the request of `draw`, or the next one if `draw` is `NONE`, with a header block in
-    /// the form that the connection needs.
+    /// the form that the connection needs. `session`: the state of its visitor, if it belongs to a
+    /// sequence.
     #[inline]
     pub(crate) fn render<'a>(
         &'a self,
         form: BlockForm,
         draw: &mut Draw,
         draws: &mut Draws,
+        session: Option<&mut VisitorSession>,
         scratch: &'a mut RequestScratch,
     ) -> StreamRequest<'a> {
         match self {
@@ -466,7 +500,8 @@ impl StreamTemplate {
                 StreamRequest { block: block.form(form), field_bytes: block.field_bytes, body }
             }
             StreamTemplate::Varying { fields, body } => {
-                render_stream(fields, body, form, draw, draws, scratch)
+                let source = PartSource::new(draw, draws, session);
+                render_stream(fields, body, form, source, scratch)
             }
         }
     }
@@ -476,15 +511,13 @@ fn render_stream<'a>(
     fields: &[FieldPiece],
     body: &[RequestPart],
     form: BlockForm,
-    draw: &mut Draw,
-    draws: &mut Draws,
+    mut source: PartSource<'_>,
     scratch: &'a mut RequestScratch,
 ) -> StreamRequest<'a> {
-    let (mut values, mut rng) = draws.values(draw);
     scratch.block.clear();
     scratch.body.clear();
-    body.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.body));
-    values.body_length = scratch.body.len();
+    body.iter().for_each(|part| part.put(&mut source, &mut scratch.body));
+    source.values.body_length = scratch.body.len();
     let mut field_bytes = 0;
     for field in fields {
         match field {
@@ -494,7 +527,10 @@ fn render_stream<'a>(
             }
             FieldPiece::Varying { name, name_bytes, value } => {
                 scratch.value.clear();
-                value.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.value));
+                value.iter().for_each(|part| part.put(&mut source, &mut scratch.value));
+                if scratch.value.is_empty() && matches!(value[..], [RequestPart::Cookies]) {
+                    continue;
+                }
                 scratch.block.extend_from_slice(name);
                 // Huffman coding is not used, because it would cost CPU time per request.
                 hpack::put_int(7, 0, scratch.value.len(), &mut scratch.block);
@@ -511,16 +547,17 @@ fn render(
     body: &[RequestPart],
     draw: &mut Draw,
     draws: &mut Draws,
+    session: Option<&mut VisitorSession>,
     out: &mut Vec<u8>,
 ) {
-    let (mut values, mut rng) = draws.values(draw);
+    let mut source = PartSource::new(draw, draws, session);
     // The buffer is moved out and back, so that its memory is reused.
     let mut rendered_body = std::mem::take(&mut draws.scratch);
     rendered_body.clear();
     out.clear();
-    body.iter().for_each(|part| part.put(values, &mut rng, &mut rendered_body));
-    values.body_length = rendered_body.len();
-    head.iter().for_each(|part| part.put(values, &mut rng, out));
+    body.iter().for_each(|part| part.put(&mut source, &mut rendered_body));
+    source.values.body_length = rendered_body.len();
+    head.iter().for_each(|part| part.put(&mut source, out));
     out.extend_from_slice(&rendered_body);
     draws.scratch = rendered_body;
 }
@@ -534,8 +571,38 @@ struct RequestValues {
     body_length: usize,
 }
 
+/// The source of the varying parts of one request.
+#[derive(Debug)]
+struct PartSource<'a> {
+    values: RequestValues,
+    rng: Rng,
+    /// `None`: the request belongs to no sequence.
+    session: Option<&'a mut VisitorSession>,
+}
+
+impl<'a> PartSource<'a> {
+    /// Draws the values of a request. All requests of a visit have the number of the visit, so that
+    /// they take the same row of a file.
+    #[inline]
+    fn new(
+        draw: &mut Draw,
+        draws: &mut Draws,
+        mut session: Option<&'a mut VisitorSession>,
+    ) -> PartSource<'a> {
+        let (values, rng) = match &mut session {
+            None => draws.values(draw, 0),
+            Some(session) => {
+                let salt = session.salt();
+                draws.values(session.draw(), salt)
+            }
+        };
+        PartSource { values, rng, session }
+    }
+}
+
 impl RequestPart {
-    fn put(&self, values: RequestValues, rng: &mut Rng, out: &mut Vec<u8>) {
+    fn put(&self, source: &mut PartSource<'_>, out: &mut Vec<u8>) {
+        let (values, rng) = (source.values, &mut source.rng);
         match self {
             RequestPart::Bytes(bytes) => out.extend_from_slice(bytes),
             RequestPart::Sequence => put_decimal(values.number, out),
@@ -553,8 +620,35 @@ impl RequestPart {
                 out.extend_from_slice(&rows[(values.number % rows.len() as u64) as usize]);
             }
             RequestPart::BodyLength => put_decimal(values.body_length as u64, out),
+            part => {
+                let session = source.session.as_deref_mut();
+                part.put_session(session.expect("the request should belong to a sequence"), out);
+            }
         }
     }
+
+    /// Appends a part that depends on the visitor.
+    fn put_session(&self, session: &mut VisitorSession, out: &mut Vec<u8>) {
+        match self {
+            RequestPart::Extracted(index) => out.extend_from_slice(session.value(*index)),
+            RequestPart::TargetEnd => session.set_target(out),
+            RequestPart::Cookies => session.put_cookies(b"", out),
+            RequestPart::CookieLine => {
+                session.set_target(target(out));
+                let length = out.len();
+                session.put_cookies(b"Cookie: ", out);
+                if out.len() > length {
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+            part => unreachable!("{part:?} does not depend on the visitor"),
+        }
+    }
+}
+
+/// Returns the target of an HTTP/1.1 head: the second word of its first line.
+fn target(head: &[u8]) -> &[u8] {
+    head.split(|byte| *byte == b' ').nth(1).unwrap_or_default()
 }
 
 fn put_decimal(mut n: u64, out: &mut Vec<u8>) {

@@ -221,7 +221,9 @@ impl Secrets {
         expect.headers_match.iter_mut().for_each(|(name, pattern)| self.pattern(name, pattern));
         expect.json_match.iter_mut().for_each(|(pointer, pattern)| self.pattern(pointer, pattern));
         expect.json.iter_mut().for_each(|(pointer, value)| self.json_fields(pointer, value));
-        for text in expect.body_contains.iter_mut().chain(&mut expect.body_matches) {
+        let patterns = request.extract.iter_mut().filter_map(|e| e.matches.as_mut());
+        for text in expect.body_contains.iter_mut().chain(&mut expect.body_matches).chain(patterns)
+        {
             *text = self.fields(text);
         }
         for body in request.body.iter_mut().chain(&mut expect.body) {

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use dyno_analysis::load::percentile_value::PercentileValue;
 use dyno_analysis::load::{
     ContinuesResult, GapsResult, Http2Result, LoadConfig, PageSummary, Percentiles, RequestResult,
+    VisitSummary,
 };
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
@@ -62,6 +63,9 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     }
     if let Some(pages) = &result.pages {
         line("pages", pages_line(pages));
+    }
+    if let Some(visits) = &result.visits {
+        line("visits", visits_line(visits));
     }
     line("wire", wire_line(result));
     if let Some(tls) = &result.tls {
@@ -175,6 +179,7 @@ pub fn shape(c: &LoadConfig, actual: Option<(f64, usize)>) -> String {
     let mix = match c.requests_mixed.len() {
         0 => String::new(),
         n if c.page_connections.is_some() => format!(" · pages of {n} requests"),
+        n if c.sequence.is_some() => format!(" · sequence of {n} requests"),
         n => format!(" · mix of {n} requests"),
     };
     let driver = c.driver.title();
@@ -184,7 +189,9 @@ pub fn shape(c: &LoadConfig, actual: Option<(f64, usize)>) -> String {
         None => (String::new(), c.threads as usize),
     };
     let streams = if c.streams > 1 { format!(" × {} streams", c.streams) } else { String::new() };
-    let noun = if c.page_connections.is_some() { "visitor" } else { "connection" };
+    // Over HTTP/2 each stream of a connection has a visitor.
+    let is_visitor = c.page_connections.is_some() || c.sequence.is_some() && c.streams == 1;
+    let noun = if is_visitor { "visitor" } else { "connection" };
     format!(
         "{}{tls} · {}{streams}{pipeline}{mix} · {model}{duration} · {driver} × {threads}",
         c.protocol.base_name(),
@@ -289,6 +296,18 @@ fn pages_line(p: &PageSummary) -> String {
         count(p.unfinished),
         plural(p.resources as u64, "resource"),
         plural(u64::from(p.connections_each), "connection")
+    )
+}
+
+/// Formats visits per second, visit times and visits that are not complete.
+fn visits_line(v: &VisitSummary) -> String {
+    format!(
+        "{} visits/s   {}   {} complete, {} failed, {} unfinished",
+        number(v.per_second),
+        percentiles_line(&v.time_us, &PAGES_SHOWN, page_percentile_text),
+        count(v.completed),
+        count(v.failed),
+        count(v.unfinished)
     )
 }
 

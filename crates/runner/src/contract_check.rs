@@ -53,6 +53,7 @@ fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Resul
         protocol: listener.protocol,
         requests: check.requests.clone(),
         page: None,
+        sequence: None,
         requests_per_connection: None,
     };
     let http2 = Http2::default();

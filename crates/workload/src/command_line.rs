@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::{Body, Expect, Request};
+use dyno_archive::plan::{Body, Request};
 
 use crate::{ReadFile, header};
 
@@ -24,7 +24,7 @@ pub fn request(
         path: path.into(),
         headers,
         body,
-        expect: Expect::default(),
+        ..Request::default()
     }
 }
 
@@ -45,6 +45,18 @@ pub fn parse_mix_entry(text: &str, read: ReadFile<'_>) -> Result<Request, String
         None => (!body.is_empty()).then(|| Body(body.into())),
     };
     Ok(Request { weight, ..request(method, path, Vec::new(), body) })
+}
+
+/// Reads a step of a sequence: `GET /items` or `POST /login @user.json`. `Err`: the text is not a
+/// request, or its body cannot be read.
+pub fn parse_step(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
+    const WRONG: &str = "not a request\nhint: write method and path, such as 'GET /items' or 'POST \
+                         /login @user.json'";
+    let (method, rest) = split_word(text.trim_start());
+    if !split_word(rest).0.starts_with('/') {
+        return Err(WRONG.into());
+    }
+    parse_mix_entry(&format!("1 {method} {rest}"), read)
 }
 
 /// Returns the first word, and the text after the blanks that follow the word.
@@ -127,6 +139,17 @@ mod tests {
             parse_mix_entry("1 POST /x @/no/such", &read).unwrap_err(),
             "/no/such: no such file"
         );
+    }
+
+    #[test]
+    fn step_has_method_path_and_body() {
+        let request = parse_step(" POST /login {\"user\": \"a b\"}", &read).unwrap();
+        assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/login"));
+        assert_eq!(request.body.unwrap().0, b"{\"user\": \"a b\"}");
+        assert_eq!(parse_step("PUT /x @body.json", &read).unwrap().body.unwrap().0, b"{}");
+        for text in ["GET", "/x", "1 GET /x", "GET x", ""] {
+            assert!(parse_step(text, &read).unwrap_err().contains("'GET /items'"), "{text}");
+        }
     }
 
     #[test]

@@ -2,12 +2,16 @@
 //!
 //! Everything that does not vary between requests is encoded and checked here, before the load.
 
+mod sequence;
+
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
 use dyno_engine::expect::{BodyBudget, ExpectedValue, FullChecks};
+use dyno_engine::extraction::ValuePlace;
+use dyno_engine::sequence::CookiePolicy;
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Http2, Protocol, Traffic};
 use dyno_wire::h1::encode;
@@ -19,6 +23,7 @@ use crate::ReadFile;
 use crate::header;
 use crate::quotation::{plain, quote, quote_in};
 use crate::template::Templates;
+use crate::value_names::ValueNames;
 
 /// The private-use character before and after a placeholder's number. A number between two of these
 /// marks stands for the placeholder while a head is encoded and checked.
@@ -65,6 +70,8 @@ pub enum Field {
     BodyMatches,
     /// By its pointer.
     JsonMatches(String),
+    /// An extraction, by the name of its value.
+    Extract(String),
 }
 
 /// The wrong part of a request, and its mistake as a sentence.
@@ -77,21 +84,31 @@ fn compile_located(
     read: ReadFile<'_>,
 ) -> Result<Traffic, CompileError> {
     let protocol = workload.protocol;
-    let mut templates = Templates::new(read);
+    let mut templates = Templates::new(read, ValueNames::new(workload));
+    let cookies = sequence::cookie_policy(workload);
     let mut compiled = Vec::with_capacity(workload.requests.len());
     let mut field_lists = Vec::new();
     let body_budget = BodyBudget::default();
     for (i, request) in workload.requests.iter().enumerate() {
         let with_request = |error: FieldError| request_error(i, request, error);
+        templates.values.begin_request(i);
         check_headers(request, protocol).map_err(with_request)?;
         let mut compiled_request =
             compile_request(request, host, &mut templates).map_err(with_request)?;
+        if cookies == CookiePolicy::Keep {
+            sequence::check_cookie_header(request).map_err(with_request)?;
+            compiled_request.template = sequence::with_cookie_line(compiled_request.template);
+        }
         compiled_request.expect.budget = body_budget.clone();
         compiled.push((compiled_request, request.weight));
         if !protocol.is_h1() {
             let scheme = if protocol.is_tls() { "https" } else { "http" };
             let list = FieldList::from_request(request, scheme, host, &mut templates);
-            field_lists.push(list.map_err(with_request)?);
+            let list = list.map_err(with_request)?;
+            field_lists.push(match cookies {
+                CookiePolicy::Keep => list.with_cookies(),
+                CookiePolicy::Ignore => list,
+            });
         }
     }
     let constant: Vec<_> = field_lists.iter().map(FieldList::constant_fields).collect();
@@ -102,14 +119,24 @@ fn compile_located(
     if protocol == Protocol::H2cUpgrade {
         let requests = compiled.iter_mut().zip(&workload.requests);
         for (i, ((compiled_request, _), request)) in requests.enumerate() {
+            templates.values.begin_request(i);
             let upgrade = template(&with_upgrade_fields(request, http2), host, &mut templates);
             let upgrade = upgrade.map_err(|error| request_error(i, request, error))?;
-            compiled_request.upgrade = Some(upgrade);
+            compiled_request.upgrade = Some(match cookies {
+                CookiePolicy::Keep => sequence::with_cookie_line(upgrade),
+                CookiePolicy::Ignore => upgrade,
+            });
         }
     }
-    let traffic =
-        Traffic::new(compiled).map_err(|message| CompileError { location: None, message })?;
-    Ok(traffic.with_shared_bytes(shared.table_bytes()))
+    let compiled_sequence = sequence::compile(workload, host, &templates.values)
+        .map_err(|(i, error)| request_error(i, &workload.requests[i], error))?;
+    let traffic = Traffic::new(compiled)
+        .map_err(|message| CompileError { location: None, message })?
+        .with_shared_bytes(shared.table_bytes());
+    Ok(match compiled_sequence {
+        Some(sequence) => traffic.with_sequence(sequence),
+        None => traffic,
+    })
 }
 
 fn request_error(i: usize, request: &plan::Request, (field, error): FieldError) -> CompileError {
@@ -268,7 +295,9 @@ fn body(
     templates: &mut Templates<'_>,
 ) -> Result<Vec<RequestPart>, FieldError> {
     let body = request.body.as_ref().map_or(&[][..], |body| &body.0);
-    templates.parse(body).map_err(|error| (Field::Body, error))
+    let parts = templates.parse(body).map_err(|error| (Field::Body, error))?;
+    templates.values.note_use(&parts, ValuePlace::Body);
+    Ok(parts)
 }
 
 fn template(
@@ -378,6 +407,7 @@ impl HeadPart<'_> {
             with_field(format!("{shown}: the value {value} {}", self.value_problem()))
         };
         parts.iter().try_for_each(|part| self.check(part)).map_err(value_error)?;
+        templates.values.note_use(&parts, sequence::place(self));
         Ok(parts)
     }
 

@@ -15,9 +15,11 @@ pub mod quotation;
 mod raw_expect;
 pub mod relative_path;
 pub mod request_values;
+pub mod sequence;
 pub mod template;
 pub mod text;
 pub mod units;
+pub mod value_names;
 pub mod workloads;
 
 /// Reads the file at a path as written. `Err`: the reason why it cannot be read.

@@ -112,7 +112,8 @@ impl Text<'_> {
 
 /// Returns the texts of a request that may have placeholders.
 fn sent_texts(request: &mut Request) -> Vec<Text<'_>> {
-    let Request { name: _, weight: _, method: _, path, headers, body, expect: _ } = request;
+    let Request { name: _, weight: _, method: _, path, headers, body, expect: _, extract: _ } =
+        request;
     let mut texts = vec![Text::String(path)];
     texts.extend(headers.iter_mut().map(|(_, value)| Text::String(value)));
     texts.extend(body.iter_mut().map(Text::Bytes));

@@ -1,5 +1,5 @@
 //! Parses placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`,
-//! `{csv:FILE:COLUMN}` and `{fill:64KiB}`.
+//! `{csv:FILE:COLUMN}`, `{fill:64KiB}` and `{extract.NAME}`.
 //!
 //! Doubled braces, `{{seq}}`, are literal. [`crate::request_values`] replaces `{request.NAME}`
 //! before this module runs.
@@ -9,9 +9,11 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use csv::ByteRecord;
+use dyno_archive::plan::EXTRACTED_VALUE;
 use dyno_engine::traffic::RequestPart;
 
 use crate::quotation::plain;
+use crate::value_names::ValueNames;
 use crate::{ReadFile, units};
 
 /// Values of a column of a file.
@@ -21,6 +23,8 @@ type Column = Arc<[Box<[u8]>]>;
 pub struct Templates<'a> {
     read: ReadFile<'a>,
     columns: HashMap<(String, String), Column>,
+    /// The values of `{extract.NAME}`.
+    pub values: ValueNames,
 }
 
 impl std::fmt::Debug for Templates<'_> {
@@ -38,8 +42,9 @@ const SUBJECT_VALUE: &str = "request.";
 const MAX_FILL: u64 = 16 << 20;
 
 impl<'a> Templates<'a> {
-    pub fn new(read: ReadFile<'a>) -> Self {
-        Templates { read, columns: HashMap::new() }
+    /// `values`: the values of `{extract.NAME}`.
+    pub fn new(read: ReadFile<'a>, values: ValueNames) -> Self {
+        Templates { read, columns: HashMap::new(), values }
     }
 
     /// Splits `text` into its parts. Braces without a known name are literal, because JSON has many
@@ -86,6 +91,9 @@ impl<'a> Templates<'a> {
                     )
                 })?;
                 Ok(RequestPart::Column(self.column(file, column)?))
+            }
+            (_, None) if name.starts_with(EXTRACTED_VALUE) => {
+                self.values.part(&name[EXTRACTED_VALUE.len()..])
             }
             _ if name.starts_with(SUBJECT_VALUE) => Err(format!(
                 "{{{inside}}}: has no value here\nhint: set `request = {{ {} = … }}` for each \
@@ -158,7 +166,8 @@ fn parse_placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
     let after = inside[end..].strip_prefix(b"}")?;
     let inside = std::str::from_utf8(&inside[..end]).ok()?;
     let name = inside.split(':').next()?;
-    (NAMES.contains(&name) || name.starts_with(SUBJECT_VALUE)).then_some((inside, after))
+    let is_prefixed = [SUBJECT_VALUE, EXTRACTED_VALUE].iter().any(|p| name.starts_with(p));
+    (NAMES.contains(&name) || is_prefixed).then_some((inside, after))
 }
 
 /// Treatment of `{{request.NAME}}`.
@@ -344,7 +353,7 @@ mod tests {
             "bom.csv" => Ok(b"\xEF\xBB\xBF\"id\",name\n7,ann\n".to_vec()),
             _ => Err("no such file".to_string()),
         };
-        Templates::new(&read).parse(text.as_bytes())
+        Templates::new(&read, ValueNames::default()).parse(text.as_bytes())
     }
 
     fn bytes(text: &str) -> RequestPart {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
+use dyno_archive::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use dyno_archive::secret::{is_secret_parameter, with_parameters};
 use dyno_engine::Protocol;
 use serde::de::value::SeqAccessDeserializer;
@@ -17,6 +17,9 @@ use crate::mistake::{Mistake, all_positive, mistake};
 use crate::quotation::quote;
 use crate::raw_expect::RawExpect;
 use crate::relative_path::RelativePath;
+use crate::sequence::{
+    COOKIES_NEED_STEPS, NO_PIPELINED_STEPS, RawExtraction, SINGLE_STEP, too_many_steps,
+};
 use crate::{ReadFile, compile, header, limits, request_values};
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,6 +43,10 @@ pub struct RawWorkload {
     requests: Option<Vec<RawRequest>>,
     /// The resources of a page, whose document is the request above.
     page: Option<RawPage>,
+    /// The requests of one visitor, in order, instead of the one request above.
+    steps: Option<Vec<RawRequest>>,
+    /// Whether a visitor keeps cookies; only with `steps`.
+    cookies: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,6 +80,8 @@ pub struct RawRequest {
     body: Option<String>,
     body_file: Option<RelativePath>,
     expect: RawExpect,
+    /// Values that later steps use; only in `steps`.
+    extract: BTreeMap<String, RawExtraction>,
 }
 
 /// One value, or a list of them.
@@ -200,15 +209,15 @@ pub fn plaintext() -> Workload {
         weight: 1,
         method: "GET".into(),
         path: "/plaintext".into(),
-        headers: Vec::new(),
-        body: None,
         expect: Expect { status: Some(200), body, ..Expect::default() },
+        ..Request::default()
     };
     Workload {
         name: "plaintext".into(),
         protocol: Protocol::H1,
         requests: vec![request],
         page: None,
+        sequence: None,
         requests_per_connection: None,
     }
 }
@@ -230,11 +239,13 @@ impl RawWorkload {
                            connections of a page stay open\nhint: remove the key";
             return Err(mistake("requests_per_connection", message));
         }
+        let sequence = self.check_sequence(page.as_ref())?;
         let steps = self.take_steps(protocol)?;
         let (name, located) = self.into_requests(page.as_ref(), read)?;
         let (requests, origins): (Vec<_>, Vec<_>) = located.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
-        let workload = Workload { name, protocol, requests, page, requests_per_connection };
+        let workload =
+            Workload { name, protocol, requests, page, sequence, requests_per_connection };
         // The name of a file that cannot be read. The error points to this name in the suite.
         let unreadable_file = RefCell::new(None);
         let read = |file: &str| {
@@ -254,6 +265,40 @@ impl RawWorkload {
             check_expected(&workload, name, values)?;
         }
         Ok(CheckedWorkload { workload, steps })
+    }
+
+    /// Checks the keys that cannot be combined with a sequence. `None`: the workload has no `steps`.
+    fn check_sequence(&self, page: Option<&RawPage>) -> Result<Option<Sequence>, Mistake> {
+        let Some(steps) = &self.steps else {
+            return match self.cookies {
+                None => Ok(None),
+                Some(_) => Err(mistake("cookies", COOKIES_NEED_STEPS)),
+            };
+        };
+        let other_key = if page.is_some() { Some("page") } else { None };
+        if let Some(key) = other_key.or(self.requests.as_ref().map(|_| "requests")) {
+            let message = format!(
+                "`{key}`: cannot be combined with `steps`, which are the requests of the \
+                 workload\nhint: remove one of the two keys"
+            );
+            return Err(mistake(key, message));
+        }
+        if steps.len() < 2 {
+            return Err(mistake("steps", SINGLE_STEP));
+        }
+        if steps.len() > limits::STEPS {
+            return Err(mistake("steps", too_many_steps(steps.len())));
+        }
+        if let Some(index) = steps.iter().position(|step| step.weight.is_some()) {
+            let message = "`weight`: has no effect in a step, because all steps are sent in \
+                           order\nhint: remove `weight`";
+            return Err(mistake("weight", message).with_parent(index).with_parent("steps"));
+        }
+        if self.pipeline.as_ref().is_some_and(|pipeline| pipeline.0.iter().any(|n| *n != 1)) {
+            return Err(mistake("pipeline", NO_PIPELINED_STEPS));
+        }
+        let cookies = if self.cookies == Some(true) { Cookies::Kept } else { Cookies::Ignored };
+        Ok(Some(Sequence { cookies }))
     }
 
     /// Takes the workload's settings of the steps, and checks them.
@@ -291,7 +336,18 @@ impl RawWorkload {
         page: Option<&RawPage>,
         read: ReadFile<'_>,
     ) -> Result<(String, Vec<LocatedRequest>), Mistake> {
-        let (name, table_request, requests) = self.split();
+        let (name, table_request, requests, steps) = self.split();
+        if let Some(steps) = steps {
+            if table_request != RawRequest::default() {
+                return Err(mistake(
+                    "steps",
+                    "a workload has either a `path` or `steps`, not both\nhint: remove one of the \
+                     two",
+                ));
+            }
+            let located = check_list("steps", steps, read)?;
+            return Ok((name.unwrap_or_else(|| "sequence".into()), located));
+        }
         match requests {
             Some(_) if table_request != RawRequest::default() => Err(mistake(
                 "requests",
@@ -304,7 +360,8 @@ impl RawWorkload {
                  resources\nhint: remove `requests`",
             )),
             Some(requests) => {
-                Ok((name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?))
+                let located = check_list("requests", requests, read)?;
+                Ok((name.unwrap_or_else(|| "mix".into()), located))
             }
             None => {
                 let body = table_request.body_key();
@@ -319,8 +376,10 @@ impl RawWorkload {
         }
     }
 
-    /// Returns the name, the request in the workload's own table, and the mix.
-    fn split(self) -> (Option<String>, RawRequest, Option<Vec<RawRequest>>) {
+    /// Returns the name, the request in the workload's own table, the mix and the sequence.
+    fn split(
+        self,
+    ) -> (Option<String>, RawRequest, Option<Vec<RawRequest>>, Option<Vec<RawRequest>>) {
         let table_request = RawRequest {
             name: None,
             weight: None,
@@ -330,8 +389,9 @@ impl RawWorkload {
             body: self.body,
             body_file: self.body_file,
             expect: self.expect,
+            extract: BTreeMap::new(),
         };
-        (self.name, table_request, self.requests)
+        (self.name, table_request, self.requests, self.steps)
     }
 }
 
@@ -359,8 +419,8 @@ fn check_expected(
 enum Origin {
     /// In the workload's table. `body`: the key that has the body.
     Workload { body: &'static str },
-    /// In the workload's mix, at this index.
-    Mix { index: usize, body: &'static str },
+    /// In a list of the workload, at this index.
+    Listed { list: &'static str, index: usize, body: &'static str },
     /// A resource of the page, at this index of `resources`.
     Resource(usize),
 }
@@ -373,8 +433,8 @@ fn locate(error: CompileError, origins: &[Origin]) -> Mistake {
     let Some((index, field)) = error.location else { return mistake("requests", error.message) };
     match origins[index] {
         Origin::Workload { body } => locate_field(field, body, error.message),
-        Origin::Mix { index, body } => {
-            locate_field(field, body, error.message).with_parent(index).with_parent("requests")
+        Origin::Listed { list, index, body } => {
+            locate_field(field, body, error.message).with_parent(index).with_parent(list)
         }
         Origin::Resource(entry) => {
             mistake("page", error.message).with_child("resources").with_child(entry)
@@ -399,6 +459,7 @@ pub(crate) fn locate_field(field: Field, body: &'static str, message: String) ->
         Field::JsonMatches(pointer) => {
             mistake("expect", message).with_child("json_matches").with_child(pointer)
         }
+        Field::Extract(name) => mistake("extract", message).with_child(name),
     }
 }
 
@@ -444,9 +505,7 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
         weight: 1,
         method: "GET".into(),
         path: path.into(),
-        headers: Vec::new(),
-        body: None,
-        expect: Expect::default(),
+        ..Request::default()
     };
     Ok((0..times).map(resource).collect())
 }
@@ -486,16 +545,21 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
     })
 }
 
-fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequest>, Mistake> {
-    let in_request = |i: usize| move |m: Mistake| m.with_parent(i).with_parent("requests");
+/// Checks the requests of a mix or of a sequence. `list`: the key that has them.
+fn check_list(
+    list: &'static str,
+    raw: Vec<RawRequest>,
+    read: ReadFile<'_>,
+) -> Result<Vec<LocatedRequest>, Mistake> {
+    let in_request = |i: usize| move |m: Mistake| m.with_parent(i).with_parent(list);
     let mut located: Vec<LocatedRequest> = Vec::new();
     let unnamed: Vec<bool> = raw.iter().map(|raw| raw.name.is_none()).collect();
     for (index, raw) in raw.into_iter().enumerate() {
-        let origin = Origin::Mix { index, body: raw.body_key() };
+        let origin = Origin::Listed { list, index, body: raw.body_key() };
         located.push((raw.check(read).map_err(in_request(index))?, origin));
     }
     if located.is_empty() {
-        return Err(mistake("requests", "`requests`: the list must have at least one entry"));
+        return Err(mistake(list, format!("`{list}`: the list must have at least one entry")));
     }
     number_masked_names(&mut located, &unnamed);
     for (i, (request, _)) in located.iter().enumerate() {
@@ -585,7 +649,10 @@ impl RawRequest {
             }
             (None, None) => None,
         };
+        let extract = self.extract.into_iter().map(|(name, extraction)| extraction.check(name));
+        let extract = extract.collect::<Result<_, _>>().map_err(|m| m.with_parent("extract"))?;
         Ok(Request {
+            extract,
             name: self.name.unwrap_or_else(|| generated_name(&path)),
             weight: self.weight.unwrap_or(1),
             method: self.method.unwrap_or_else(|| "GET".into()),
@@ -608,7 +675,7 @@ mod tests {
             path: path.into(),
             ..Request::default()
         };
-        let origin = || Origin::Mix { index: 0, body: "body" };
+        let origin = || Origin::Listed { list: "requests", index: 0, body: "body" };
         let mut requests: Vec<LocatedRequest> =
             ["/a?key=1", "/a?key=2", "/b", "/a?key=3"].map(|path| (request(path), origin())).into();
         number_masked_names(&mut requests, &[true; 4]);

@@ -3,7 +3,7 @@
 
 use dyno_archive::plan::{
     Arrival, Arrivals, DriverKind, ImportChange, Load, LoadModel, Priority, Reconnect, Request,
-    Segment, Spin, Step, StillWarming, Workload,
+    Segment, Sequence, Spin, Step, StillWarming, Workload,
 };
 use dyno_archive::{Protocol, protocol};
 use schemars::JsonSchema;
@@ -60,11 +60,14 @@ pub struct LoadConfig {
     /// N, if one in N responses is checked in full. 1: every response is, 0: none is. `None`: no
     /// expectation needs a full check.
     pub check_one_in: Option<u64>,
-    /// The requests of a mix or a page; empty if there is only one.
+    /// The requests of a mix, page or sequence; empty if there is only one.
     pub requests_mixed: Vec<MixedRequest>,
     /// Connections over which a visitor loads a page; `connections` then counts visitors. `None`:
     /// no pages are loaded.
     pub page_connections: Option<u32>,
+    /// How visitors send the requests in order. Absent: the requests are no sequence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<Sequence>,
     /// Parts that an import omitted from the requests or changed in them. Absent: there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_changes: Vec<ImportChange>,
@@ -140,6 +143,7 @@ impl LoadConfig {
                 .any(Request::is_sampled)
                 .then_some(load.check_one_in),
             page_connections: workload.page_connections(),
+            sequence: workload.sequence,
             import_changes: Vec::new(),
             requests_mixed: workload
                 .requests

@@ -12,6 +12,7 @@ mod percentiles;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod visits;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ use percentile_value::LoadUnanswered;
 pub use percentiles::{Percentiles, SAMPLES_ABOVE, UnansweredRequests, value_at_quantile};
 use sums::{WindowSums, per_second, times_after_warmup};
 pub use sums::{response_times, responses_per_second};
+pub use visits::VisitSummary;
 
 pub const SCHEMA: &str = "dyno.load/1";
 
@@ -74,6 +76,9 @@ pub struct LoadResult {
     pub http2: Option<Http2Result>,
     /// `null`: no pages were loaded.
     pub pages: Option<PageSummary>,
+    /// Absent: no sequence, or an open loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visits: Option<VisitSummary>,
     pub in_flight: InFlight,
     /// Protocol violations in responses, with counts.
     pub protocol_errors: BTreeMap<String, u64>,
@@ -405,6 +410,7 @@ pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
         tcp: tcp(record.tcp.as_ref(), sums.responses),
         http2: http2::http2(record),
         pages: pages(record, &config, sums.window_s),
+        visits: visits::visits(record, &config, sums.window_s),
         in_flight: sums.in_flight,
         protocol_errors: record.protocol_errors.clone(),
         unexpected: record.unexpected.clone(),

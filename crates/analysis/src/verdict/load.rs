@@ -174,13 +174,14 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// Responses had an unexpected status, header or body.
+/// Responses had an unexpected status, header or body, or lacked a value of a sequence.
 fn incorrect_responses(result: &LoadResult) -> Option<Caveat> {
     let count = |outcome| result.outcomes.get(outcome);
     let status = count(Outcome::UnexpectedStatus);
     let header = count(Outcome::UnexpectedHeader);
     let body = count(Outcome::UnexpectedBody);
-    (status + header + body > 0).then(|| {
+    let extraction = count(Outcome::ExtractionFailed);
+    (status + header + body + extraction > 0).then(|| {
         let mut message = format!(
             "Incorrect responses: {status} with an unexpected status, {body} with an unexpected \
              body"
@@ -188,12 +189,16 @@ fn incorrect_responses(result: &LoadResult) -> Option<Caveat> {
         if header > 0 {
             message.push_str(&format!(", {header} with unexpected headers"));
         }
+        if extraction > 0 {
+            message.push_str(&format!(", {extraction} without a value that later requests need"));
+        }
         message.push_str(
             ". The server did not do the requested work. Check one response with curl, then fix \
              the server or the expectation.",
         );
         let evidence = json!({
             "unexpected_status": status, "unexpected_header": header, "unexpected_body": body,
+            "extraction_failed": extraction,
         });
         Caveat::new(Code::IncorrectResponses, Severity::Invalid, message, evidence)
     })

@@ -238,6 +238,7 @@ impl ProbeClient {
             protocol,
             requests,
             page: None,
+            sequence: None,
             requests_per_connection: None,
         };
         compile::compile(&workload, &self.listener.host(), &Http2::default(), &|_| {

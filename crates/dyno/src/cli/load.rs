@@ -207,6 +207,31 @@ pub struct LoadArgs {
         help_heading = "Requests"
     )]
     pub mix: Vec<String>,
+    /// One step of a sequence, which a visitor sends in order; may be repeated.
+    ///
+    /// Format: METHOD PATH, then an optional BODY, as in --request. Example: 'POST /login
+    /// @user.json'. Each connection, or stream of HTTP/2, is one visitor. After the last step it
+    /// starts anew.
+    #[arg(
+        hide_short_help = true,
+        long = "step",
+        value_name = "STEP",
+        conflicts_with_all = [
+            "mix", "method", "body", "body_file", "import", "curl", "resources",
+        ],
+        help_heading = "Requests"
+    )]
+    pub steps: Vec<String>,
+    /// Keep the cookies that responses set, up to the end of a sequence.
+    #[arg(hide_short_help = true, long, help_heading = "Requests")]
+    pub cookies: bool,
+    /// Value of a step's response for later steps: '1 token=json:/token'.
+    ///
+    /// Format: number of the step, NAME=SOURCE. SOURCE is json:POINTER, header:NAME,
+    /// header:NAME:EXPRESSION or matches:EXPRESSION. Later steps use the value as {extract.NAME}.
+    /// The option may be repeated.
+    #[arg(hide_short_help = true, long, value_name = "EXTRACTION", help_heading = "Requests")]
+    pub extract: Vec<String>,
     /// Requests from a HAR file, vegeta targets, URLs or curl commands.
     ///
     /// - is standard input.

@@ -26,6 +26,7 @@ mod promises;
 mod protocols;
 mod safety;
 mod saved;
+mod sequences;
 mod stall;
 mod streams;
 mod terminal;

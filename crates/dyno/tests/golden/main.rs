@@ -126,6 +126,7 @@ fn workload() -> Workload {
         name: "plaintext".into(),
         protocol: Protocol::H1,
         page: None,
+        sequence: None,
         requests_per_connection: None,
         requests: vec![PlannedRequest {
             name: "plaintext".into(),

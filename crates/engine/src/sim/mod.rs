@@ -5,6 +5,7 @@
 //! moments. The same seed gives the same run.
 
 mod server;
+mod sessions;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -17,6 +18,7 @@ pub use server::{
     ServiceTime, Truth,
 };
 use server::{NextConnectionState, ServerAction, SimulatedConnection, SimulatedServer};
+pub use sessions::{SessionTruth, Sessions};
 
 use crate::driver::{
     Completion, CompletionKind, ConnId, ConnectError, Driver, QueuedBytes, Turn, Wait,

@@ -9,6 +9,7 @@ use dyno_wire::h2::settings::{DEFAULT_WINDOW, ServerSettings};
 use dyno_wire::h2::{ErrorCode, server as h2};
 use dyno_wire::server_protocol::ServerProtocol;
 
+use super::sessions::{SessionResponse, SessionTruth, Sessions};
 use crate::rng::Rng;
 
 /// Service time of one request.
@@ -138,6 +139,7 @@ pub struct ServerModel {
     pub turn_away: f64,
     /// Behaviour on `Expect: 100-continue`.
     pub expecting: ExpectBehavior,
+    pub sessions: Sessions,
 }
 
 /// Behaviour of an HTTP/1.1 server on `Expect: 100-continue`, after the head has arrived.
@@ -167,6 +169,7 @@ impl ServerModel {
             request_window: DEFAULT_WINDOW,
             turn_away: 0.0,
             expecting: ExpectBehavior::Nothing,
+            sessions: Sessions::None,
         }
     }
 }
@@ -178,6 +181,7 @@ pub struct Truth {
     pub early_bodies: u64,
     /// Requests that arrived completely.
     pub requests: u64,
+    pub sessions: SessionTruth,
     pub faults: BTreeMap<Fault, u64>,
     /// Request bodies that arrived completely over HTTP/2, with the number of times.
     pub bodies: BTreeMap<Vec<u8>, u64>,
@@ -241,6 +245,7 @@ pub(super) struct SimulatedConnection {
     protocol: ServerProtocol<Streams>,
     /// Identity of the request that is being read.
     request: Option<RequestIdentity>,
+    session_response: Option<SessionResponse>,
     /// When the work on all received requests of this connection is done. Only for
     /// [`Queue::PerConnection`].
     free_at_ns: u64,
@@ -258,6 +263,7 @@ struct Streams {
     bodies: BTreeMap<u32, Vec<u8>>,
     /// Identities of requests by stream, including requests whose response was sent.
     requests: BTreeMap<u32, RequestIdentity>,
+    session_responses: BTreeMap<u32, SessionResponse>,
     /// Requests that the server works on, by stream, with the fault of the response.
     working: BTreeMap<u32, Option<Fault>>,
     /// Whether GOAWAY was sent.
@@ -366,6 +372,9 @@ impl SimulatedServer {
                 request::RequestEvent::NeedMore => return actions,
                 request::RequestEvent::Head(head) => {
                     peer.request = RequestIdentity::from_path(head.target);
+                    let (target, truth) = (head.target, &mut self.truth.sessions);
+                    peer.session_response =
+                        self.model.sessions.respond(target, head.fields(), truth);
                     let expects = head.fields().get("expect").is_some();
                     peer.continues_at_ns = None;
                     if expects && let Some(action) = self.continue_or_refuse(peer, now_ns) {
@@ -436,17 +445,20 @@ impl SimulatedServer {
         let fault = self.draw_fault();
         peer.is_finished =
             fault.is_some_and(|f| !matches!(f, Fault::Status | Fault::Body | Fault::Twice));
-        self.reply(fault, peer.request, at_ns)
+        self.reply(fault, peer, at_ns)
     }
 
     fn reply(
         &self,
         fault: Option<Fault>,
-        request: Option<RequestIdentity>,
+        peer: &SimulatedConnection,
         at_ns: u64,
     ) -> Option<ServerAction> {
         let body = &self.model.body[..];
-        let ok = |close: bool| encode::response(200, "OK", "text/plain", body.len(), close, body);
+        let ok = |close: bool| match &peer.session_response {
+            Some(response) if !close => response.message(),
+            _ => encode::response(200, "OK", "text/plain", body.len(), close, body),
+        };
         let (bytes, next_state) = match fault {
             None => (ok(false), NextConnectionState::KeepOpen),
             Some(Fault::PoliteClose) => (ok(true), NextConnectionState::Close),
@@ -482,7 +494,7 @@ impl SimulatedServer {
         };
         // Only in these cases, `bytes` is exactly one correct response.
         let is_correct = matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose));
-        let completes = request.filter(|_| is_correct);
+        let completes = peer.request.filter(|_| is_correct);
         Some(ServerAction::Send { at_ns, bytes, next_state, completes })
     }
 }
@@ -512,8 +524,13 @@ impl SimulatedServer {
                 h2::ServerEvent::NeedMore => break,
                 h2::ServerEvent::Handled => {}
                 h2::ServerEvent::Request { stream, end, .. } => {
-                    let path = streams.wire.fields().iter().find(|(name, _)| *name == b":path");
+                    let fields = streams.wire.fields();
+                    let path = fields.iter().find(|(name, _)| *name == b":path");
                     let identity = path.and_then(|(_, path)| RequestIdentity::from_path(path));
+                    let target = path.map_or(&b""[..], |(_, path)| path);
+                    let truth = &mut self.truth.sessions;
+                    let response = self.model.sessions.respond(target, fields.iter(), truth);
+                    streams.session_responses.extend(response.map(|response| (stream, response)));
                     streams.requests.extend(identity.map(|identity| (stream, identity)));
                     if !end {
                         streams.bodies.insert(stream, Vec::new());
@@ -596,11 +613,14 @@ impl SimulatedServer {
         // The entry is missing if the client has reset the stream.
         let fault = streams.working.remove(&stream)?;
         let request = streams.requests.get(&stream).copied();
+        let response = streams.session_responses.remove(&stream).map(|response| response.stream());
         let mut bytes = Vec::new();
         let mut next_state = NextConnectionState::KeepOpen;
         let wire = &mut streams.wire;
         match fault {
-            None | Some(Fault::GoAway) => wire.respond(stream, &self.responses.ok, &mut bytes),
+            None | Some(Fault::GoAway) => {
+                wire.respond(stream, response.as_ref().unwrap_or(&self.responses.ok), &mut bytes);
+            }
             Some(Fault::Status) => wire.respond(stream, &self.responses.failed, &mut bytes),
             Some(Fault::Body) => wire.respond(stream, &self.responses.incorrect_body, &mut bytes),
             Some(Fault::Malformed) => wire.respond(stream, &self.responses.malformed, &mut bytes),
@@ -634,6 +654,7 @@ impl Streams {
             wire: h2::Server::new(settings, out),
             bodies: BTreeMap::new(),
             requests: BTreeMap::new(),
+            session_responses: BTreeMap::new(),
             working: BTreeMap::new(),
             has_sent_go_away: false,
         };

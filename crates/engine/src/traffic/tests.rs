@@ -1,6 +1,7 @@
 //! Tests how requests are chosen, rendered and numbered.
 
 use super::*;
+use crate::cookies::CookieTransport;
 use crate::expect::FullChecks;
 
 fn render(head: Vec<RequestPart>, body: Vec<RequestPart>, draws: &mut Draws) -> String {
@@ -96,13 +97,13 @@ fn retried_request_has_same_bytes() {
     for drawn in [0, 5, (1 << 31) - 2, (1 << 31) - 1, 1 << 31, (1 << 40) + 7] {
         let mut draws = Draws { drawn, ..Draws::new(3, 2, 5) };
         let mut draw = Draw::NONE;
-        let first = template.bytes_for(&mut draw, &mut draws, &mut memory).to_vec();
+        let first = template.bytes_for(&mut draw, &mut draws, None, &mut memory).to_vec();
         assert!(first.starts_with((2 + 5 * drawn).to_string().as_bytes()));
         for between in [0, 1, 3, 1000] {
             (0..between).for_each(|_| {
                 assert_ne!(template.bytes(&mut draws, &mut memory), first);
             });
-            assert_eq!(template.bytes_for(&mut draw, &mut draws, &mut memory), first);
+            assert_eq!(template.bytes_for(&mut draw, &mut draws, None, &mut memory), first);
         }
         assert_eq!(draws.drawn, drawn + 1005);
     }
@@ -156,4 +157,24 @@ fn requests_are_drawn_by_weight() {
         Traffic::new(vec![(request(0), 1), (request(1), 0), (request(2), 999_999_937)]).unwrap();
     assert!(matches!(lopsided.choice, Choice::Sums(_)));
     assert!((0..1000).all(|_| lopsided.choose(&mut draws) == 2));
+}
+
+#[test]
+fn requests_of_visit_share_number_but_no_random_value() {
+    let parts = || vec![RequestPart::Sequence, bytes(" "), RequestPart::Uuid];
+    let template = Template::Varying { head: parts(), body: vec![] };
+    let (mut draws, mut session) =
+        (Draws::new(1, 0, 2), VisitorSession::new(0, CookieTransport::Plain));
+    let (host, mut memory) = (Arc::from(&b"h"[..]), Vec::new());
+    let mut render = |request: u16, session: &mut VisitorSession| {
+        session.begin_request(request, &host, crate::Instant(0));
+        let mut draw = Draw::NONE;
+        let rendered = template.bytes_for(&mut draw, &mut draws, Some(session), &mut memory);
+        String::from_utf8(rendered.to_vec()).unwrap()
+    };
+    let first = [0, 1].map(|request| render(request, &mut session));
+    assert!(first.iter().all(|text| text.starts_with("0 ")) && first[0] != first[1], "{first:?}");
+    assert_eq!(render(1, &mut session), first[1], "a retry");
+    session.clear();
+    assert!(render(0, &mut session).starts_with("2 "), "the next visit of this worker");
 }

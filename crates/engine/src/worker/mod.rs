@@ -13,6 +13,7 @@
 //! - `frames`: counts specific to HTTP/2.
 //! - `pages`: documents with their resources.
 //! - `uploads`: requests that leave in several pieces.
+//! - `visits`: sequences of requests, with the cookies and values of each visitor.
 //! - `unsolicited`: bytes that belong to no request.
 
 mod connections;
@@ -25,6 +26,7 @@ mod streams;
 mod time;
 mod unsolicited;
 mod uploads;
+mod visits;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -45,6 +47,7 @@ use dyno_wire::h2::settings::ClientSettings;
 
 use crate::driver::{ConnId, Driver};
 use crate::recorder::{Recorder, Window};
+use crate::sequence::CookiePolicy;
 use crate::slot::{ConnectionState, Exchange, Slot};
 use crate::tls::Tls;
 use crate::traffic::{Draws, RequestScratch, Traffic};
@@ -53,6 +56,7 @@ use continues::ContinueBooks;
 use frames::Http2Counts;
 use pages::Pages;
 pub use streams::upgrade_settings;
+use visits::{VisitTiming, Visits};
 
 /// Configuration of a worker: requests, connections and schedule.
 #[derive(Clone, Debug)]
@@ -186,8 +190,12 @@ struct CookieWatch {
 }
 
 impl CookieWatch {
-    const fn new() -> CookieWatch {
-        CookieWatch { searches_left: limits::COOKIE_SEARCHES, has_set_cookie: false }
+    /// Creates the detection for a load. Visitors that keep cookies need none.
+    fn new(traffic: &Traffic) -> CookieWatch {
+        let keeps_cookies =
+            traffic.sequence().is_some_and(|sequence| sequence.cookies == CookiePolicy::Keep);
+        let searches_left = if keeps_cookies { 0 } else { limits::COOKIE_SEARCHES };
+        CookieWatch { searches_left, has_set_cookie: false }
     }
 
     #[inline]
@@ -210,11 +218,11 @@ impl CookieWatch {
         match status {
             401 if self.has_set_cookie => Some(
                 "status 401: the server sets cookies, and dyno does not send them back (send a \
-                 cookie with -H 'Cookie: NAME=VALUE')",
+                 cookie with -H 'Cookie: NAME=VALUE', or keep cookies with --step and --cookies)",
             ),
             403 if self.has_set_cookie => Some(
                 "status 403: the server sets cookies, and dyno does not send them back (send a \
-                 cookie with -H 'Cookie: NAME=VALUE')",
+                 cookie with -H 'Cookie: NAME=VALUE', or keep cookies with --step and --cookies)",
             ),
             _ => None,
         }
@@ -307,6 +315,8 @@ pub struct Worker {
     tls: TlsUse,
     /// `None`: the load has no pages.
     pages: Option<Pages>,
+    /// `None`: requests are independent of each other.
+    visits: Option<Box<Visits>>,
     /// HTTP/2 counts since this worker began.
     frames: Http2Counts,
     /// Copy of `frames` at the start of the measured window.
@@ -390,6 +400,7 @@ impl Worker {
             pages: config
                 .page_connections
                 .map(|per_visitor| Pages::new(connections, per_visitor, requests)),
+            visits: visits(&config),
             frames: Http2Counts::default(),
             frames_base: Http2Counts::default(),
             frames_used: Http2Counts::default(),
@@ -406,7 +417,7 @@ impl Worker {
             unexpected: BTreeMap::new(),
             connection_failures: BTreeMap::new(),
             timeouts: Timeouts::default(),
-            cookies: CookieWatch::new(),
+            cookies: CookieWatch::new(&config.traffic),
             continues: config.traffic.has_expect_continue().then(Box::default),
             broken_tls: Vec::new(),
             head_cache: HeadCache::new(),
@@ -537,4 +548,14 @@ impl Worker {
             continues: self.continues.map(|books| books.report()),
         }
     }
+}
+
+/// Returns the visits of a load; `None`: its requests are independent of each other.
+fn visits(config: &WorkerConfig) -> Option<Box<Visits>> {
+    let sequence = Arc::clone(config.traffic.sequence()?);
+    assert!(config.page_connections.is_none(), "a load has pages or sequences, not both");
+    let timing =
+        if config.schedule.is_closed() { VisitTiming::Recorded } else { VisitTiming::None };
+    let per_connection = config.streams.max(config.pipeline);
+    Some(Box::new(Visits::new(sequence, config.connections, per_connection, timing)))
 }

@@ -152,7 +152,7 @@ impl Worker {
                     {
                         let (request, intended) = (visitor.next_resource, visitor.resources_start);
                         visitor.next_resource += 1;
-                        self.assign_request(conn, request, intended, now, driver);
+                        self.assign_exchange(conn, Exchange::new(intended, request), now, driver);
                     }
                     Some(_) => break,
                     None if can_begin => self.begin_page(conn, visitor_index, now, driver),
@@ -178,7 +178,7 @@ impl Worker {
         self.started += 1;
         self.recorder.record_scheduled(now);
         self.recorder.record_start(now, now);
-        self.assign_request(conn, DOCUMENT, now, now, driver);
+        self.assign_exchange(conn, Exchange::new(now, DOCUMENT), now, driver);
     }
 
     fn is_loading_at(&self, now: Instant) -> bool {

@@ -138,7 +138,8 @@ impl Worker {
         has_room && slot.served < max_requests
     }
 
-    /// Draws the next request, and assigns an exchange of this request to a slot that has room.
+    /// Draws the next request, or takes the next one of a visitor, and assigns its exchange to a
+    /// slot that has room.
     pub(super) fn assign_next<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -146,24 +147,25 @@ impl Worker {
         now: Instant,
         driver: &mut D,
     ) {
-        let request = self.config.traffic.choose(&mut self.config.draws);
-        self.assign_request(conn, request, intended, now, driver);
+        let exchange = match &mut self.visits {
+            None => Exchange::new(intended, self.config.traffic.choose(&mut self.config.draws)),
+            Some(visits) => visits.next_exchange(conn, intended),
+        };
+        self.assign_exchange(conn, exchange, now, driver);
     }
 
-    /// Assigns an exchange of `request`, an index in the traffic, to a slot that has room.
+    /// Assigns an exchange to a slot that has room.
     #[inline]
-    pub(super) fn assign_request<D: Driver>(
+    pub(super) fn assign_exchange<D: Driver>(
         &mut self,
         conn: ConnId,
-        request: u16,
-        intended: Instant,
+        mut exchange: Exchange,
         now: Instant,
         driver: &mut D,
     ) {
-        let is_checked_in_full =
-            !self.config.traffic.request(request).expect.full_checks.is_empty()
+        exchange.is_checked_in_full =
+            !self.config.traffic.request(exchange.request).expect.full_checks.is_empty()
                 && self.config.draws.is_sampled(self.config.check_one_in);
-        let exchange = Exchange { is_checked_in_full, ..Exchange::new(intended, request) };
         let slot = &mut self.slots[conn as usize];
         if slot.state == ConnectionState::Up {
             return self.send_request(conn, exchange, now, driver);
@@ -234,8 +236,13 @@ impl Worker {
         };
         // The value of `RequestPart::Intended` in this request.
         self.config.draws.intended_ns = exchange.intended.ns_since(self.began);
-        let mut bytes =
-            template.bytes_for(&mut exchange.draw, &mut self.config.draws, &mut self.request);
+        let session = self.visits.as_mut().map(|visits| visits.session(&exchange, now));
+        let mut bytes = template.bytes_for(
+            &mut exchange.draw,
+            &mut self.config.draws,
+            session,
+            &mut self.request,
+        );
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
         // A request that asks for an upgrade is sent with its body. After the upgrade it is a

@@ -307,11 +307,17 @@ impl Worker {
                     let in_full = exchange.is_checked_in_full;
                     h1.response.on_head(status, fields, &request.expect, in_full);
                     self.cookies.search(fields);
+                    if let Some(visits) = &mut self.visits {
+                        visits.on_head(exchange, now, fields);
+                    }
                     self.drop_held_body(conn, status);
                 }
                 ResponseEvent::Body(data) => {
                     self.recorder.current().body_received += data.len() as u64;
                     h1.response.on_body(data, &request.expect);
+                    if let Some(visits) = &mut self.visits {
+                        visits.on_body(exchange, data);
+                    }
                 }
                 ResponseEvent::End(end) => {
                     self.end_message(conn, now, received_at);
@@ -367,6 +373,10 @@ impl Worker {
         now: Instant,
         received_at: Option<Instant>,
     ) {
+        let verdict = match &mut self.visits {
+            None => verdict,
+            Some(visits) => visits.extract(exchange, verdict),
+        };
         self.recorder.count_status(exchange, verdict.status);
         self.recorder.current().checked += u64::from(exchange.is_checked_in_full);
         if verdict.outcome == Outcome::UnexpectedStatus
@@ -393,6 +403,9 @@ impl Worker {
         self.recorder.record_end(exchange, outcome, now, received_at);
         if let Some(pages) = &mut self.pages {
             pages.record_end(conn, exchange, outcome);
+        }
+        if let Some(visits) = &mut self.visits {
+            visits.record_end(exchange, outcome, now, &mut self.recorder);
         }
     }
 

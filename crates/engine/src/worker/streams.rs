@@ -11,6 +11,7 @@ use dyno_wire::h2::{Client, ClientEvent, EncodedRequest, ErrorCode, Http2Error, 
 
 use super::Worker;
 use super::responses::{ConnectionAfterRead, WireError};
+use super::visits::Visits;
 use crate::driver::{ConnId, Driver};
 use crate::expect::ResponseState;
 use crate::slot::{
@@ -61,7 +62,8 @@ impl Worker {
         let ProtocolState::H1(h1) = &mut slot.protocol else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let request = self.config.traffic.request(exchange.request);
-        let upgraded_request = (request.kind, checks_need_fields(request, &exchange));
+        let needs_fields = needs_fields(request, &exchange, self.visits.as_deref());
+        let upgraded_request = (request.kind, needs_fields);
         let stream = StreamExchange {
             exchange,
             response: ResponseState::default(),
@@ -102,10 +104,12 @@ impl Worker {
         let Some(template) = &request.stream else { return };
         // The value of `RequestPart::Intended` in this request.
         self.config.draws.intended_ns = exchange.intended.ns_since(self.began);
+        let session = self.visits.as_mut().map(|visits| visits.session(&exchange, now));
         let rendered = template.render(
             h2.client.form(),
             &mut exchange.draw,
             &mut self.config.draws,
+            session,
             &mut self.scratch,
         );
         let holds_body =
@@ -115,7 +119,8 @@ impl Worker {
             field_bytes: rendered.field_bytes,
             body: rendered.body,
             kind: request.kind,
-            wants_fields: checks_need_fields(request, &exchange) || self.cookies.is_searching(),
+            wants_fields: needs_fields(request, &exchange, self.visits.as_deref())
+                || self.cookies.is_searching(),
             holds_body,
         };
         let stream = StreamExchange {
@@ -180,6 +185,9 @@ impl Worker {
                     if let Some(stream) = h2.client.value(key) {
                         let request = self.config.traffic.request(stream.exchange.request);
                         stream.response.on_body(data, &request.expect);
+                        if let Some(visits) = &mut self.visits {
+                            visits.on_body(&stream.exchange, data);
+                        }
                     }
                     if end {
                         self.end_stream(conn, key, now, received_at);
@@ -247,6 +255,9 @@ impl Worker {
         stream.response.on_head(status, || fields.iter(), expect, exchange.is_checked_in_full);
         if self.cookies.is_searching() {
             self.cookies.search(|| fields.iter());
+        }
+        if let Some(visits) = &mut self.visits {
+            visits.on_head(exchange, now, || fields.iter());
         }
         if std::mem::replace(&mut stream.holds_body, false) {
             // The final response came instead of 100 (Continue), so the body will not be sent.
@@ -489,10 +500,11 @@ fn http2_state(mut client: Client<StreamExchange>, streams: u32, now: Instant) -
     }))
 }
 
-/// Whether the checks of a response need its fields.
-fn checks_need_fields(request: &CompiledRequest, exchange: &Exchange) -> bool {
+/// Whether the checks of a response, or its visitor, need its fields.
+fn needs_fields(request: &CompiledRequest, exchange: &Exchange, visits: Option<&Visits>) -> bool {
     request.expect.may_be_encoded
         || (exchange.is_checked_in_full && !request.expect.full_checks.is_empty())
+        || visits.is_some_and(|visits| visits.needs_fields(exchange.request))
 }
 
 /// Returns the client's settings for the options of a load.

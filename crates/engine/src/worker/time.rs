@@ -374,7 +374,9 @@ impl Worker {
         for (intended, request) in self.pages.iter().flat_map(Pages::waiting) {
             self.recorder.record_unanswered(&Exchange::new(intended, request), now);
         }
-        for began in self.pages.iter().flat_map(Pages::unfinished_pages) {
+        let unfinished_pages = self.pages.iter().flat_map(Pages::unfinished_pages);
+        let unfinished_visits = self.visits.iter().flat_map(|visits| visits.unfinished());
+        for began in unfinished_pages.chain(unfinished_visits) {
             self.recorder.record_unfinished_page(began);
         }
         for slot in &mut self.slots {

@@ -3,7 +3,7 @@
 
 use dyno_analysis::capacity::SearchResult;
 use dyno_analysis::load::percentile_value::PercentileValue;
-use dyno_analysis::load::{PageSummary, Percentiles, RequestResult};
+use dyno_analysis::load::{PageSummary, Percentiles, RequestResult, VisitSummary};
 use dyno_analysis::metric::{MetricId, RESPONSE_P99, THROUGHPUT};
 use dyno_analysis::report::Report;
 use dyno_analysis::scaling::{Coefficient, LawResult, ScalingResult};
@@ -263,6 +263,7 @@ pub(super) fn response(report: &Report) -> Markup {
         ))
         (figure("spectrum", "Response time by percentile", spectrum_legend, &trial_times))
         (pages(report))
+        (visits(report))
         (by_request(report))
     }
 }
@@ -339,6 +340,39 @@ fn pages(report: &Report) -> Markup {
 }
 
 type TrialPages<'a> = (&'a TrialResult, &'a PageSummary);
+
+/// Renders the table of the results of workloads with sequences. Empty without such workloads.
+fn visits(report: &Report) -> Markup {
+    let rows: Vec<TrialVisits<'_>> =
+        report.trials.iter().filter_map(|t| Some((t, t.load.visits.as_ref()?))).collect();
+    if rows.is_empty() {
+        return Markup::default();
+    }
+    let table = trial_table(
+        report,
+        &rows,
+        |(t, _)| t,
+        &[
+            ("#Visits/s", &|(_, v)| value(Some(v.per_second), number)),
+            ("#Visit p50", &|(_, v)| page_percentile_with_key(&v.time_us, 0.5)),
+            ("#Visit p90", &|(_, v)| page_percentile_with_key(&v.time_us, 0.9)),
+            ("#Visit p99", &|(_, v)| page_percentile_with_key(&v.time_us, 0.99)),
+            ("#Complete", &|(_, v)| count_cell(v.completed)),
+            ("#Not complete", &|(_, v)| count_cell(v.failed.saturating_add(v.unfinished))),
+            ("#Requests per visit", &|(_, v)| count_cell(v.steps as u64)),
+            ("#Requests/s", &|(t, _)| value(Some(t.load.throughput_rps), number)),
+        ],
+    );
+    html! {
+        h3 { "Visits" } "\n"
+        (note("Visit time runs from the intended start of the first request of a sequence to the \
+               end of its last one. A visit is complete if all of its responses were correct. It \
+               ends with the first response that is not."))
+        (table)
+    }
+}
+
+type TrialVisits<'a> = (&'a TrialResult, &'a VisitSummary);
 
 /// Renders the table of the results of each request of a mix. Empty without a mix.
 fn by_request(report: &Report) -> Markup {

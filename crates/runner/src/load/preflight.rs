@@ -18,9 +18,12 @@ use crate::limits::RESERVED_FILES;
 /// Fully checks one response to each request. The load itself fully checks only a sample of the
 /// responses. `Err`: a response is incorrect or missing.
 pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
+    if spec.traffic.sequence().is_some() {
+        return spec.traffic.trial_visit().map_or(Ok(()), |traffic| try_visit(spec, traffic));
+    }
     for (i, traffic) in spec.traffic.trials() {
         let watch = DropWatch::begin();
-        let record = run(&one_request(spec, Arc::new(traffic)), &mut StopWhen(|| false))
+        let record = run(&requests(spec, Arc::new(traffic), 1), &mut StopWhen(|| false))
             .map_err(|message| Mismatch { has_response: false, message })?;
         let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
         let (outcome, reason) = match outcome {
@@ -35,6 +38,36 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
         return Err(Mismatch { has_response: record.books.completed > 0, message });
     }
     Ok(())
+}
+
+/// Sends the requests of one visit, and fully checks each response. The requests of a sequence need
+/// the responses before them, so they cannot be tried alone. `Err`: a response is incorrect or
+/// missing.
+fn try_visit(spec: &LoadSpec, traffic: Traffic) -> Result<(), Mismatch> {
+    let length = traffic.requests().len();
+    let watch = DropWatch::begin();
+    let record = run(&requests(spec, Arc::new(traffic), length as u64), &mut StopWhen(|| false))
+        .map_err(|message| Mismatch { has_response: false, message })?;
+    let ok: u64 = record.intervals.iter().map(|i| i.outcomes.get(Outcome::Ok)).sum();
+    if ok == length as u64 {
+        return Ok(());
+    }
+    // A visit ends with its first failure, and the visitor starts anew. The first failed request is
+    // the one that follows the correct responses of the first visit.
+    let has_failed = |index: &usize| {
+        let share = |i: &Interval| {
+            let share = i.by_request.get(*index)?;
+            Some(share.outcomes.total() - share.outcomes.get(Outcome::Ok) + share.never_ended)
+        };
+        record.intervals.iter().filter_map(share).sum::<u64>() > 0
+    };
+    let failed = (0..length).find(has_failed).unwrap_or(0);
+    let shares = record.intervals.iter().filter_map(|i| i.by_request.get(failed));
+    let outcome = shares.flat_map(|share| share.outcomes.not_ok()).next();
+    let name = outcome.map_or("unanswered", |(outcome, _)| outcome.name());
+    let reason = record.unexpected.keys().next().map_or(String::new(), |text| format!(": {text}"));
+    let message = mismatch_text(failed + 1, &format!("{name}{reason}"), dropped(&record, watch));
+    Err(Mismatch { has_response: record.books.completed > 0, message })
 }
 
 /// Returns the packets that the machine dropped while a single request got no response in time.
@@ -84,7 +117,7 @@ pub enum SingleResponse {
 /// Sends a single request outside of a load. `Err`: the request could not be sent.
 pub fn request_once(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<SingleResponse, String> {
     let drops = DropWatch::begin();
-    let record = run(&one_request(spec, Arc::clone(&spec.traffic)), watch)?;
+    let record = run(&requests(spec, Arc::clone(&spec.traffic), 1), watch)?;
     let longest =
         record.intervals.iter().filter_map(|interval| interval.times.response.max()).max();
     let dropped = dropped(&record, drops);
@@ -108,8 +141,9 @@ fn single_response(
     }
 }
 
-/// Returns a load that sends one request of the traffic, and checks its response.
-fn one_request(spec: &LoadSpec, traffic: Arc<Traffic>) -> LoadSpec {
+/// Returns a load that sends `count` requests of the traffic one after the other, and checks their
+/// responses.
+fn requests(spec: &LoadSpec, traffic: Arc<Traffic>, count: u64) -> LoadSpec {
     LoadSpec {
         traffic,
         page_connections: None,
@@ -118,7 +152,7 @@ fn one_request(spec: &LoadSpec, traffic: Arc<Traffic>) -> LoadSpec {
             ramp_connections_ns: None,
             warmup_ns: 0,
             duration_ns: 0,
-            requests: Some(1),
+            requests: Some(count),
             threads: 1,
             ..spec.load.clone()
         },

@@ -7,6 +7,7 @@ use dyno_archive::plan::{
     SearchOptions, Spin, Step, StillWarming, UntilSteady,
 };
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
+use dyno_workload::sequence::NO_PIPELINED_STEPS;
 use dyno_workload::units;
 use dyno_workload::workloads::{
     CheckedWorkload, NO_REQUESTS, NO_STREAMS, OneOrMany, PAGE_STREAMS, Rate,
@@ -529,6 +530,9 @@ impl RawLoad {
                 Some(of_workload) => of_workload.clone(),
                 None => values_or_one(&self.pipeline),
             };
+        }
+        if workload.workload.sequence.is_some() && pipelines.iter().any(|n| *n != 1) {
+            return Err(mistake("pipeline", NO_PIPELINED_STEPS));
         }
         all_positive("pipeline", &pipelines)?;
         all_positive("streams", &streams)?;

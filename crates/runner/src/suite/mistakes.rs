@@ -249,6 +249,64 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "x.csv",
         "request \"é{csv:x.csv:1}\": x.csv: No such file",
     ),
+    // Sequences.
+    ("[[workloads]]\nsteps = [{ path = \"/a\" }]", 9, "[{ path = \"/a\" }]", "`steps`: a sequence"),
+    (
+        "[[workloads]]\npath = \"/\"\ncookies = true",
+        10,
+        "true",
+        "`cookies`: only the visitors of a sequence keep cookies",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nsteps = [{ path = \"/a\" }, { path = \"/b\" }]",
+        10,
+        "[{ path = \"/a\" }, { path = \"/b\" }]",
+        "a workload has either a `path` or `steps`",
+    ),
+    (
+        "[[workloads]]\nrequests = []\nsteps = [{ path = \"/a\" }, { path = \"/b\" }]",
+        9,
+        "[]",
+        "`requests`: cannot be combined with `steps`",
+    ),
+    (
+        "[[workloads]]\nsteps = [{ path = \"/a\" }, { path = \"/b\", weight = 3 }]",
+        9,
+        "3",
+        "`weight`: has no effect in a step",
+    ),
+    (
+        "[[workloads]]\npipeline = 2\nsteps = [{ path = \"/a\" }, { path = \"/b\" }]",
+        9,
+        "2",
+        "`pipeline`: cannot be combined with `steps`",
+    ),
+    (
+        "[[workloads]]\n[[workloads.steps]]\npath = \"/a\"\nextract = { t = { json = \"/t\" } \
+         }\n[[workloads.steps]]\npath = \"/b\"",
+        11,
+        "{ json = \"/t\" }",
+        "request \"a\": value \"t\": no later step uses it",
+    ),
+    (
+        "[[workloads]]\n[[workloads.steps]]\npath = \"/a\"\n[[workloads.steps]]\npath = \
+         \"/{extract.t}\"",
+        12,
+        "\"/{extract.t}\"",
+        "request \"{extract.t}\": {extract.t}: no step extracts this value",
+    ),
+    (
+        "[[workloads]]\n[[workloads.steps]]\npath = \"/a\"\nextract = { t = { jsn = \"/t\" } }",
+        11,
+        "jsn",
+        "unknown key `jsn`",
+    ),
+    (
+        "[[workloads]]\nrequests = [{ path = \"/a\", extract = { t = { json = \"/t\" } } }]",
+        9,
+        "{ json = \"/t\" }",
+        "request \"a\": value \"t\": only steps of a sequence",
+    ),
     // Other tables.
     ("[suite]\nrepeats = 0", 9, "0", "`repeats`: must be at least 1"),
     ("[suite]\nname = 1", 9, "1", "invalid type: integer `1`, expected a text in quotes"),

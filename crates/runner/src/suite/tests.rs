@@ -1,6 +1,6 @@
 //! Tests that suite files are read with the expected values.
 
-use dyno_archive::plan::{Arrivals, Gaps, Http2, Page};
+use dyno_archive::plan::{Arrivals, Cookies, Gaps, Http2, Page, Sequence};
 
 use super::*;
 
@@ -281,6 +281,32 @@ fn workload_overrides_requests_per_connection() {
         page.contains("s.toml:4:27: ") && page.contains("connections of a page stay open"),
         "{page}"
     );
+}
+
+#[test]
+fn workload_with_steps_is_sequence() {
+    let sequence = |extra: &str, load: &str| {
+        parse(&format!(
+            "subjects = [\"null\"]\n[[workloads]]\n{extra}\n[[workloads.steps]]\npath = \
+             \"/login\"\nextract = {{ t = {{ json = \"/t\", matches = \"^(.*)$\" }} }}\n\
+             [[workloads.steps]]\npath = \"/a?t={{extract.t}}\"\n{load}"
+        ))
+    };
+    let suite = sequence("cookies = true", "[load]\nrate = 100").unwrap();
+    let workload = &suite.workloads[0];
+    assert_eq!((workload.name.as_str(), workload.requests.len()), ("sequence", 2));
+    assert_eq!(workload.sequence, Some(Sequence { cookies: Cookies::Kept }));
+    let extraction = &workload.requests[0].extract[0];
+    assert_eq!((extraction.name.as_str(), extraction.matches.as_deref()), ("t", Some("^(.*)$")));
+    assert_eq!(sequence("", "").unwrap().workloads[0].sequence.unwrap().cookies, Cookies::Ignored);
+    sequence("protocol = \"h2c\"", "[load]\nstreams = 10").unwrap();
+    for (extra, load, expected) in [
+        ("", "[load]\npipeline = [1, 4]", "`pipeline`: cannot be combined with `steps`"),
+        ("", "[suite]\norder = \"interleaved\"", "a workload is a sequence"),
+    ] {
+        let error = sequence(extra, load).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! after the other, in short slices. Thus a slow change of the machine affects all subjects
 //! equally.
 
-use dyno_archive::plan::{Load, Order, Plan};
+use dyno_archive::plan::{Load, Order, Plan, Workload};
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::units;
 use dyno_workload::workloads::CheckedWorkload;
@@ -105,6 +105,7 @@ impl LoadTiming<'_> {
         workloads: &[CheckedWorkload],
     ) -> Result<(SuiteLoad, Vec<Vec<usize>>, Option<u64>), Mistake> {
         let has_pages = workloads.iter().any(|s| s.workload.page.is_some());
+        let visit = workloads.iter().find_map(|s| Visit::of_workload(&s.workload));
         if has_pages && self.load.in_flight.is_some() {
             return Err(locate_in_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
@@ -112,15 +113,37 @@ impl LoadTiming<'_> {
         let turns = if self.has_quota { turns.with_quota() } else { turns };
         let (load, workload_steps) =
             self.load.check(workloads, self.order.unwrap_or_default().start_order())?;
-        let slice_ns = turns.slice_ns(load.load(), self.subjects, has_pages);
+        let slice_ns = turns.slice_ns(load.load(), self.subjects, visit);
         check_quota(slice_ns, self.has_quota)?;
-        let load = with_turns(load, slice_ns, has_pages)?;
+        let load = with_turns(load, slice_ns, visit)?;
         for (workload, steps) in workloads.iter().zip(&workload_steps) {
             if workload.workload.page.is_some() {
                 check_pages(load.load(), steps).map_err(locate_in_load)?;
             }
         }
         Ok((load, workload_steps, slice_ns))
+    }
+}
+
+/// Requests of a visitor that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Visit {
+    Page,
+    Sequence,
+}
+
+impl Visit {
+    /// Returns the kind of a workload's visits; `None`: its requests are independent.
+    fn of_workload(workload: &Workload) -> Option<Visit> {
+        let page = workload.page.map(|_| Visit::Page);
+        page.or_else(|| workload.sequence.map(|_| Visit::Sequence))
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Visit::Page => "page",
+            Visit::Sequence => "sequence",
+        }
     }
 }
 
@@ -141,7 +164,7 @@ impl Turns {
 
     /// Returns the length of the slices for this many subjects, nanoseconds; `None`: the subjects
     /// take no turns.
-    fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
+    fn slice_ns(self, load: &Load, subjects: usize, visit: Option<Visit>) -> Option<u64> {
         let (shortest_ns, longest_ns) = (TURNS_NS[0], TURNS_NS[TURNS_NS.len() - 1]);
         // The generator reads the counters of the subjects at both ends of every turn. With many
         // subjects, reading takes too large a part of the shortest turn.
@@ -152,9 +175,7 @@ impl Turns {
             .find(|ns| check_time(load, subjects, *ns).is_ok());
         match self {
             Turns::None => None,
-            Turns::IfPossible => {
-                fitting.filter(|_| are_few && check_steps(load, has_pages).is_ok())
-            }
+            Turns::IfPossible => fitting.filter(|_| are_few && check_steps(load, visit).is_ok()),
             Turns::Required(Some(ns)) => Some(ns),
             // If no length of turns fits the load, `check_length` refuses the load.
             Turns::Required(None) => fitting.or(Some(longest_ns)),
@@ -199,15 +220,15 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
 fn with_turns(
     load: SuiteLoad,
     slice_ns: Option<u64>,
-    has_pages: bool,
+    visit: Option<Visit>,
 ) -> Result<SuiteLoad, Mistake> {
     let Some(slice_ns) = slice_ns else { return Ok(load) };
-    check_steps(load.load(), has_pages)?;
+    check_steps(load.load(), visit)?;
     Ok(load.with_interval(slice_ns / INTERVALS_PER_SLICE))
 }
 
 /// Checks that all steps are closed loops of requests, which turns need.
-fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
+fn check_steps(load: &Load, visit: Option<Visit>) -> Result<(), Mistake> {
     let refusal = |reason: String, cause: &str| {
         let message = format!(
             "`order = \"interleaved\"`: needs closed loops of requests, but {reason}\nhint: remove \
@@ -215,10 +236,13 @@ fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
         );
         mistake("order", message).with_parent("suite")
     };
-    if has_pages {
-        let reason = "a workload is a page, which could still be loading when the turn of the next \
-                      subject begins";
-        return Err(refusal(reason.into(), "the workload with the page"));
+    if let Some(visit) = visit {
+        let name = visit.name();
+        let reason = format!(
+            "a workload is a {name}, whose requests could continue when the turn of the next \
+             subject begins"
+        );
+        return Err(refusal(reason, &format!("the workload with the {name}")));
     }
     let Some(step) = load.steps.iter().find(|step| !step.arrivals.is_closed()) else {
         return Ok(());
@@ -329,7 +353,7 @@ mod tests {
     fn many_subjects_take_longer_turns() {
         let slice_ns = |subjects| {
             let load = suite("", "connections = [1]\nduration = \"1s\"").unwrap().load;
-            Turns::Required(None).slice_ns(load.load(), subjects, false)
+            Turns::Required(None).slice_ns(load.load(), subjects, None)
         };
         assert_eq!(
             (slice_ns(3), slice_ns(4), slice_ns(7)),

@@ -22,6 +22,7 @@ pub fn load_of(addr: SocketAddr) -> LoadSpec {
         protocol: Protocol::H1,
         requests: vec![request],
         page: None,
+        sequence: None,
         requests_per_connection: None,
     };
     let http2 = Http2::default();

@@ -12,7 +12,7 @@ fn request(method: &str, path: &str, body: Option<&str>) -> plan::Request {
         path: path.into(),
         headers: vec![("X-Id".into(), "{seq}".into())],
         body: body.map(|b| plan::Body(b.as_bytes().to_vec())),
-        expect: plan::Expect::default(),
+        ..plan::Request::default()
     }
 }
 
@@ -22,6 +22,7 @@ fn compile(request: plan::Request) -> Result<Traffic, String> {
         protocol: Protocol::H2c,
         requests: vec![request],
         page: None,
+        sequence: None,
         requests_per_connection: None,
     };
     let read = |file: &str| match file {
@@ -112,6 +113,7 @@ fn header_of_other_protocol_refused_with_location() {
             protocol,
             requests: vec![request],
             page: None,
+            sequence: None,
             requests_per_connection: None,
         };
         let location = check(&workload, &|_| Err("no files here".into()))

@@ -57,6 +57,17 @@ pub struct Imports {
     /// `changes` of the import.
     pub requests: Vec<ImportedRequest>,
     pub changes: Changes,
+    pub order: ImportOrder,
+}
+
+/// Order in which imported requests are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ImportOrder {
+    /// Drawn at random.
+    #[default]
+    Random,
+    /// As written, by visitors who keep cookies.
+    Sequence,
 }
 
 impl Imports {
@@ -283,5 +294,9 @@ fn require_requests(
     for request in &mut requests {
         changes.extend(std::mem::take(&mut request.changes));
     }
-    if requests.is_empty() { Err(message.into()) } else { Ok(Imports { requests, changes }) }
+    if requests.is_empty() {
+        Err(message.into())
+    } else {
+        Ok(Imports { requests, changes, order: ImportOrder::Random })
+    }
 }

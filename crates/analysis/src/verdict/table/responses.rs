@@ -36,6 +36,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"unexpected_header": 1}"#),
     case(
         (Code::IncorrectResponses, Severity::Invalid),
+        "Incorrect responses: 0 with an unexpected status, 0 with an unexpected body, 2 without a \
+         value that later requests need. The server",
+        |w| w.add_outcomes(2, Outcome::ExtractionFailed),
+        |w| w.add_outcomes(2, Outcome::Ok),
+    )
+    .evidence(r#"{"extraction_failed": 2}"#),
+    case(
+        (Code::IncorrectResponses, Severity::Invalid),
         "1 request got a response on a port where no server should listen.",
         |w| w.refuses = true,
         |_| {},

@@ -6,6 +6,7 @@ mod preparation;
 mod requests;
 mod save;
 mod spec;
+mod steps;
 mod target;
 mod watch;
 

@@ -4,15 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
+use dyno_archive::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use dyno_archive::{Protocol, hint};
 use dyno_runner::files::Folder;
 use dyno_workload::import::{
-    self, Braces, ChangeKind, Changes, ImportFormat, ImportedRequest, Imports, UniqueRequests,
+    self, Braces, ChangeKind, Changes, ImportFormat, ImportOrder, ImportedRequest, Imports,
+    UniqueRequests,
 };
 use dyno_workload::quotation::{quote, quote_header};
 use dyno_workload::{command_line, header, workloads};
 
+use super::steps;
 use super::target::{Scheme, Url};
 use crate::cli::{self, ImportArg, LoadArgs, Ns, ProtocolArg};
 use crate::exit::usage_error;
@@ -38,6 +40,12 @@ pub fn read_requests(
         (None, None) => None,
     };
     let is_import = imports.is_some();
+    let sequence = match &imports {
+        Some(Imports { order: ImportOrder::Sequence, .. }) => {
+            Some(Sequence { cookies: Cookies::Kept })
+        }
+        _ => steps::sequence(args),
+    };
     let (url, mut requests, mut changes) = match imports {
         Some(imports) => import_requests(imports, args, files)?,
         None => {
@@ -50,12 +58,14 @@ pub fn read_requests(
     if is_import {
         remove_invalid_headers(&mut requests, protocol, &mut changes);
     }
+    let extracted = steps::extracted_names(&requests);
     for (i, request) in requests.iter_mut().enumerate() {
         // A header of the command line replaces imported headers of the same name.
         let is_replaced =
             |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
         request.headers.retain(|(name, _)| !is_replaced(name));
-        request.headers.extend(headers.iter().cloned());
+        let sent = headers.iter().filter(|(_, value)| steps::has_values(value, i, &extracted));
+        request.headers.extend(sent.cloned());
         // On a page the expectations are for the document. Its resources may have any status from
         // 200 to 399.
         if i == 0 || args.resources.is_empty() {
@@ -66,8 +76,14 @@ pub fn read_requests(
     command_line::number_duplicates(&mut requests);
     let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
-    let workload =
-        Workload { name: "load".into(), protocol, requests, page, requests_per_connection: None };
+    let workload = Workload {
+        name: "load".into(),
+        protocol,
+        requests,
+        page,
+        sequence,
+        requests_per_connection: None,
+    };
     Ok((url, workload, changes))
 }
 
@@ -219,6 +235,9 @@ fn read_named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// Returns the server and requests of the command line: the URL with its options, or the mix.
 fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(usage_error)?;
+    if !args.steps.is_empty() {
+        return Ok((url, steps::read(args)?));
+    }
     if !args.mix.is_empty() {
         let parse_entry = |text: &String| {
             command_line::parse_mix_entry(text, &read_file)
@@ -268,8 +287,8 @@ fn import_requests(
     let mut server: Option<Url> =
         args.url.as_deref().map(Url::parse).transpose().map_err(usage_error)?;
     let braces = if args.import_templates { Braces::Placeholders } else { Braces::Text };
-    let mut requests = UniqueRequests::default();
-    let Imports { requests: imported, mut changes } = imports;
+    let mut requests = Vec::new();
+    let Imports { requests: imported, mut changes, order } = imports;
     let mut applied = AppliedSettings::default();
     for request in imported {
         let mut url = Url::parse(&request.url)
@@ -295,7 +314,7 @@ fn import_requests(
         applied.add_command(&request, is_https, args, &mut changes);
         apply_settings(&request, is_https, args, files)?;
         let path = std::mem::take(&mut url.target);
-        requests.add(request.into_request(&path, braces));
+        requests.push(request.into_request(&path, braces));
         server.get_or_insert(url);
     }
     applied.report_extended(&mut changes);
@@ -307,7 +326,12 @@ fn import_requests(
             source.unwrap_or_else(|| "--curl".into())
         ))
     })?;
-    let (requests, mix_changes) = requests.into_requests();
+    if order == ImportOrder::Sequence {
+        return Ok((server, requests, changes));
+    }
+    let mut unique = UniqueRequests::default();
+    requests.into_iter().for_each(|request| unique.add(request));
+    let (requests, mix_changes) = unique.into_requests();
     changes.extend(mix_changes);
     Ok((server, requests, changes))
 }

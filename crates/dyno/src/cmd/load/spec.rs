@@ -20,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::outputs::streams_to_stdout;
 use super::requests::{ReadableFiles, streams};
+use super::steps;
 use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
@@ -55,6 +56,7 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     if !args.resources.is_empty() {
         refuse_page_conflicts(args)?;
     }
+    steps::refuse_conflicts(args)?;
     if args.interval.0 < 10_000_000 {
         return Err(usage_error("--interval: must be at least 10ms"));
     }
@@ -81,6 +83,7 @@ pub fn refuse_unused_options(
     let unused = unused_http_option(args, protocol)
         .or_else(|| unused_tls_option(args, url))
         .or_else(|| unused_request_option(args, workload))
+        .or_else(|| steps::fault(args, workload))
         .or_else(|| unused_timeout(args));
     unused.map_or(Ok(()), |message| Err(usage_error(message)))
 }

@@ -514,6 +514,7 @@ mod tests {
                 requests: vec![Request::default()],
                 page,
                 requests_per_connection: None,
+                sequence: None,
             };
             let config = LoadConfig::new(&workload, &default_load(), &step, 1);
             assert_eq!(initial_model(&config).connections_requested, expected);

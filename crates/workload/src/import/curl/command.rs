@@ -3,11 +3,12 @@
 use base64::Engine as _;
 
 use super::form::{BOUNDARY, FORM_TYPE, FormPart, encode_multipart};
+use super::jar::JarUse;
 use super::options::{OptionKind, parse_word};
 use super::shell::{ShellWord, into_text};
 use crate::ReadFile;
 use crate::import::{
-    BASE64, ChangeKind, Changes, ImportedRequest, Url, check_header, check_method,
+    BASE64, ChangeKind, Changes, ImportOrder, ImportedRequest, Url, check_header, check_method,
     encode_form_value, read_file,
 };
 use crate::quotation::{plain, quote_header};
@@ -25,6 +26,8 @@ pub struct CurlCommand {
     /// Headers of other options, such as -A.
     option_headers: Vec<(&'static str, String)>,
     cookies: Vec<String>,
+    /// Cookie files of `-b` and `-c`.
+    jar: JarUse,
     data: Option<Vec<u8>>,
     json: bool,
     get: bool,
@@ -75,6 +78,10 @@ impl CurlCommand {
         read: ReadFile,
     ) -> Result<(), String> {
         match (kind, name) {
+            (_, "cookie-jar") => {
+                self.jar.written = Some(into_text(value)?);
+                Ok(())
+            }
             (OptionKind::IgnoredFlag | OptionKind::IgnoredValue, _) => {
                 self.ignored.push(name);
                 Ok(())
@@ -122,13 +129,9 @@ impl CurlCommand {
             }
             "user-agent" => self.set_option_header("User-Agent", value),
             "referer" => self.set_option_header("Referer", value.trim_end_matches(";auto").into()),
-            "cookie" if value.is_empty() => {}
             "cookie" if value.contains('=') => self.cookies.push(value),
-            "cookie" => {
-                // The message omits the value, which may be a secret cookie without a name.
-                let message = "-b: cookies cannot be read from a file\nhint: write -b 'name=value'";
-                return Err(message.into());
-            }
+            // `jar::order` refuses files that no earlier command writes.
+            "cookie" => self.jar.read = Some(value),
             "user" if value.contains(':') => self.set_user(&value),
             "user" => {
                 let message = "-u: has no password, and curl would ask for it\nhint: write -u \
@@ -195,8 +198,20 @@ impl CurlCommand {
         data.extend_from_slice(more);
     }
 
+    /// Returns the cookie files that the command names.
+    pub fn jar_use(&self) -> JarUse {
+        JarUse { line: self.line, requests: self.urls.len(), ..self.jar.clone() }
+    }
+
     /// Returns one request for each URL.
-    pub fn into_requests(mut self, read: ReadFile) -> Result<Vec<ImportedRequest>, String> {
+    pub fn into_requests(
+        mut self,
+        order: ImportOrder,
+        read: ReadFile,
+    ) -> Result<Vec<ImportedRequest>, String> {
+        if order == ImportOrder::Random && self.jar.written.is_some() {
+            self.ignored.push("cookie-jar");
+        }
         let query = if self.get { self.data.take() } else { None };
         let mut requests = Vec::new();
         for (i, (line, url)) in self.urls.iter().enumerate() {

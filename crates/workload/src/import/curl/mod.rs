@@ -5,12 +5,14 @@
 
 mod command;
 mod form;
+mod jar;
 mod options;
 mod shell;
 #[cfg(test)]
 mod tests;
 
 use self::command::CurlCommand;
+use self::jar::JarUse;
 use self::shell::{ShellWord, split_commands};
 use super::{Changes, Imports, require_requests};
 use crate::ReadFile;
@@ -20,6 +22,8 @@ use crate::quotation::quote;
 /// `curl` may be missing from the first command. `Err`: a shell or curl would refuse the commands,
 /// or dyno cannot send the same requests.
 ///
+/// Commands that share a cookie jar are a sequence.
+///
 /// Headers that curl adds by itself, `User-Agent: curl/…` and `Accept: */*`, are listed as changes.
 pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     if command.contains("^\"") || command.contains("Invoke-WebRequest") {
@@ -28,17 +32,25 @@ pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
                 .into(),
         );
     }
-    let mut requests = Vec::new();
+    let mut commands = Vec::new();
     for (i, mut words) in split_commands(command)?.into_iter().enumerate() {
         let line = words[0].line;
         remove_name(&mut words, i == 0).map_err(|error| format!("line {line}: {error}"))?;
-        requests.extend(CurlCommand::parse(line, words, read)?.into_requests(read)?);
+        commands.push(CurlCommand::parse(line, words, read)?);
     }
-    require_requests(
+    let mut changes = Changes::default();
+    let jars: Vec<JarUse> = commands.iter().map(CurlCommand::jar_use).collect();
+    let order = jar::order(&jars, &mut changes, read)?;
+    let mut requests = Vec::new();
+    for command in commands {
+        requests.extend(command.into_requests(order, read)?);
+    }
+    let imports = require_requests(
         requests,
-        Changes::default(),
+        changes,
         "no curl command found\nhint: paste a command, such as curl http://localhost:8080/",
-    )
+    )?;
+    Ok(Imports { order, ..imports })
 }
 
 /// Removes `$ curl` from the start of a command. Only the first command may lack `curl`.

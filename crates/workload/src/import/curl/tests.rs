@@ -2,8 +2,8 @@
 
 use super::options::OptionKind;
 use super::*;
-use crate::import::ImportedRequest;
 use crate::import::curl::form::BOUNDARY;
+use crate::import::{ImportOrder, ImportedRequest};
 
 fn read(path: &str) -> Result<Vec<u8>, String> {
     match path {
@@ -360,4 +360,21 @@ fn errors_quote_no_secret() {
         let error = curl(command, &|_| Err("no such file".into())).unwrap_err();
         assert!(!error.contains("s3cret"), "{command}: {error}");
     }
+}
+
+#[test]
+fn commands_with_shared_jar_keep_their_order() {
+    let script = "curl -c jar -d user=ann http://a/login\ncurl -b jar http://a/home\ncurl -b jar \
+                  http://a/home";
+    let imports = curl(script, &read).unwrap();
+    assert_eq!(imports.order, ImportOrder::Sequence);
+    let urls: Vec<&str> = imports.requests.iter().map(|request| &*request.url).collect();
+    assert_eq!(urls, ["http://a/login", "http://a/home", "http://a/home"]);
+    let lines = imports.changes.lines().join("\n");
+    assert!(!lines.contains("--cookie-jar") && lines.contains("without -c"), "{lines}");
+    assert_eq!(
+        curl("curl -c jar http://a/ http://b/", &read).unwrap().order,
+        ImportOrder::Sequence
+    );
+    assert_eq!(curl("curl http://a/ http://b/", &read).unwrap().order, ImportOrder::Random);
 }

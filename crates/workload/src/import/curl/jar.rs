@@ -1,0 +1,102 @@
+//! Cookie jars of curl commands: whether later requests send the cookies of earlier responses.
+
+use crate::ReadFile;
+use crate::import::{ChangeKind, Changes, ImportOrder};
+
+/// The cookie files that one command names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JarUse {
+    /// Number of the command's line, from 1.
+    pub line: usize,
+    /// Value of `-b` without `=`. An empty name only turns cookies on.
+    pub read: Option<String>,
+    /// Value of `-c`.
+    pub written: Option<String>,
+    /// Number of URLs.
+    pub requests: usize,
+}
+
+/// Returns whether the requests of these commands are a sequence with cookies: a single command
+/// with several URLs, or commands that share a jar from the first one on. `Err`: a command reads
+/// cookies that dyno does not have.
+pub fn order(
+    commands: &[JarUse],
+    changes: &mut Changes,
+    read: ReadFile<'_>,
+) -> Result<ImportOrder, String> {
+    let Some((first, later)) = commands.split_first() else { return Ok(ImportOrder::Random) };
+    let begins_empty = match (&first.read, &first.written) {
+        (None, _) => true,
+        (Some(file), _) if file.is_empty() => true,
+        // curl begins with an empty jar if the file does not exist.
+        (Some(file), Some(written)) => file == written && read(file).is_err(),
+        (Some(_), None) => false,
+    };
+    let requests: usize = commands.iter().map(|command| command.requests).sum();
+    let keeps_cookies = first.written.is_some() || first.read.is_some();
+    let is_shared = later.iter().all(|command| command.read == first.written);
+    let is_sequence = begins_empty && requests > 1 && keeps_cookies && is_shared;
+    if is_sequence {
+        let ends = later.iter().rev().skip(1).filter(|command| command.written.is_none());
+        ends.for_each(|command| changes.add(ChangeKind::CookieJar, &line(command)));
+        return Ok(ImportOrder::Sequence);
+    }
+    let reader = commands.iter().find(|c| c.read.as_ref().is_some_and(|file| !file.is_empty()));
+    match reader {
+        None => Ok(ImportOrder::Random),
+        Some(command) => Err(format!("{}: {NO_COOKIE_FILES}", line(command))),
+    }
+}
+
+/// The message omits the name, which may be a secret cookie without a name.
+const NO_COOKIE_FILES: &str = "-b: cookies cannot be read from a file\nhint: write -b \
+                               'name=value'. To keep cookies, share one jar between all commands \
+                               (-c in the first, -b in the others), or use --step and --cookies";
+
+fn line(command: &JarUse) -> String {
+    format!("line {}", command.line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jars(read: Option<&str>, written: Option<&str>, requests: usize) -> JarUse {
+        JarUse { line: 1, read: read.map(Into::into), written: written.map(Into::into), requests }
+    }
+
+    #[test]
+    fn commands_with_shared_jar_are_sequence() {
+        let missing = |_: &str| Err("no such file".to_string());
+        let order = |commands: &[JarUse]| order(commands, &mut Changes::default(), &missing);
+        let (a, b) = (Some("jar"), Some("other"));
+        for (commands, expected) in [
+            (vec![jars(None, a, 1), jars(a, a, 1), jars(a, None, 1)], Some(ImportOrder::Sequence)),
+            (vec![jars(a, a, 1), jars(a, a, 1)], Some(ImportOrder::Sequence)),
+            (vec![jars(None, a, 2)], Some(ImportOrder::Sequence)),
+            (vec![jars(Some(""), None, 2)], Some(ImportOrder::Sequence)),
+            (vec![jars(None, a, 1)], Some(ImportOrder::Random)),
+            (vec![jars(None, None, 2)], Some(ImportOrder::Random)),
+            (vec![jars(None, a, 1), jars(None, None, 1)], Some(ImportOrder::Random)),
+            (vec![jars(None, a, 1), jars(b, None, 1)], None),
+            (vec![jars(None, a, 1), jars(None, None, 1), jars(a, None, 1)], None),
+            (vec![jars(a, None, 2)], None),
+        ] {
+            assert_eq!(order(&commands).ok(), expected, "{commands:?}");
+        }
+    }
+
+    #[test]
+    fn jar_with_cookies_is_refused() {
+        let mut changes = Changes::default();
+        let commands = [jars(Some("jar"), Some("jar"), 2)];
+        let found = |_: &str| Ok(b"cookies".to_vec());
+        let error = order(&commands, &mut changes, &found).unwrap_err();
+        assert!(error.starts_with("line 1: -b: cookies cannot be read from a file\nhint: "));
+        let commands =
+            [jars(None, Some("j"), 1), jars(Some("j"), None, 1), jars(Some("j"), None, 1)];
+        assert_eq!(order(&commands, &mut changes, &found), Ok(ImportOrder::Sequence));
+        let lines = changes.lines().join("\n");
+        assert!(lines.contains("commands without -c whose cookies are kept"), "{lines}");
+    }
+}
