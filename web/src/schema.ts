@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 6556c9d7a5259cd654b143521577e4c51837d7c827db556d1cd1987aeddb82d5
+// Made by types.mjs from docs/schema/report.schema.json 818ebb1623e119108289d5e399ac3ad9c148cfa2fe4d47a29607d04393ee6a9d
 
 /**
  * What a caveat is about, by the name in every report.
@@ -270,6 +270,21 @@ export type Body =
   | {
       base64: string;
     };
+/**
+ * The part of a response that has an extracted value.
+ */
+export type ExtractionSource =
+  | "body"
+  | {
+      header: string;
+    }
+  | {
+      json: string;
+    };
+/**
+ * Treatment of the cookies that responses set.
+ */
+export type Cookies = "ignored" | "kept";
 /**
  * Kind of a limit, by its name in archives and reports.
  */
@@ -1071,9 +1086,11 @@ export interface OverviewRow {
    */
   errors: number | null;
   /**
-   * Known medians of metrics at the reference step.
+   * Known medians of [`FIGURES`] at the reference step.
    */
-  figures: Figures;
+  figures: {
+    [k: string]: number;
+  };
   /**
    * Medians of invalid repeats, for the figures above that no valid repeat has. They decide no
    * verdict. `None`: no such figures.
@@ -1249,20 +1266,16 @@ export interface CostResult {
   per_billion: number;
 }
 /**
- * Known values of `FIGURES`, one per metric.
- */
-export interface Figures {
-  [k: string]: number;
-}
-/**
  * Medians over invalid repeats. A figure is `None` if a valid repeat has the figure, or an invalid
  * repeat lacks it. A percentile is also `None` if the median lies among unanswered requests.
  */
 export interface InvalidFigures {
   /**
-   * Medians of `FIGURES` at the reference step.
+   * Medians of [`FIGURES`] at the reference step.
    */
-  figures: Figures;
+  figures: {
+    [k: string]: number;
+  };
   /**
    * The load point of that step.
    */
@@ -1350,7 +1363,9 @@ export interface RowRatios {
   /**
    * Known ratios of the figures at the reference step.
    */
-  figures: Figures;
+  figures: {
+    [k: string]: number;
+  };
   memory_peak: number | null;
   /**
    * Also `None` if one of the two peaks is a lower bound.
@@ -1964,7 +1979,7 @@ export interface DisturbedSteps {
   trials_invalid: number;
 }
 /**
- * Requests to a server: one request, or a weighted mix of them.
+ * Requests to a server: one request, a weighted mix of them, a page, or a sequence.
  */
 export interface Workload {
   name: string;
@@ -1987,6 +2002,10 @@ export interface Workload {
    */
   requests_per_connection?: number | null;
   /**
+   * The requests are a sequence: each visitor sends them in order, one after the other.
+   */
+  sequence?: Sequence | null;
+  /**
    * Over TLS.
    */
   tls: boolean;
@@ -2002,11 +2021,15 @@ export interface Page {
 }
 /**
  * A request and its expected response. Path, header values and body may contain placeholders
- * (docs/reference/suite-keys.md).
+ * (docs/reference/load-requests.md).
  */
 export interface Request {
   body: Body | null;
   expect: Expect;
+  /**
+   * Values that are extracted from its responses; only in a sequence.
+   */
+  extract?: Extraction[];
   headers: [string, string][];
   method: string;
   name: string;
@@ -2055,6 +2078,25 @@ export interface Expect {
    */
   json_match: [string, string][];
   status: number | null;
+}
+/**
+ * A value of a response that later requests of the same visitor use, as `{extract.NAME}`. Archives
+ * have this definition, and never a value.
+ */
+export interface Extraction {
+  /**
+   * Regular expression that must match the source. Its first group is the value, or the whole
+   * match if it has no group. `None`: the source is the value.
+   */
+  matches?: string | null;
+  name: string;
+  source: ExtractionSource;
+}
+/**
+ * How visitors send the requests of a sequence.
+ */
+export interface Sequence {
+  cookies: Cookies;
 }
 /**
  * Growth of an arm's throughput with the requests in flight, over the closed loops of one workload
@@ -3877,6 +3919,10 @@ export interface LoadResult {
     [k: string]: number;
   };
   valid: boolean;
+  /**
+   * Absent: no sequence, or an open loop.
+   */
+  visits?: Visits | null;
 }
 /**
  * Bytes on the wire within the window, heads included, and bytes of bodies alone.
@@ -4129,7 +4175,7 @@ export interface Config {
    */
   requests: number | null;
   /**
-   * The requests of a mix or a page; empty if there is only one.
+   * The requests of a mix, page or sequence; empty if there is only one.
    */
   requests_mixed: MixedRequest[];
   /**
@@ -4137,6 +4183,10 @@ export interface Config {
    */
   requests_per_connection: number | null;
   seed: number;
+  /**
+   * How visitors send the requests in order. Absent: the requests are no sequence.
+   */
+  sequence?: Sequence | null;
   spin: Spin;
   /**
    * Treatment of a server that is still warming up within the window.
@@ -4595,6 +4645,36 @@ export interface TlsUse {
    * Such as `TLSv1.3`.
    */
   version: string | null;
+}
+/**
+ * Visits (passes through a sequence) over the measured window and its drain. A visit is measured
+ * if its first request was intended in the window.
+ */
+export interface Visits {
+  /**
+   * Visits whose requests all got a correct response.
+   */
+  completed: number;
+  /**
+   * Visits that ended with a request that got no correct response.
+   */
+  failed: number;
+  /**
+   * Visits that were completed within the window, per second.
+   */
+  per_second: number;
+  /**
+   * Requests of each visit.
+   */
+  steps: number;
+  /**
+   * Visit time: from the intended start of the first request to the end of the last one.
+   */
+  time_us: Percentiles;
+  /**
+   * Visits that were still incomplete when the drain ended.
+   */
+  unfinished: number;
 }
 /**
  * Levels of throughput within the measured window.

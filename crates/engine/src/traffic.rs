@@ -277,8 +277,8 @@ impl Traffic {
         })
     }
 
-    /// Returns the traffic of the test visit before a load of sequences that have full checks. `None`:
-    /// no sequence, or no full checks.
+    /// Returns the traffic of the test visit before a load of sequences that have full checks.
+    /// `None`: no sequence, or no full checks.
     #[must_use]
     pub fn trial_visit(&self) -> Option<Traffic> {
         let has_full_checks = self.requests.iter().any(CompiledRequest::has_full_checks);

@@ -267,7 +267,8 @@ impl RawWorkload {
         Ok(CheckedWorkload { workload, steps })
     }
 
-    /// Checks the keys that cannot be combined with a sequence. `None`: the workload has no `steps`.
+    /// Checks the keys that cannot be combined with a sequence. `None`: the workload has no
+    /// `steps`.
     fn check_sequence(&self, page: Option<&RawPage>) -> Result<Option<Sequence>, Mistake> {
         let Some(steps) = &self.steps else {
             return match self.cookies {

@@ -231,7 +231,8 @@ fn suite_with_steps_is_measured_and_reported() {
     let sandbox = Sandbox::new();
     let suite = "[[workloads]]\nname = \"session\"\ncookies = true\n\n[[workloads.steps]]\npath = \
                  \"/plaintext\"\nextract = { word = { matches = \"Hello, (W[a-z]*)\" } }\n\n\
-                 [[workloads.steps]]\nname = \"second\"\npath = \"/plaintext\"\nheaders = { X = \"{extract.word}\" }\n";
+                 [[workloads.steps]]\nname = \"second\"\npath = \"/plaintext\"\n\
+                 headers = { X = \"{extract.word}\" }\n";
     let (_, report) = sandbox.run(&["null"], suite);
     let trials = report["trials"].as_array().unwrap();
     let loads = trials.iter().map(|trial| &trial["load"]).filter(|load| load["visits"].is_object());

@@ -1,8 +1,8 @@
 //! Visits: sequences of requests that visitors send in order.
 //!
-//! A *visitor* has a connection of HTTP/1.1 for itself, or a stream of HTTP/2. A *visit* is one pass
-//! through the sequence. Then the visitor starts anew, without values and cookies. A visit whose
-//! request fails ends at once, because later requests may need what the response lacks.
+//! A *visitor* has a connection of HTTP/1.1 for itself, or a stream of HTTP/2. A *visit* is one
+//! pass through the sequence. Then the visitor starts anew, without values and cookies. A visit
+//! whose request fails ends at once, because later requests may need what the response lacks.
 //!
 //! In a closed loop the visitor sends its next request when the response to the last one is
 //! complete. In an open loop each arrival is one request: the next one of a visitor that is free.
