@@ -19,7 +19,7 @@ enum ValueKind {
     Secret,
     /// A body.
     Body,
-    /// `WEIGHT METHOD PATH BODY`, the value of `--request`.
+    /// `WEIGHT METHOD PATH BODY`, the value of `--request`. `--step` has no weight.
     Request,
     /// A command of curl, which may lack the word `curl`.
     Curl,
@@ -37,10 +37,11 @@ const fn option(short: Option<char>, long: &'static str, kind: ValueKind) -> Sec
     SecretOption { short, long, kind }
 }
 
-const OPTIONS: [SecretOption; 4] = [
+const OPTIONS: [SecretOption; 5] = [
     option(Some('H'), "--header", ValueKind::Header),
     option(Some('b'), "--body", ValueKind::Body),
     option(None, "--request", ValueKind::Request),
+    option(None, "--step", ValueKind::Request),
     option(None, "--curl", ValueKind::Curl),
 ];
 
