@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::Report;
-use dyno_archive::plan::{Body, Request};
+use dyno_archive::plan::{Body, Extraction, ExtractionSource, Request};
 use dyno_archive::secret::{MIN_ERASED_CHARS, is_distinctive};
 use serde_json::Value;
 
@@ -71,7 +71,8 @@ impl Secrets {
         let pointers = expect.json.iter_mut().map(|(pointer, _)| pointer);
         let patterns = expect.headers_match.iter_mut().chain(&mut expect.json_match);
         let patterns = patterns.flat_map(|(name, pattern)| [name, pattern]);
-        let texts = headers.chain(expected).chain(pointers).chain(patterns);
+        let extracted = request.extract.iter_mut().flat_map(extraction_texts);
+        let texts = headers.chain(expected).chain(pointers).chain(patterns).chain(extracted);
         let texts = texts.chain(&mut expect.body_contains).chain(&mut expect.body_matches);
         texts.chain([&mut request.path]).for_each(|text| *text = self.erase(text));
         expect.json.iter_mut().for_each(|(_, value)| self.erase_from_json(value));
@@ -131,6 +132,15 @@ impl Secrets {
         selected.sort_by_key(|value| std::cmp::Reverse(value.len()));
         selected.into_iter().fold(text.to_string(), |text, value| replace_value(&text, value))
     }
+}
+
+/// Returns the texts of an extraction that may contain secrets: its JSON pointer and expression.
+fn extraction_texts(extraction: &mut Extraction) -> impl Iterator<Item = &mut String> {
+    let pointer = match &mut extraction.source {
+        ExtractionSource::Json(pointer) => Some(pointer),
+        ExtractionSource::Body | ExtractionSource::Header(_) => None,
+    };
+    pointer.into_iter().chain(&mut extraction.matches)
 }
 
 /// Replaces names by their new names.

@@ -1,6 +1,7 @@
 //! Tests of plans as JSON and of texts about plans.
 
 use dyno_archive::Plan;
+use dyno_archive::plan::{Extraction, ExtractionSource};
 
 use crate::redact::{RedactedPlan, Withheld};
 
@@ -39,6 +40,30 @@ fn plan_in_json_withholds_secrets() {
     }
     assert!(text.contains("kept") && json["arms"][0]["conditions"]["request"]["page"] == "kept");
     assert_eq!(withheld, Withheld(9));
+}
+
+/// A secret of one request may be a part of an extraction, where no name marks it.
+#[test]
+fn extraction_withholds_secrets_of_other_places() {
+    let mut open = golden_plan();
+    let request = &mut open.workloads[0].requests[0];
+    request.headers.push(("Authorization".into(), "Bearer abc123xyz".into()));
+    let extraction = |source, matches: Option<&str>| Extraction {
+        name: "id".into(),
+        source,
+        matches: matches.map(String::from),
+    };
+    request.extract = vec![
+        extraction(ExtractionSource::Json("/users/abc123xyz/id".into()), None),
+        extraction(ExtractionSource::Body, Some("of abc123xyz is ([0-9]+)")),
+        extraction(ExtractionSource::Json("/kept".into()), Some("^[a-z]+$")),
+    ];
+    let json = RedactedPlan::new(&open).unwrap().into_json();
+    let extract = &json["workloads"][0]["requests"][0]["extract"];
+    assert_eq!(extract[0]["source"]["json"], "/users/(withheld)/id");
+    assert_eq!(extract[1]["matches"], "of (withheld) is ([0-9]+)");
+    assert_eq!(extract[2]["source"]["json"], "/kept");
+    assert_eq!(extract[2]["matches"], "^[a-z]+$");
 }
 
 /// Texts about a plan repeat its names, paths and descriptions.
