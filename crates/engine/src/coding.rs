@@ -1,11 +1,9 @@
-//! Decodes content codings (RFC 9110 §8.4) for full checks, which need the decoded text. All other
-//! responses stay encoded.
+//! Decodes content codings (RFC 9110 §8.4) for full checks and extractions, which need the decoded
+//! text. All other responses stay encoded.
 
 use std::io::{Cursor, Read};
 
 use flate2::bufread;
-
-use crate::limits::CHECKED_BODY_BYTES;
 
 /// Joins the values of all Content-Encoding fields into one list.
 pub(crate) fn codings<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
@@ -17,15 +15,18 @@ pub(crate) fn codings<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) ->
     list
 }
 
-/// Decodes a body. `codings` are in the order in which they were applied. `Err`: the reason of the
-/// failure, for users.
-pub(crate) fn decode(body: &[u8], codings: &[u8]) -> Result<Vec<u8>, String> {
+/// Decodes a body. `codings` are in the order in which they were applied. `max_bytes`: longest
+/// decoded body, a number of MiB. `Err`: the reason of the failure, for users.
+pub(crate) fn decode(body: &[u8], codings: &[u8], max_bytes: usize) -> Result<Vec<u8>, String> {
     let text = String::from_utf8_lossy(codings).to_ascii_lowercase();
     let names: Vec<&str> =
         text.split(',').map(str::trim).filter(|name| !matches!(*name, "" | "identity")).collect();
     let mut decoded = body.to_vec();
     for name in names.iter().rev() {
-        decoded = decode_coding(&decoded, name)?;
+        decoded = decode_coding(&decoded, name, max_bytes)?;
+        if decoded.len() > max_bytes {
+            return Err(length_fault(name, max_bytes));
+        }
     }
     Ok(decoded)
 }
@@ -36,18 +37,22 @@ pub(crate) fn is_encoded(codings: &[u8]) -> bool {
     names.any(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"))
 }
 
-fn decode_coding(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
+fn decode_coding(body: &[u8], name: &str, max_bytes: usize) -> Result<Vec<u8>, String> {
     match name {
-        "gzip" | "x-gzip" => read(name, flate2::read::MultiGzDecoder::new(body)),
+        "gzip" | "x-gzip" => read_up_to(name, flate2::read::MultiGzDecoder::new(body), max_bytes),
         // The `deflate` of RFC 9110 §8.4.1.2 has a zlib frame. Some servers omit the frame, so raw
         // deflate is tried as well.
-        "deflate" => inflate(body, bufread::ZlibDecoder::new(body), bufread::ZlibDecoder::total_in)
-            .or_else(|error| {
-                inflate(body, bufread::DeflateDecoder::new(body), bufread::DeflateDecoder::total_in)
+        "deflate" => {
+            let consumed = bufread::ZlibDecoder::total_in;
+            let framed = inflate(body, bufread::ZlibDecoder::new(body), consumed, max_bytes);
+            framed.or_else(|error| {
+                let consumed = bufread::DeflateDecoder::total_in;
+                inflate(body, bufread::DeflateDecoder::new(body), consumed, max_bytes)
                     .map_err(|_| error)
-            }),
-        "br" => decode_brotli(body),
-        "zstd" => decode_zstd(body),
+            })
+        }
+        "br" => decode_brotli(body, max_bytes),
+        "zstd" => decode_zstd(body, max_bytes),
         _ => Err(format!(
             "the body has the content coding {name:?}, which dyno does not decode (request gzip, \
              br, zstd, deflate or identity with Accept-Encoding)"
@@ -57,7 +62,7 @@ fn decode_coding(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
 
 /// Decodes Brotli. Uses the low-level interface because `Read` does not report how many input bytes
 /// were consumed.
-fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
+fn decode_brotli(body: &[u8], max_bytes: usize) -> Result<Vec<u8>, String> {
     use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 
     let alloc = StandardAlloc::default;
@@ -80,8 +85,8 @@ fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
             &mut state,
         );
         decoded.extend_from_slice(&piece[..filled]);
-        if decoded.len() > CHECKED_BODY_BYTES {
-            return Err(length_fault("br"));
+        if decoded.len() > max_bytes {
+            return Ok(decoded);
         }
         match result {
             BrotliResult::NeedsMoreOutput => {}
@@ -96,39 +101,32 @@ fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Decodes zstd: a sequence of frames (RFC 8878 §3.1).
-fn decode_zstd(body: &[u8]) -> Result<Vec<u8>, String> {
+fn decode_zstd(body: &[u8], max_bytes: usize) -> Result<Vec<u8>, String> {
     let mut input = Cursor::new(body);
     let mut decoded = Vec::new();
     while input.position() < body.len() as u64 {
         let frame = ruzstd::decoding::StreamingDecoder::new(&mut input)
             .map_err(|_| malformed_fault("zstd"))?;
-        decoded.extend(read_up_to("zstd", frame, CHECKED_BODY_BYTES - decoded.len())?);
+        decoded.extend(read_up_to("zstd", frame, max_bytes - decoded.len())?);
+        if decoded.len() > max_bytes {
+            break;
+        }
     }
     Ok(decoded)
 }
 
-fn read(name: &str, decoder: impl Read) -> Result<Vec<u8>, String> {
-    read_up_to(name, decoder, CHECKED_BODY_BYTES)
-}
-
-/// Reads at most `max_bytes` bytes, because a few kilobytes can decode to gigabytes.
+/// Reads at most one byte more than `max_bytes`, because a few kilobytes can decode to gigabytes.
 fn read_up_to(name: &str, decoder: impl Read, max_bytes: usize) -> Result<Vec<u8>, String> {
     let mut decoded = Vec::new();
     decoder
         .take(max_bytes as u64 + 1)
         .read_to_end(&mut decoded)
         .map_err(|_| malformed_fault(name))?;
-    if decoded.len() > max_bytes {
-        return Err(length_fault(name));
-    }
     Ok(decoded)
 }
 
-fn length_fault(name: &str) -> String {
-    format!(
-        "the body was not checked, because it is longer than {} MiB when decoded from {name}",
-        CHECKED_BODY_BYTES >> 20
-    )
+fn length_fault(name: &str, max_bytes: usize) -> String {
+    format!("the body is longer than {} MiB when decoded from {name}", max_bytes >> 20)
 }
 
 /// Decodes zlib or raw deflate. `consumed`: returns how many bytes of the body the decoder has
@@ -137,8 +135,12 @@ fn inflate<D: Read>(
     body: &[u8],
     mut decoder: D,
     consumed: fn(&D) -> u64,
+    max_bytes: usize,
 ) -> Result<Vec<u8>, String> {
-    let decoded = read("deflate", &mut decoder)?;
+    let decoded = read_up_to("deflate", &mut decoder, max_bytes)?;
+    if decoded.len() > max_bytes {
+        return Ok(decoded);
+    }
     check_consumed("deflate", decoded, consumed(&decoder), body)
 }
 
@@ -160,6 +162,7 @@ fn malformed_fault(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::CHECKED_BODY_BYTES;
     use std::io::Write as _;
 
     const TEXT: &[u8] = b"{\"hello\":\"world\"}";
@@ -210,14 +213,16 @@ mod tests {
             ("deflate, gzip", gzip(&zlib(TEXT))),
             ("br,gzip,", gzip(BROTLI)),
         ] {
-            let decoded = decode(&body, codings.as_bytes());
+            let decoded = decode(&body, codings.as_bytes(), CHECKED_BODY_BYTES);
             assert_eq!(decoded.as_deref(), Ok(TEXT), "{codings}");
         }
     }
 
     #[test]
     fn decoding_failure_names_coding() {
-        let error = |body: &[u8], codings: &str| decode(body, codings.as_bytes()).unwrap_err();
+        let error = |body: &[u8], codings: &str| {
+            decode(body, codings.as_bytes(), CHECKED_BODY_BYTES).unwrap_err()
+        };
         assert!(error(TEXT, "compress").contains("\"compress\", which dyno does not decode"));
         for coding in ["gzip", "deflate", "br", "zstd"] {
             assert!(
@@ -243,6 +248,28 @@ mod tests {
             bomb.len() < 1 << 20
                 && error(&bomb, "gzip").contains("longer than 64 MiB when decoded")
         );
+    }
+
+    #[test]
+    fn length_of_decoded_body_is_limited() {
+        let max_bytes = 1 << 20;
+        for (codings, encode) in [
+            ("gzip", &gzip as &dyn Fn(&[u8]) -> Vec<u8>),
+            ("deflate", &zlib),
+            ("deflate", &deflate),
+            ("identity,gzip,deflate", &|text| zlib(&gzip(text))),
+        ] {
+            let decode =
+                |length: usize| decode(&encode(&vec![0; length]), codings.as_bytes(), max_bytes);
+            assert_eq!(decode(max_bytes).map(|text| text.len()), Ok(max_bytes), "{codings}");
+            let error = decode(max_bytes + 1).unwrap_err();
+            assert!(error.starts_with("the body is longer than 1 MiB when decoded"), "{error}");
+        }
+        // The frames of zstd are added, and the length of brotli is exact.
+        assert_eq!(decode(&zstd(b"abc").repeat(2), b"zstd", 5), Err(length_fault("zstd", 5)));
+        assert_eq!(decode(&zstd(b"abc").repeat(2), b"zstd", 6), Ok(b"abcabc".to_vec()));
+        assert_eq!(decode(BROTLI, b"br", TEXT.len() - 1), Err(length_fault("br", 0)));
+        assert_eq!(decode(BROTLI, b"br", TEXT.len()), Ok(TEXT.to_vec()));
     }
 
     #[test]

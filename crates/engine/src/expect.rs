@@ -332,7 +332,7 @@ fn body_fault(sent: &[u8], codings: &[u8], checks: &FullChecks) -> Option<String
     if is_exact_as_sent && !checks.wants_text() {
         return None;
     }
-    match coding::decode(sent, codings) {
+    match coding::decode(sent, codings, limits::CHECKED_BODY_BYTES) {
         Err(error) => Some(error),
         Ok(text) if is_exact_as_sent => text_fault(&text, checks),
         Ok(text) => exact_fault(&text, checks).or_else(|| text_fault(&text, checks)),

@@ -1,12 +1,13 @@
 //! Extracts values from responses, for later requests of the same visitor.
 //!
-//! A failed extraction is the server's result, not an error of dyno. Its message has the names of
-//! the value and of its source, and no byte of the response, which may be a secret.
+//! A failed extraction is the server's result, not an error of dyno. Its message has the name of
+//! the value and its source. It has no byte of the extracted text, which may be a secret. Only the
+//! name of a content coding that dyno does not know is quoted from the response.
 
 use regex::bytes::Regex;
 
-use crate::coding;
 use crate::expect::value_text;
+use crate::{coding, limits};
 
 /// The extraction of one value from the responses to one request: the compiled form of `Extraction`
 /// in a plan.
@@ -29,7 +30,8 @@ pub struct CompiledExtraction {
 pub enum ValueSource {
     /// The decoded body.
     Body,
-    /// The field of this name. If it occurs several times: the first one that matches.
+    /// The field of this name, without blanks around its value. If it occurs several times: the
+    /// first one that matches.
     Header(Box<str>),
     /// The value at this JSON pointer (RFC 6901) of the decoded body.
     Json(Box<str>),
@@ -74,7 +76,7 @@ impl CompiledExtraction {
     ) -> Result<Vec<u8>, String> {
         let mut fault = format!("header {name} is missing");
         for (_, text) in fields.filter(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes())) {
-            match self.matched(text) {
+            match self.matched(text.trim_ascii()) {
                 Some(value) => return self.checked(value.to_vec()),
                 None => fault = format!("header {name} does not match {}", self.expression()),
             }
@@ -154,7 +156,8 @@ pub(crate) fn extract_from_body<'e>(
     let Some(first) = extractions.clone().next() else { return Ok(()) };
     let decoded;
     let text = if coding::is_encoded(body.codings) {
-        decoded = coding::decode(body.bytes, body.codings).map_err(|error| first.fault(&error))?;
+        decoded = coding::decode(body.bytes, body.codings, limits::EXTRACTED_BODY_BYTES)
+            .map_err(|error| first.fault(&error))?;
         &decoded[..]
     } else {
         body.bytes
@@ -249,15 +252,32 @@ mod tests {
     }
 
     #[test]
+    fn decoded_body_is_limited() {
+        let encoded = |length: usize| {
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            std::io::Write::write_all(&mut encoder, &vec![b'a'; length]).unwrap();
+            encoder.finish().unwrap()
+        };
+        let last = extraction(ValueSource::Body, Some("a$"));
+        let longest = limits::EXTRACTED_BODY_BYTES;
+        assert_eq!(from_body(&last, &encoded(longest), b"gzip,"), "a");
+        assert_eq!(
+            from_body(&last, &encoded(longest + 1), b"gzip,"),
+            "the body is longer than 1 MiB when decoded from gzip"
+        );
+    }
+
+    #[test]
     fn header_returns_first_matching_field() {
-        let fields = [("location", "/a?x=1"), ("X-Id", "none"), ("x-id", "id-7")];
+        let fields = [("location", " /a?x=1\t"), ("X-Id", "none"), ("x-id", "id-7 ")];
         let read = |name: &str, pattern: Option<&str>| {
             let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
             let extraction = extraction(ValueSource::Header(name.into()), pattern);
             extraction.read_fields(name, fields).map(|value| String::from_utf8(value).unwrap())
         };
         assert_eq!(read("Location", None).unwrap(), "/a?x=1");
-        assert_eq!(read("X-ID", Some("id-([0-9])")).unwrap(), "7");
+        assert_eq!(read("X-ID", Some("id-([0-9])$")).unwrap(), "7");
         assert!(read("X-Id", Some("z")).unwrap_err().ends_with("header X-Id does not match z"));
         assert!(read("ETag", None).unwrap_err().ends_with("header ETag is missing"));
     }

@@ -78,12 +78,12 @@ pub const COOKIES_PER_VISITOR: usize = 64;
 /// (RFC 6265 §6.1).
 pub const COOKIE_BYTES: usize = 4096;
 
-/// Longest body from which a value is extracted. With a longer body, the extraction fails. Each
-/// visitor stores at most one such body.
+/// Longest body from which a value is extracted, as sent and decoded. With a longer body, the
+/// extraction fails. Each visitor stores at most one such body.
 pub const EXTRACTED_BODY_BYTES: usize = 1024 * 1024;
 
-/// Memory that a visitor keeps between two bodies from which values are extracted. Longer bodies
-/// allocate memory each time.
+/// Memory that a visitor keeps from a body with extracted values when its next response begins.
+/// Longer bodies allocate memory each time.
 pub const RETAINED_BODY_BYTES: usize = 16 * 1024;
 
 /// Maximum number of kinds of protocol errors that are counted by name, per worker. Later kinds are
