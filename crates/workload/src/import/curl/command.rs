@@ -3,7 +3,7 @@
 use base64::Engine as _;
 
 use super::form::{BOUNDARY, FORM_TYPE, FormPart, encode_multipart};
-use super::jar::JarUse;
+use super::jar::{JarUse, LiteralCookies};
 use super::options::{OptionKind, parse_word};
 use super::shell::{ShellWord, into_text};
 use crate::ReadFile;
@@ -198,9 +198,14 @@ impl CurlCommand {
         data.extend_from_slice(more);
     }
 
-    /// Returns the cookie files that the command names.
+    /// Returns the cookies that the command names.
     pub fn jar_use(&self) -> JarUse {
-        JarUse { line: self.line, requests: self.urls.len(), ..self.jar.clone() }
+        let is_cookie = |(name, value): &(String, Option<String>)| {
+            name.eq_ignore_ascii_case("cookie") && value.is_some()
+        };
+        let has_text = !self.cookies.is_empty() || self.headers.iter().any(is_cookie);
+        let literal = if has_text { LiteralCookies::Some } else { LiteralCookies::None };
+        JarUse { line: self.line, requests: self.urls.len(), literal, ..self.jar.clone() }
     }
 
     /// Returns one request for each URL.

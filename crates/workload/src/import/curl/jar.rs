@@ -3,7 +3,7 @@
 use crate::ReadFile;
 use crate::import::{ChangeKind, Changes, ImportOrder};
 
-/// The cookie files that one command names.
+/// The cookies that one command names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JarUse {
     /// Number of the command's line, from 1.
@@ -14,11 +14,21 @@ pub struct JarUse {
     pub written: Option<String>,
     /// Number of URLs.
     pub requests: usize,
+    pub literal: LiteralCookies,
+}
+
+/// Whether a command has cookies as text, in `-b name=value` or a header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LiteralCookies {
+    #[default]
+    None,
+    Some,
 }
 
 /// Returns whether the requests of these commands are a sequence with cookies: a single command
-/// with several URLs, or commands that share a jar from the first one on. `Err`: a command reads
-/// cookies that dyno does not have.
+/// with several URLs, or commands that share a jar from the first one on. Commands with cookies as
+/// text are none, because a visitor that keeps cookies cannot have the header Cookie as well.
+/// `Err`: a command reads cookies that dyno does not have.
 pub fn order(
     commands: &[JarUse],
     changes: &mut Changes,
@@ -34,8 +44,11 @@ pub fn order(
     };
     let requests: usize = commands.iter().map(|command| command.requests).sum();
     let keeps_cookies = first.written.is_some() || first.read.is_some();
-    let is_shared = later.iter().all(|command| command.read == first.written);
-    let is_sequence = begins_empty && requests > 1 && keeps_cookies && is_shared;
+    // Without a jar the cookies end with the first command.
+    let is_shared =
+        later.iter().all(|command| first.written.is_some() && command.read == first.written);
+    let is_literal = commands.iter().any(|command| command.literal == LiteralCookies::Some);
+    let is_sequence = begins_empty && requests > 1 && keeps_cookies && is_shared && !is_literal;
     if is_sequence {
         let ends = later.iter().rev().skip(1).filter(|command| command.written.is_none());
         ends.for_each(|command| changes.add(ChangeKind::CookieJar, &line(command)));
@@ -62,7 +75,12 @@ mod tests {
     use super::*;
 
     fn jars(read: Option<&str>, written: Option<&str>, requests: usize) -> JarUse {
-        JarUse { line: 1, read: read.map(Into::into), written: written.map(Into::into), requests }
+        let (read, written) = (read.map(Into::into), written.map(Into::into));
+        JarUse { line: 1, read, written, requests, literal: LiteralCookies::None }
+    }
+
+    fn literal(jars: JarUse) -> JarUse {
+        JarUse { literal: LiteralCookies::Some, ..jars }
     }
 
     #[test]
@@ -81,6 +99,11 @@ mod tests {
             (vec![jars(None, a, 1), jars(b, None, 1)], None),
             (vec![jars(None, a, 1), jars(None, None, 1), jars(a, None, 1)], None),
             (vec![jars(a, None, 2)], None),
+            (vec![jars(Some(""), None, 1), jars(None, None, 1)], Some(ImportOrder::Random)),
+            (vec![literal(jars(None, a, 2))], Some(ImportOrder::Random)),
+            (vec![literal(jars(Some(""), None, 2))], Some(ImportOrder::Random)),
+            (vec![jars(None, a, 1), literal(jars(None, a, 1))], Some(ImportOrder::Random)),
+            (vec![jars(None, a, 1), literal(jars(a, None, 1))], None),
         ] {
             assert_eq!(order(&commands).ok(), expected, "{commands:?}");
         }

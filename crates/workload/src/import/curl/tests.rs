@@ -376,5 +376,12 @@ fn commands_with_shared_jar_keep_their_order() {
         curl("curl -c jar http://a/ http://b/", &read).unwrap().order,
         ImportOrder::Sequence
     );
-    assert_eq!(curl("curl http://a/ http://b/", &read).unwrap().order, ImportOrder::Random);
+    for script in [
+        "curl http://a/ http://b/",
+        "curl -c jar -b sid=1 http://a/ http://b/",
+        "curl -c jar -H 'cookie: sid=1' http://a/ http://b/",
+        "curl -b '' http://a/\ncurl http://b/",
+    ] {
+        assert_eq!(curl(script, &read).unwrap().order, ImportOrder::Random, "{script}");
+    }
 }
