@@ -7,6 +7,7 @@
 //! In a closed loop the visitor sends its next request when the response to the last one is
 //! complete. In an open loop each arrival is one request: the next one of a visitor that is free.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dyno_archive::outcome::Outcome;
@@ -26,7 +27,10 @@ pub(super) struct Visits {
     sequence: Arc<CompiledSequence>,
     /// Visitors per connection.
     per_connection: u32,
+    /// Visitors of all connections, in the order in which they first sent a request.
     visitors: Vec<Visitor>,
+    /// The visitors of each connection that have no request in flight.
+    free: Vec<FreeVisitors>,
     timing: VisitTiming,
 }
 
@@ -39,9 +43,21 @@ pub(super) enum VisitTiming {
     None,
 }
 
+/// Visitors of one connection that have no request in flight, by index.
+#[derive(Debug, Default)]
+struct FreeVisitors {
+    /// Visitors whose visit has begun. The first one has waited for the longest.
+    begun: VecDeque<u32>,
+    /// Visitors whose visit is over.
+    fresh: Vec<u32>,
+    /// Number of visitors of the connection, with those that wait for a response.
+    created: u32,
+}
+
 /// A visitor, and its visit.
 #[derive(Debug)]
 struct Visitor {
+    conn: ConnId,
     session: VisitorSession,
     /// Index of the next request, or of the request in flight. 0: no visit has begun.
     request: u16,
@@ -69,26 +85,18 @@ impl Visits {
         per_connection: u32,
         timing: VisitTiming,
     ) -> Visits {
-        let visitor = || Visitor {
-            session: VisitorSession::new(sequence.values, sequence.transport),
-            request: 0,
-            is_waiting: false,
-            visit_start: Instant::NEVER,
-            response: ReceivedParts::default(),
-        };
-        let visitors = (0..connections * per_connection).map(|_| visitor()).collect();
-        Visits { sequence, per_connection, visitors, timing }
+        let free = (0..connections).map(|_| FreeVisitors::default()).collect();
+        Visits { sequence, per_connection, visitors: Vec::new(), free, timing }
     }
 
     /// Returns the exchange of the next request of a free visitor of a connection. Visits that have
     /// begun have precedence.
     pub(super) fn next_exchange(&mut self, conn: ConnId, intended: Instant) -> Exchange {
-        let first = conn * self.per_connection;
-        let mut free = (first..first + self.per_connection)
-            .filter(|index| !self.visitors[*index as usize].is_waiting);
-        let fresh = free.clone().next();
-        let begun = free.find(|index| self.visitors[*index as usize].request > 0);
-        let index = begun.or(fresh).expect("a slot with room should have a free visitor");
+        let free = &mut self.free[conn as usize];
+        let index = match free.begun.pop_front().or_else(|| free.fresh.pop()) {
+            Some(index) => index,
+            None => self.new_visitor(conn),
+        };
         let visitor = &mut self.visitors[index as usize];
         if visitor.request == 0 {
             visitor.session.clear();
@@ -96,6 +104,25 @@ impl Visits {
         }
         visitor.is_waiting = true;
         Exchange { visitor: index, ..Exchange::new(intended, visitor.request) }
+    }
+
+    /// Creates a visitor of a connection. A server may allow fewer streams than the load, so a
+    /// visitor is created only when it is needed.
+    #[cold]
+    fn new_visitor(&mut self, conn: ConnId) -> u32 {
+        let free = &mut self.free[conn as usize];
+        assert!(free.created < self.per_connection, "a slot with room should have a free visitor");
+        free.created += 1;
+        let index = u32::try_from(self.visitors.len()).expect("memory should end before indexes");
+        self.visitors.push(Visitor {
+            conn,
+            session: VisitorSession::new(self.sequence.values, self.sequence.transport),
+            request: 0,
+            is_waiting: false,
+            visit_start: Instant::NEVER,
+            response: ReceivedParts::default(),
+        });
+        index
     }
 
     /// Returns the state with which the request of an exchange is rendered at `now`.
@@ -181,13 +208,15 @@ impl Visits {
     ) {
         let length = self.sequence.length();
         let visitor = &mut self.visitors[exchange.visitor as usize];
+        let free = &mut self.free[visitor.conn as usize];
         visitor.is_waiting = false;
         let is_ok = outcome == Outcome::Ok;
         if is_ok && visitor.request + 1 < length {
             visitor.request += 1;
-            return;
+            return free.begun.push_back(exchange.visitor);
         }
         visitor.request = 0;
+        free.fresh.push(exchange.visitor);
         if self.timing == VisitTiming::Recorded {
             recorder.record_page(visitor.visit_start, now, is_ok);
         }
@@ -226,5 +255,53 @@ impl ReceivedParts {
         self.body.clear();
         self.body.shrink_to(limits::RETAINED_BODY_BYTES);
         self.codings.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cookies::CookieTransport;
+    use crate::recorder::Window;
+
+    fn visits(connections: u32, per_connection: u32) -> Visits {
+        let step = || SequenceRequest { host: Arc::from(&b"h"[..]), extractions: Vec::new() };
+        let sequence = CompiledSequence {
+            requests: vec![step(), step()],
+            values: 0,
+            cookies: CookiePolicy::Ignore,
+            transport: CookieTransport::Plain,
+        };
+        Visits::new(Arc::new(sequence), connections, per_connection, VisitTiming::None)
+    }
+
+    fn recorder() -> Recorder {
+        let window = Window { warmup_ns: 0, duration_ns: None, interval_ns: 1, drain_ns: 0 };
+        Recorder::new(Instant::default(), window, 2)
+    }
+
+    #[test]
+    fn visitors_are_created_when_needed() {
+        // The product is above 32 bits.
+        let mut visits = visits(3, u32::MAX);
+        let now = Instant::default();
+        let exchanges = [2, 0, 2].map(|conn| visits.next_exchange(conn, now));
+        assert_eq!(exchanges.map(|exchange| exchange.visitor), [0, 1, 2]);
+        let conns: Vec<ConnId> = visits.visitors.iter().map(|visitor| visitor.conn).collect();
+        assert_eq!(conns, [2, 0, 2]);
+    }
+
+    #[test]
+    fn begun_visits_have_precedence_in_order_of_waiting() {
+        let (mut visits, mut recorder) = (visits(1, 4), recorder());
+        let now = Instant::default();
+        let [a, b, c] = [0; 3].map(|_| visits.next_exchange(0, now));
+        visits.record_end(&c, Outcome::Timeout, now, &mut recorder);
+        for exchange in [&b, &a] {
+            visits.record_end(exchange, Outcome::Ok, now, &mut recorder);
+        }
+        let next = [0; 4].map(|_| visits.next_exchange(0, now));
+        assert_eq!(next.map(|exchange| exchange.visitor), [b.visitor, a.visitor, c.visitor, 3]);
+        assert_eq!(next.map(|exchange| exchange.request), [1, 1, 0, 0]);
     }
 }
