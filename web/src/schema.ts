@@ -4672,7 +4672,7 @@ export interface Visits {
    */
   time_us: Percentiles;
   /**
-   * Visits that were still incomplete when the drain ended.
+   * Visits that still waited for a response when the drain ended.
    */
   unfinished: number;
 }

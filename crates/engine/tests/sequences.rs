@@ -60,7 +60,11 @@ fn request(path: &[RequestPart]) -> CompiledRequest {
 /// A login, whose response has a token, and two requests that need it.
 fn traffic() -> Arc<Traffic> {
     let item = |name: &str| request(&[bytes(name), RequestPart::Extracted(0)]);
-    let requests = [request(&[bytes("/login")]), item("/first/"), item("/second/")];
+    sequence([request(&[bytes("/login")]), item("/first/"), item("/second/")])
+}
+
+/// A sequence whose first response has a token.
+fn sequence(requests: [CompiledRequest; 3]) -> Arc<Traffic> {
     let token = CompiledExtraction {
         name: "token".into(),
         value: 0,
@@ -127,6 +131,42 @@ fn visitors_send_cookies_and_values_in_order() {
         let median = times.quantile(0.5).unwrap() as f64;
         assert!((median / 3_060_000.0 - 1.0).abs() < 0.002, "{median}");
     }
+}
+
+fn unfinished(result: &SimulationResult) -> u64 {
+    result.intervals.iter().map(|i| i.pages_unfinished).sum()
+}
+
+#[test]
+fn visits_in_progress_at_end_of_window_are_completed() {
+    for (connections, streams) in [(4, 1), (2, 3)] {
+        let mut late_steps = 0;
+        for shorter_ms in 0..9 {
+            let mut config = config(connections, streams, &Arrivals::Closed);
+            config.window.duration_ns = Some(SECOND - shorter_ms * MS);
+            let result = sim::simulate(world(NEVER), config);
+            let sessions = &result.truth.sessions;
+            assert!(sessions.accepted.values().all(|requests| *requests == 2));
+            assert_eq!(sessions.accepted.len() as u64, sessions.begun);
+            assert_eq!(visit_times(&result).count(), sessions.begun, "{connections} × {streams}");
+            assert_eq!(unfinished(&result), 0);
+            let books = result.report.books;
+            assert!(books.balance());
+            late_steps += 3 * sessions.begun - books.completed;
+        }
+        assert!(late_steps > 0, "steps after the window do not belong to it");
+    }
+}
+
+#[test]
+fn visit_without_response_is_unfinished() {
+    let mut config = config(4, 1, &Arrivals::Closed);
+    config.window.drain_ns = MS / 2;
+    let result = sim::simulate(world(NEVER), config);
+    assert!((1..=4).contains(&unfinished(&result)), "the drain is shorter than a response");
+    // The number of requests ends all visits but one before their last step.
+    let result = sim::simulate(world(NEVER), limited(self::config(4, 1, &Arrivals::Closed), 9));
+    assert_eq!((visit_times(&result).count(), unfinished(&result)), (1, 0));
 }
 
 #[test]

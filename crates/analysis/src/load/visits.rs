@@ -19,7 +19,7 @@ pub struct VisitSummary {
     pub completed: u64,
     /// Visits that ended with a request that got no correct response.
     pub failed: u64,
-    /// Visits that were still incomplete when the drain ended.
+    /// Visits that still waited for a response when the drain ended.
     pub unfinished: u64,
     /// Visits that were completed within the window, per second.
     pub per_second: f64,

@@ -42,7 +42,7 @@ impl Worker {
         while self.has_room(conn) {
             if let Some(intended) = self.waiting.pop_front() {
                 self.assign_next(conn, intended, now, driver);
-            } else if self.takes_next_request(now) {
+            } else if self.takes_next_request(now) || self.continues_visit(conn, now) {
                 // In a closed loop the intended start is the instant at which the slot became free.
                 self.started += 1;
                 self.recorder.record_scheduled(now);
@@ -69,6 +69,16 @@ impl Worker {
         let end = self.slice.end.min(self.recorder.window_end());
         let is_in_slice = self.slice.start <= now && now < end;
         is_in_slice && self.config.schedule.is_closed() && self.is_loading()
+    }
+
+    /// Whether a visit on a connection takes its next request although the window is over. Without
+    /// it, the visits in progress at the end of the window would have no time. Such a request does
+    /// not belong to the window.
+    fn continues_visit(&self, conn: ConnId, now: Instant) -> bool {
+        let is_over = now >= self.recorder.window_end() && self.stage != super::Stage::Finished;
+        is_over
+            && self.config.total.is_none_or(|total| self.started < total)
+            && self.visits.as_ref().is_some_and(|visits| visits.has_next_step(conn))
     }
 
     /// Lists the slot as idle if it has room for an arrival of an open loop.

@@ -106,6 +106,12 @@ impl Visits {
         Exchange { visitor: index, ..Exchange::new(intended, visitor.request) }
     }
 
+    /// Whether a connection has a visit that has begun and waits for nothing but its next request.
+    /// In an open loop the next request is an arrival.
+    pub(super) fn has_next_step(&self, conn: ConnId) -> bool {
+        self.timing == VisitTiming::Recorded && !self.free[conn as usize].begun.is_empty()
+    }
+
     /// Creates a visitor of a connection. A server may allow fewer streams than the load, so a
     /// visitor is created only when it is needed.
     #[cold]
@@ -222,12 +228,14 @@ impl Visits {
         }
     }
 
-    /// Returns the intended starts of visits that have begun and not ended.
+    /// Returns the intended starts of visits that wait for a response. A visit that waits for no
+    /// response was ended by dyno, with the last of a given number of requests, so its server is
+    /// not late.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = Instant> + '_ {
         let is_recorded = self.timing == VisitTiming::Recorded;
         self.visitors
             .iter()
-            .filter(move |visitor| is_recorded && (visitor.is_waiting || visitor.request > 0))
+            .filter(move |visitor| is_recorded && visitor.is_waiting)
             .map(|visitor| visitor.visit_start)
     }
 }
