@@ -14,6 +14,16 @@ pub struct CompiledSequence {
     pub values: usize,
     pub cookies: CookiePolicy,
     pub transport: CookieTransport,
+    pub after_failure: AfterFailure,
+}
+
+/// What follows a visit whose request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// The visitor starts anew.
+    NewVisit,
+    /// The load ends, so that its only failure is known. For the visit before a load.
+    EndOfLoad,
 }
 
 /// The part of a request that only requests of sequences have.

@@ -11,7 +11,7 @@ use dyno_wire::h2::{BlockForm, EncodedBlock};
 use crate::draw::Draw;
 use crate::expect::Expectation;
 use crate::rng::Rng;
-use crate::sequence::CompiledSequence;
+use crate::sequence::{AfterFailure, CompiledSequence};
 use crate::session::VisitorSession;
 
 /// The requests of a load and their weights.
@@ -277,13 +277,16 @@ impl Traffic {
         })
     }
 
-    /// Returns the traffic of the test visit before a load of sequences that have full checks.
+    /// Returns the traffic of the test visit before a load of sequences that have full checks. It
+    /// ends with the first failure.
     /// `None`: no sequence, or no full checks.
     #[must_use]
     pub fn trial_visit(&self) -> Option<Traffic> {
         let has_full_checks = self.requests.iter().any(CompiledRequest::has_full_checks);
-        (self.sequence.is_some() && has_full_checks)
-            .then(|| Traffic { first_number: 0, ..self.clone() })
+        let sequence = self.sequence.as_deref().filter(|_| has_full_checks)?;
+        let after_failure = AfterFailure::EndOfLoad;
+        let sequence = CompiledSequence { after_failure, ..sequence.clone() };
+        Some(Traffic { first_number: 0, sequence: Some(Arc::new(sequence)), ..self.clone() })
     }
 
     /// Creates the draws of worker `worker` of `workers`: its own random numbers, and every

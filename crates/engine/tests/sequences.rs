@@ -10,8 +10,9 @@ use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_engine::cookies::CookieTransport;
+use dyno_engine::expect::{ExpectedValue, FullChecks};
 use dyno_engine::extraction::{CompiledExtraction, ValuePlace, ValueSource};
-use dyno_engine::sequence::{CompiledSequence, CookiePolicy, SequenceRequest};
+use dyno_engine::sequence::{AfterFailure, CompiledSequence, CookiePolicy, SequenceRequest};
 use dyno_engine::sim::{
     self, Fault, Queue, ServerModel, ServiceTime, Sessions, SimulationResult, World,
 };
@@ -78,6 +79,7 @@ fn sequence(requests: [CompiledRequest; 3]) -> Arc<Traffic> {
         values: 1,
         cookies: CookiePolicy::Keep,
         transport: CookieTransport::Plain,
+        after_failure: AfterFailure::NewVisit,
     };
     let traffic = Traffic::new(requests.map(|request| (request, 1)).into()).unwrap();
     Arc::new(traffic.with_sequence(sequence))
@@ -194,6 +196,24 @@ fn failed_extraction_ends_visit_with_named_outcome() {
         assert_eq!(result.report.unexpected.get(message), Some(&failed));
         assert!(result.report.books.balance());
     }
+}
+
+#[test]
+fn trial_visit_ends_with_first_failure() {
+    let item = || request(&[bytes("/"), RequestPart::Extracted(0)]);
+    let mut requests = [request(&[bytes("/login")]), item(), item()];
+    // An expectation that no response meets.
+    let headers = vec![("x-missing".into(), ExpectedValue::Any)];
+    requests[1].expect.full_checks = Arc::new(FullChecks { headers, ..FullChecks::default() });
+    let traffic = sequence(requests).trial_visit().expect("the requests have full checks");
+    let config = config(1, 1, &Arrivals::Closed);
+    let config = WorkerConfig { traffic: Arc::new(traffic), ..limited(config, 3) };
+    let result = sim::simulate(world(NEVER), config);
+    let outcomes = count_outcomes(&result, &ALL);
+    let counts: Vec<_> = outcomes.iter().filter(|(_, n)| *n > 0).collect();
+    assert_eq!(counts, [(Outcome::Ok, 1), (Outcome::UnexpectedHeader, 1)]);
+    assert_eq!((result.truth.sessions.begun, result.report.unexpected.len()), (1, 1));
+    assert!(result.report.books.balance());
 }
 
 #[test]

@@ -404,8 +404,11 @@ impl Worker {
         if let Some(pages) = &mut self.pages {
             pages.record_end(conn, exchange, outcome);
         }
-        if let Some(visits) = &mut self.visits {
-            visits.record_end(exchange, outcome, now, &mut self.recorder);
+        if let Some(visits) = &mut self.visits
+            && visits.record_end(exchange, outcome, now, &mut self.recorder).is_break()
+        {
+            // No further request starts.
+            self.config.total = Some(self.started);
         }
     }
 

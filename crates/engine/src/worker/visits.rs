@@ -8,6 +8,7 @@
 //! complete. In an open loop each arrival is one request: the next one of a visitor that is free.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use dyno_archive::outcome::Outcome;
@@ -16,7 +17,7 @@ use crate::driver::ConnId;
 use crate::expect::ResponseVerdict;
 use crate::extraction::{StoredText, extract_from_body};
 use crate::recorder::Recorder;
-use crate::sequence::{CompiledSequence, CookiePolicy, SequenceRequest};
+use crate::sequence::{AfterFailure, CompiledSequence, CookiePolicy, SequenceRequest};
 use crate::session::VisitorSession;
 use crate::slot::Exchange;
 use crate::{Instant, coding, limits};
@@ -204,14 +205,14 @@ impl Visits {
         }
     }
 
-    /// Advances the visit of an exchange that has ended.
+    /// Advances the visit of an exchange that has ended. Returns whether the load goes on.
     pub(super) fn record_end(
         &mut self,
         exchange: &Exchange,
         outcome: Outcome,
         now: Instant,
         recorder: &mut Recorder,
-    ) {
+    ) -> ControlFlow<()> {
         let length = self.sequence.length();
         let visitor = &mut self.visitors[exchange.visitor as usize];
         let free = &mut self.free[visitor.conn as usize];
@@ -219,13 +220,18 @@ impl Visits {
         let is_ok = outcome == Outcome::Ok;
         if is_ok && visitor.request + 1 < length {
             visitor.request += 1;
-            return free.begun.push_back(exchange.visitor);
+            free.begun.push_back(exchange.visitor);
+            return ControlFlow::Continue(());
         }
         visitor.request = 0;
         free.fresh.push(exchange.visitor);
         if self.timing == VisitTiming::Recorded {
             recorder.record_page(visitor.visit_start, now, is_ok);
         }
+        if !is_ok && self.sequence.after_failure == AfterFailure::EndOfLoad {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
     }
 
     /// Returns the intended starts of visits that wait for a response. A visit that waits for no
@@ -279,6 +285,7 @@ mod tests {
             values: 0,
             cookies: CookiePolicy::Ignore,
             transport: CookieTransport::Plain,
+            after_failure: AfterFailure::NewVisit,
         };
         Visits::new(Arc::new(sequence), connections, per_connection, VisitTiming::None)
     }
@@ -304,9 +311,9 @@ mod tests {
         let (mut visits, mut recorder) = (visits(1, 4), recorder());
         let now = Instant::default();
         let [a, b, c] = [0; 3].map(|_| visits.next_exchange(0, now));
-        visits.record_end(&c, Outcome::Timeout, now, &mut recorder);
-        for exchange in [&b, &a] {
-            visits.record_end(exchange, Outcome::Ok, now, &mut recorder);
+        for (exchange, outcome) in [(&c, Outcome::Timeout), (&b, Outcome::Ok), (&a, Outcome::Ok)] {
+            let next = visits.record_end(exchange, outcome, now, &mut recorder);
+            assert_eq!(next, ControlFlow::Continue(()));
         }
         let next = [0; 4].map(|_| visits.next_exchange(0, now));
         assert_eq!(next.map(|exchange| exchange.visitor), [b.visitor, a.visitor, c.visitor, 3]);

@@ -52,8 +52,8 @@ fn try_visit(spec: &LoadSpec, traffic: Traffic) -> Result<(), Mismatch> {
     if ok == length as u64 {
         return Ok(());
     }
-    // A visit ends with its first failure, and the visitor starts anew. The first failed request is
-    // the one that follows the correct responses of the first visit.
+    // The trial ends with its first failure, so there is only one. If nothing failed, it is the
+    // request that never ended.
     let has_failed = |index: &usize| {
         let share = |i: &Interval| {
             let share = i.by_request.get(*index)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dyno_archive::plan::{self, Cookies, ExtractionSource};
 use dyno_engine::cookies::CookieTransport;
 use dyno_engine::extraction::{CompiledExtraction, ValuePlace, ValueSource};
-use dyno_engine::sequence::{CompiledSequence, CookiePolicy, SequenceRequest};
+use dyno_engine::sequence::{AfterFailure, CompiledSequence, CookiePolicy, SequenceRequest};
 use dyno_engine::traffic::{RequestPart, Template};
 
 use super::{Field, FieldError, FieldList, check_pointer, expression};
@@ -44,6 +44,7 @@ pub(super) fn compile(
         values: names.count(),
         cookies: cookie_policy(workload),
         transport,
+        after_failure: AfterFailure::NewVisit,
     }))
 }
 
