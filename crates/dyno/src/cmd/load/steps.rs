@@ -70,8 +70,10 @@ pub fn extracted_names(steps: &[Request]) -> Vec<(String, usize)> {
 /// Whether a step has all extracted values of a header. A header of `-H` is sent with every step
 /// that can have it. A value that no step extracts is refused later.
 pub fn has_values(header: &str, step: usize, extracted: &[(String, usize)]) -> bool {
+    // `{{` stands for a brace and begins no placeholder.
+    let placeholders = header.replace("{{", "");
     extracted.iter().all(|(name, extracted_by)| {
-        *extracted_by < step || !header.contains(&format!("{{{EXTRACTED_VALUE}{name}}}"))
+        *extracted_by < step || !placeholders.contains(&format!("{{{EXTRACTED_VALUE}{name}}}"))
     })
 }
 
@@ -128,6 +130,8 @@ mod tests {
         assert_eq!(extracted, [("id".to_string(), 0)]);
         let has = |header: &str| [0, 1].map(|step| has_values(header, step, &extracted));
         assert_eq!(has("Bearer {extract.id}"), [false, true]);
+        assert_eq!(has("{{extract.id}}"), [true; 2]);
+        assert_eq!(has("{{{extract.id}}}"), [false, true]);
         assert_eq!((has("{extract.other}"), has("x")), ([true; 2], [true; 2]));
     }
 
