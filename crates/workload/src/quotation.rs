@@ -172,6 +172,8 @@ fn named_values(text: &str) -> Vec<Range<usize>> {
             let name = ValueName::before(text, at)?;
             name.is_secret().then(|| name.value_range(text, at + 1))
         })
+        // A switch such as `cookies = true` is no secret.
+        .filter(|range| !matches!(text[range.clone()].trim(), "true" | "false"))
         .collect()
 }
 

@@ -513,6 +513,7 @@ mod tests {
                 protocol: Protocol::H1,
                 requests: vec![Request::default()],
                 page,
+                sequence: None,
                 requests_per_connection: None,
                 sequence: None,
             };
