@@ -81,9 +81,10 @@ impl Worker {
         }
     }
 
-    /// Handles an interim response to the oldest request of an HTTP/1.1 connection.
+    /// Counts and handles an interim response to the oldest request of an HTTP/1.1 connection.
     #[cold]
     pub(super) fn on_interim(&mut self, conn: ConnId, status: u16, now: Instant) {
+        self.recorder.current().outcomes.count_status(status);
         let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol else { return };
         // A request whose body waits is the latest on its connection, because later requests are
         // sent after the body. An interim response belongs to the oldest request, so it concerns

@@ -12,10 +12,12 @@ use dyno_wire::h2;
 use super::Worker;
 use super::connections::{PeerClose, count_kind};
 use super::unsolicited::is_idle_notice;
+use super::visits;
 use crate::driver::{ConnId, Driver};
 use crate::expect::ResponseVerdict;
 use crate::slot::{Exchange, ProtocolState};
 use crate::tls::{Broken, TlsProgress};
+use crate::traffic::CompiledRequest;
 use crate::{Instant, limits};
 
 /// State of a connection after a read.
@@ -280,8 +282,8 @@ impl Worker {
             if exchange.first_byte == Instant::NEVER {
                 exchange.first_byte = now;
             }
-            let request = self.config.traffic.request(exchange.request);
-            let kind = h1.upgrade.kind(request.kind);
+            let CompiledRequest { kind, expect, .. } = self.config.traffic.request(exchange.request);
+            let kind = h1.upgrade.kind(*kind);
             let requested = || self.config.traffic.requests_upgrade(exchange.request);
             let read = h1.reader.next_with_cache(bytes, kind, &mut self.head_cache);
             let (used, event) = read.map_err(|error| WireError::from_http1(error, requested))?;
@@ -290,11 +292,9 @@ impl Worker {
                 ResponseEvent::NeedMore => return Ok(ConnectionAfterRead::Open),
                 ResponseEvent::Informational(head) => {
                     let status = head.status;
-                    self.recorder.current().outcomes.count_status(status);
                     self.on_interim(conn, status, now);
                 }
-                ResponseEvent::Upgraded(head) => {
-                    self.recorder.current().outcomes.count_status(head.status);
+                ResponseEvent::Upgraded(_) => {
                     self.on_upgraded(conn, now);
                     return self.read_upgraded(conn, now, received_at, bytes);
                 }
@@ -304,20 +304,15 @@ impl Worker {
                         slot.may_speak_h2 = false;
                     }
                     let (status, fields) = (head.status, || head.fields());
-                    let in_full = exchange.is_checked_in_full;
-                    h1.response.on_head(status, fields, &request.expect, in_full);
+                    h1.response.on_head(status, fields, expect, exchange.is_checked_in_full);
                     self.cookies.search(fields);
-                    if let Some(visits) = &mut self.visits {
-                        visits.on_head(exchange, now, fields);
-                    }
+                    visits::on_head(&mut self.visits, exchange, now, fields);
                     self.drop_held_body(conn, status);
                 }
                 ResponseEvent::Body(data) => {
                     self.recorder.current().body_received += data.len() as u64;
-                    h1.response.on_body(data, &request.expect);
-                    if let Some(visits) = &mut self.visits {
-                        visits.on_body(exchange, data);
-                    }
+                    h1.response.on_body(data, expect);
+                    visits::on_body(&mut self.visits, exchange, data);
                 }
                 ResponseEvent::End(end) => {
                     self.end_message(conn, now, received_at);

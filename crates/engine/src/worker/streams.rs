@@ -11,7 +11,7 @@ use dyno_wire::h2::{Client, ClientEvent, EncodedRequest, ErrorCode, Http2Error, 
 
 use super::Worker;
 use super::responses::{ConnectionAfterRead, WireError};
-use super::visits::Visits;
+use super::visits::{self, Visits};
 use crate::driver::{ConnId, Driver};
 use crate::expect::ResponseState;
 use crate::slot::{
@@ -55,9 +55,10 @@ impl Worker {
         self.queue_output(conn, driver);
     }
 
-    /// Handles the switch of the server to HTTP/2: the request that asked for it continues as
-    /// stream 1.
+    /// Handles the switch of the server to HTTP/2 (status 101): the request that asked for it
+    /// continues as stream 1.
     pub(super) fn on_upgraded(&mut self, conn: ConnId, now: Instant) {
+        self.recorder.current().outcomes.count_status(101);
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H1(h1) = &mut slot.protocol else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
@@ -185,9 +186,7 @@ impl Worker {
                     if let Some(stream) = h2.client.value(key) {
                         let request = self.config.traffic.request(stream.exchange.request);
                         stream.response.on_body(data, &request.expect);
-                        if let Some(visits) = &mut self.visits {
-                            visits.on_body(&stream.exchange, data);
-                        }
+                        visits::on_body(&mut self.visits, &stream.exchange, data);
                     }
                     if end {
                         self.end_stream(conn, key, now, received_at);
@@ -256,9 +255,7 @@ impl Worker {
         if self.cookies.is_searching() {
             self.cookies.search(|| fields.iter());
         }
-        if let Some(visits) = &mut self.visits {
-            visits.on_head(exchange, now, || fields.iter());
-        }
+        visits::on_head(&mut self.visits, exchange, now, || fields.iter());
         if std::mem::replace(&mut stream.holds_body, false) {
             // The final response came instead of 100 (Continue), so the body will not be sent.
             // `end_stream` resets the stream once its response is complete.

@@ -246,6 +246,29 @@ impl Visits {
     }
 }
 
+/// Takes cookies and values from the head of a response, if its request belongs to a visit.
+#[inline]
+pub(super) fn on_head<'a, F>(
+    visits: &mut Option<Box<Visits>>,
+    exchange: &Exchange,
+    now: Instant,
+    fields: impl Fn() -> F,
+) where
+    F: Iterator<Item = (&'a [u8], &'a [u8])>,
+{
+    if let Some(visits) = visits {
+        visits.on_head(exchange, now, fields);
+    }
+}
+
+/// Stores a part of the body of a response, if its request belongs to a visit that needs it.
+#[inline]
+pub(super) fn on_body(visits: &mut Option<Box<Visits>>, exchange: &Exchange, data: &[u8]) {
+    if let Some(visits) = visits {
+        visits.on_body(exchange, data);
+    }
+}
+
 /// Reason for a body that exceeds [`limits::EXTRACTED_BODY_BYTES`].
 const TOO_LONG: &str = "the body is longer than 1 MiB";
 
