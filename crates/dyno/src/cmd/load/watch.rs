@@ -513,7 +513,6 @@ mod tests {
                 protocol: Protocol::H1,
                 requests: vec![Request::default()],
                 page,
-                sequence: None,
                 requests_per_connection: None,
                 sequence: None,
             };
