@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 818ebb1623e119108289d5e399ac3ad9c148cfa2fe4d47a29607d04393ee6a9d
+// Made by types.mjs from docs/schema/report.schema.json 19db18e3e98370c3b9f402cc4ba0b49fa32586679d18e34a6d8a4183d3ec1e88
 
 /**
  * What a caveat is about, by the name in every report.
@@ -1086,11 +1086,9 @@ export interface OverviewRow {
    */
   errors: number | null;
   /**
-   * Known medians of [`FIGURES`] at the reference step.
+   * Known medians of metrics at the reference step.
    */
-  figures: {
-    [k: string]: number;
-  };
+  figures: Figures;
   /**
    * Medians of invalid repeats, for the figures above that no valid repeat has. They decide no
    * verdict. `None`: no such figures.
@@ -1266,16 +1264,20 @@ export interface CostResult {
   per_billion: number;
 }
 /**
+ * Known values of `FIGURES`, one per metric.
+ */
+export interface Figures {
+  [k: string]: number;
+}
+/**
  * Medians over invalid repeats. A figure is `None` if a valid repeat has the figure, or an invalid
  * repeat lacks it. A percentile is also `None` if the median lies among unanswered requests.
  */
 export interface InvalidFigures {
   /**
-   * Medians of [`FIGURES`] at the reference step.
+   * Medians of `FIGURES` at the reference step.
    */
-  figures: {
-    [k: string]: number;
-  };
+  figures: Figures;
   /**
    * The load point of that step.
    */
@@ -1363,9 +1365,7 @@ export interface RowRatios {
   /**
    * Known ratios of the figures at the reference step.
    */
-  figures: {
-    [k: string]: number;
-  };
+  figures: Figures;
   memory_peak: number | null;
   /**
    * Also `None` if one of the two peaks is a lower bound.

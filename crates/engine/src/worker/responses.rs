@@ -282,7 +282,8 @@ impl Worker {
             if exchange.first_byte == Instant::NEVER {
                 exchange.first_byte = now;
             }
-            let CompiledRequest { kind, expect, .. } = self.config.traffic.request(exchange.request);
+            let traffic = &self.config.traffic;
+            let CompiledRequest { kind, expect, .. } = traffic.request(exchange.request);
             let kind = h1.upgrade.kind(*kind);
             let requested = || self.config.traffic.requests_upgrade(exchange.request);
             let read = h1.reader.next_with_cache(bytes, kind, &mut self.head_cache);
