@@ -236,9 +236,8 @@ mod tests {
 
     use super::*;
     use crate::caveat::{Caveat, Code, Severity};
-    use crate::duet::CoRunners;
     use crate::fixture;
-    use crate::trial::trial;
+    use crate::trial::{OtherRecords, trial};
 
     fn workload(name: &str, protocol: Protocol) -> Workload {
         let request = Request { name: name.into(), path: "/".into(), ..Request::default() };
@@ -309,7 +308,7 @@ mod tests {
                 plan.launches.iter().position(is_launch_of_repeat).expect("it is in the plan");
             let record = fixture::trial_record(plan.trials.len(), fixture::record(*responses));
             plan.trials.push(Trial { launch, arm, workload: usize::from(*is_h2), step, seed: 0 });
-            results.push(trial(&plan, &Facts::default(), None, &record, &CoRunners::default()));
+            results.push(trial(&plan, &Facts::default(), None, &record, &OtherRecords::default()));
         }
         for index in limited {
             let busy = Caveat::new(Code::GeneratorBusy, Severity::Invalid, "".into(), json!({}));
@@ -506,7 +505,9 @@ mod tests {
             records = [0, 1].map(|at| fixture::trial_record(at, fixture::record(9))).into();
             let trials: Vec<TrialResult> = records
                 .iter()
-                .map(|record| trial(plan, &Facts::default(), None, record, &CoRunners::default()))
+                .map(|record| {
+                    trial(plan, &Facts::default(), None, record, &OtherRecords::default())
+                })
                 .collect();
             protocols(plan, &Grid::new(&trials)).len()
         };

@@ -3,9 +3,8 @@
 use dyno_archive::TrialRecord;
 use dyno_archive::run::Run;
 
-use crate::duet::CoRunners;
 use crate::subject::{SubjectResult, subject};
-use crate::trial::{TrialResult, trial};
+use crate::trial::{OtherRecords, TrialResult, trial};
 use crate::verdict;
 
 /// Results of a run's trials and subjects.
@@ -23,11 +22,11 @@ pub struct Results<'a> {
 /// own order of workloads and steps.
 pub(crate) fn trials(run: &Run) -> Vec<TrialResult> {
     let plan = &run.header.plan;
-    let co_runners = CoRunners::new(plan, &run.trials);
+    let others = OtherRecords::new(run);
     let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
     records.sort_by_key(|t| plan.trials[t.trial].display_order());
     let result = |record: &TrialRecord| {
-        trial(plan, &run.header.facts, run.start_of(record), record, &co_runners)
+        trial(plan, &run.header.facts, run.start_of(record), record, &others)
     };
     let mut trials: Vec<TrialResult> = records.into_iter().map(result).collect();
     verdict::revise_limiters(&mut trials);

@@ -91,6 +91,10 @@ pub struct ServerUse {
     /// garbage collectors and virtual machines are excluded. Only rules of verdicts read it.
     #[serde(skip)]
     pub(crate) busiest_serving_utilisation: Option<f64>,
+    /// CPUs that the server used without requests, at its first start. `None`: not measured. Only
+    /// rules of verdicts read it.
+    #[serde(skip)]
+    pub(crate) idle_cpus: Option<f64>,
     /// Time that threads were runnable but waited for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
     /// CPU time of the whole machine that neither the server nor dyno used. The kernel's own

@@ -159,6 +159,21 @@ impl Idle {
     }
 }
 
+/// Returns the CPUs that each arm used without requests, if a start of it measured them.
+pub(crate) fn idle_cpus<'a>(
+    plan: &Plan,
+    starts: impl IntoIterator<Item = &'a StartRecord>,
+) -> BTreeMap<usize, f64> {
+    let of_start = |start: &'a StartRecord| {
+        let launch = &plan.launches[start.launch];
+        launch.arms.iter().filter_map(move |arm| {
+            let (_, part) = arm_part(start, launch, *arm)?;
+            Some((*arm, Idle::new(part.idle.as_ref()?)?.cpus?))
+        })
+    };
+    starts.into_iter().flat_map(of_start).collect()
+}
+
 /// Computes the result of an arm.
 pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectResult {
     let plan = &run.header.plan;
@@ -444,6 +459,20 @@ mod tests {
             ..plan::Subject::default()
         };
         titles(&fixture::plan(subjects.iter().map(subject).collect()))
+    }
+
+    #[test]
+    fn cpus_without_requests_are_those_of_first_start() {
+        let plan = fixture::plan(vec![plan::Subject::default(), plan::Subject::default()]);
+        let with_idle = |number, (subject, block), cpu_ns| {
+            let mut part = PartStart::new(dyno_archive::Party::SUBJECT, "s".into());
+            part.idle = Some(IdleUse { length_ns: 1000 * MS, cpu_ns, wakeups: None });
+            StartRecord { parts: vec![part], ..start(number, (subject, block), None) }
+        };
+        let first = with_idle(0, (0, 0), Some(820 * MS));
+        let unknown = with_idle(1, (1, 0), None);
+        let second = start(2, (0, 1), None);
+        assert_eq!(idle_cpus(&plan, &[first, unknown, second]), [(0, 0.82)].into());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use assemble::RecordedTrial;
-pub(crate) use assemble::{cpus_of, trial};
+pub(crate) use assemble::{OtherRecords, cpus_of, trial};
 
 use crate::backend_use::BackendUse;
 use crate::caveat::{Caveat, Code, Severity};
@@ -256,7 +256,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::duet::CoRunners;
     use crate::fixture::{self, five_block_report};
 
     #[test]
@@ -374,7 +373,7 @@ mod tests {
             &Facts::default(),
             None,
             &fixture::trial_record(0, load),
-            &CoRunners::default(),
+            &OtherRecords::default(),
         )
     }
 
@@ -429,7 +428,7 @@ mod tests {
             &Facts::default(),
             Some(&start),
             &fixture::trial_record(0, load),
-            &CoRunners::default(),
+            &OtherRecords::default(),
         );
         let [db] = result.backends.as_slice() else { panic!("{:?}", result.backends) };
         assert_eq!(

@@ -1,6 +1,7 @@
 //! Computes the result of a trial from its record.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::plan::{Conditions, Plan, Subject};
@@ -16,6 +17,7 @@ use crate::duet::{self, CoRunners, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse, strays};
+use crate::subject::idle_cpus;
 use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Context, TrialContext, limiter};
 use crate::window_levels::{self, Steadiness};
@@ -42,19 +44,54 @@ impl<'a> RecordedTrial<'a> {
     /// time, and those of other steps.
     #[must_use]
     pub fn result(self) -> TrialResult {
-        let co_runners = CoRunners::new(self.plan, std::slice::from_ref(self.record));
-        trial(self.plan, self.facts, self.start, self.record, &co_runners)
+        let others = OtherRecords {
+            co_runners: CoRunners::new(self.plan, std::slice::from_ref(self.record)),
+            idle_cpus: idle_cpus(self.plan, self.start),
+        };
+        trial(self.plan, self.facts, self.start, self.record, &others)
+    }
+}
+
+/// What a trial's result depends on in the records of other starts and trials.
+#[derive(Debug, Default)]
+pub(crate) struct OtherRecords {
+    /// The servers that were loaded at the same time or in turns.
+    co_runners: CoRunners,
+    /// CPUs that the arms used without requests, at their first start.
+    idle_cpus: BTreeMap<usize, f64>,
+}
+
+impl OtherRecords {
+    /// Returns the records on which the trials of a run depend.
+    #[must_use]
+    pub(crate) fn new(run: &Run) -> OtherRecords {
+        let plan = &run.header.plan;
+        OtherRecords {
+            co_runners: CoRunners::new(plan, &run.trials),
+            idle_cpus: idle_cpus(plan, &run.starts),
+        }
+    }
+
+    /// Returns the use of an arm's server in a load.
+    fn server_use(
+        &self,
+        arm: usize,
+        load: &LoadRecord,
+        party: Party,
+        allowed: &AllowedCpus,
+    ) -> ServerUse {
+        let idle_cpus = self.idle_cpus.get(&arm).copied();
+        ServerUse { idle_cpus, ..server::server_use(load, party, allowed) }
     }
 }
 
 /// Computes the result of a trial from its record. `start`: the start in which it ran.
-/// `co_runners`: the servers that were loaded at the same time or in turns.
 pub(crate) fn trial(
     plan: &Plan,
     facts: &Facts,
     start: Option<&StartRecord>,
     record: &TrialRecord,
-    co_runners: &CoRunners,
+    others: &OtherRecords,
 ) -> TrialResult {
     let record = &*without_strays(record);
     let planned = plan.trials[record.trial];
@@ -65,9 +102,9 @@ pub(crate) fn trial(
     let part = start.and_then(|start| start.part(party));
     let machine = MachineResult::new(&record.load);
     let turns = TurnsResult::new(&record.load, party);
-    let duet = DuetResult::new(plan, record, party, co_runners);
-    let server_use =
-        |record: &LoadRecord| server::server_use(record, party, &cpus_of(&arm.conditions, part));
+    let duet = DuetResult::new(plan, record, party, &others.co_runners);
+    let cpus = cpus_of(&arm.conditions, part);
+    let server_use = |record: &LoadRecord| others.server_use(planned.arm, record, party, &cpus);
     let is_watched = start.is_none() || part.is_some();
     let (turns, duet) = (turns.as_ref(), duet.as_ref());
     let trial_load = TrialLoad { record, subject, requested, is_watched, turns, duet };
@@ -85,8 +122,8 @@ pub(crate) fn trial(
             facts,
             machine: &machine,
             turns,
-            pace: co_runners.pace(plan, record),
-            is_out_of_turn: co_runners.is_out_of_turn(plan, record),
+            pace: others.co_runners.pace(plan, record),
+            is_out_of_turn: others.co_runners.is_out_of_turn(plan, record),
             lacks_final_check: start.is_some_and(StartRecord::lacks_final_check),
             duet,
             steadiness: steadiness.as_ref(),

@@ -12,7 +12,8 @@ use super::conditions::{
 use super::headroom::GeneratorBound;
 use super::other_programs;
 use super::polling::{
-    POLLS, Polling, busy_thread, is_full, is_mostly_idle, polling_evidence, polling_limiter,
+    MAY_POLL_UNSEEN, POLLS, Polling, busy_thread, is_full, is_mostly_idle, may_poll_unseen,
+    polling_evidence, polling_limiter,
 };
 use super::resource::{Confidence, Limiter, Resource};
 use super::server::starved_seconds;
@@ -277,11 +278,22 @@ pub(super) fn met_rate(
     Some(Limiter::new(Resource::OfferedRate, confidence, sentence, pace.evidence()))
 }
 
-/// Returns the confidence that a full CPU or thread is the limit. A server that spins fills it at
-/// every rate with which it keeps up.
-fn full_confidence(load: &LoadResult) -> Confidence {
+/// Returns a full CPU or thread as the limiter. The confidence is medium if the server keeps up
+/// with a rate, because a server that spins fills a CPU at every rate. It is medium too if the
+/// server may poll unseen.
+fn full_limiter(
+    resource: Resource,
+    sentence: String,
+    evidence: Value,
+    (load, server): (&LoadResult, &ServerUse),
+) -> Limiter {
     let keeps_up = load.pace().is_some_and(|pace| pace.has_responded());
-    if keeps_up { Confidence::Medium } else { Confidence::High }
+    let confidence = if keeps_up { Confidence::Medium } else { Confidence::High };
+    let limiter = Limiter::new(resource, confidence, sentence, evidence);
+    match may_poll_unseen(load, server) {
+        true => limiter.weaken(Confidence::Medium, MAY_POLL_UNSEEN),
+        false => limiter,
+    }
 }
 
 /// The server used nearly all of its allowed CPU time.
@@ -308,7 +320,7 @@ fn server_cpu(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             "cpu_utilisation": used,
             "busiest_thread_utilisation": server.busiest_thread_utilisation,
         });
-        Limiter::new(Resource::ServerCpu, full_confidence(load), sentence, evidence)
+        full_limiter(Resource::ServerCpu, sentence, evidence, (load, server))
     })
 }
 
@@ -325,7 +337,7 @@ fn server_thread(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             percent(used)
         );
         let evidence = json!({"busiest_serving_utilisation": busiest, "cpu_utilisation": used});
-        Limiter::new(Resource::ServerThread, full_confidence(load), sentence, evidence)
+        full_limiter(Resource::ServerThread, sentence, evidence, (load, server))
     })
 }
 

@@ -30,6 +30,18 @@ const ONE_REQUEST: f64 = 1.1;
 /// for each request sleeps once per response.
 const NO_SLEEP: f64 = 0.1;
 
+/// A server polls if its use of CPUs without requests is at least this share of its use under load.
+/// On a busy machine, a server that polls does not get all of a CPU.
+const IDLE_SHARE: f64 = 0.75;
+
+/// CPUs without requests below which a server does not poll. Servers in C, Go, Java, Node.js and
+/// Python that sleep used at most 0.006.
+const AT_REST: f64 = 0.2;
+
+/// Doubt about the full CPU of a server that may poll.
+pub(super) const MAY_POLL_UNSEEN: &str = " The server may poll (ask for work when there is none): its system calls were not counted, \
+     and its use of CPU time without requests is unknown.";
+
 /// Sentence about a server that polls.
 pub(super) const POLLS: &str =
     " The server polls: part of its CPU time went into asking for work when there was none.";
@@ -43,6 +55,8 @@ pub(super) enum Polling {
     WithoutRequest { in_flight: f64 },
     /// The server did not sleep between two requests.
     WithoutSleep { switches_per_response: f64 },
+    /// The server used the CPU before the load as much as under load.
+    BeforeLoad { cpus: f64 },
 }
 
 impl Polling {
@@ -64,6 +78,9 @@ impl Polling {
                 "The server's threads slept only {switches_per_response:.2} times per response. A \
                  server that waits for each request sleeps about once per response."
             ),
+            Polling::BeforeLoad { cpus } => {
+                format!("Before the load, the server used {cpus:.2} CPUs without any request.")
+            }
         }
     }
 }
@@ -73,6 +90,9 @@ impl Polling {
 pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<Polling> {
     highest_utilisation(server).filter(|used| *used >= SERVER_BUSY)?;
     let in_flight = load.in_flight.mean;
+    if let Some(cpus) = server.idle_cpus.filter(|idle| is_as_busy_without_load(*idle, server)) {
+        return Some(Polling::BeforeLoad { cpus });
+    }
     if let Some(per_response) = many_idle_calls(server) {
         return Some(Polling::IdleCalls { per_response });
     }
@@ -83,6 +103,19 @@ pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<
     let has_one_request = load.config.model == LoadModel::Closed && in_flight <= ONE_REQUEST;
     (has_one_request && switches_per_response < NO_SLEEP)
         .then_some(Polling::WithoutSleep { switches_per_response })
+}
+
+/// Whether the CPUs that a server used without requests are most of those it used under load.
+fn is_as_busy_without_load(idle_cpus: f64, server: &ServerUse) -> bool {
+    idle_cpus >= AT_REST && server.cpus.is_some_and(|cpus| idle_cpus >= IDLE_SHARE * cpus)
+}
+
+/// Whether no observation excludes that the server polls: neither its system calls, nor its sleeps,
+/// nor its use of CPU time without requests.
+pub(super) fn may_poll_unseen(load: &LoadResult, server: &ServerUse) -> bool {
+    let is_at_rest = server.idle_cpus.is_some_and(|cpus| cpus < AT_REST);
+    let sleeps = switches_per_response(load, server).is_some_and(|n| n >= NO_SLEEP);
+    server.calls.is_none() && !sleeps && !is_at_rest
 }
 
 /// Returns the idle calls per response, if there are so many that the server polls.

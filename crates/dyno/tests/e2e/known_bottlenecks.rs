@@ -119,7 +119,13 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
             // The effect of other programs is judged separately.
             || verdict == "other_programs";
         let is_judged = trial["valid"] == true;
-        assert!(is_right || confidence != "high" || !is_judged, "{trial}");
+        let name = &trial["subject_id"];
+        assert!(
+            is_right || confidence != "high" || !is_judged,
+            "{name}, {}: {}\n{trial}",
+            trial["step"],
+            trial["limiter"]
+        );
     }
     sandbox.assert_nothing_is_left_soon();
 }

@@ -120,6 +120,34 @@ pub(super) const CASES: &[Case] = &[
     })
     .evidence(r#"{"in_flight": 1.1}"#)
     .near_miss_is(Resource::ServerCpu, Confidence::High),
+    // A server that uses as much CPU time without requests polls, even if its calls are unknown.
+    case(
+        (Resource::Concurrency, Confidence::Medium),
+        "The server polls: part of its CPU time went into asking for work when there was none. \
+         Before the load, the server used 0.75 CPUs without any request.",
+        |w| w.idle_cpus = Some(0.75),
+        |w| w.idle_cpus = Some(0.74),
+    )
+    .given(|w| {
+        w.set_server_cpu(S);
+        w.set_in_flight_time(16 * S);
+    })
+    .near_miss_is(Resource::ServerCpu, Confidence::High),
+    // Without calls, sleeps and its use without requests, a server may poll unseen.
+    case(
+        (Resource::ServerCpu, Confidence::Medium),
+        "The server may poll (ask for work when there is none): its system calls were not counted, \
+         and its use of CPU time without requests is unknown.",
+        |_| {},
+        |w| w.idle_cpus = Some(0.19),
+    )
+    .given(|w| {
+        w.set_server_cpu(S);
+        w.set_in_flight_time(16 * S);
+        w.set_voluntary_switches(0);
+        w.server_counters().calls = None;
+    })
+    .near_miss_is(Resource::ServerCpu, Confidence::High),
     // One thread polls, and the server may use several CPUs.
     case(
         (Resource::Concurrency, Confidence::Medium),

@@ -57,6 +57,8 @@ pub(super) struct TrialWorld {
     pub(super) control: bool,
     pub(super) refuses: bool,
     pub(super) allowed_cpus: f64,
+    /// CPUs that the server used without requests. `None`: not measured.
+    pub(super) idle_cpus: Option<f64>,
     /// Numbers of the server's CPUs. Empty: unknown.
     pub(super) cpu_ids: Vec<u32>,
     pub(super) backends: Vec<BackendUse>,
@@ -128,6 +130,7 @@ impl TrialWorld {
             control: false,
             refuses: false,
             allowed_cpus: 1.0,
+            idle_cpus: None,
             cpu_ids: Vec::new(),
             backends: Vec::new(),
             start: fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS)),
@@ -162,7 +165,8 @@ impl TrialWorld {
 
     fn server(&self) -> ServerUse {
         let allowed = AllowedCpus { count: self.allowed_cpus, ids: self.cpu_ids.clone() };
-        server_use(&self.record, Party::SUBJECT, &allowed)
+        let server = server_use(&self.record, Party::SUBJECT, &allowed);
+        ServerUse { idle_cpus: self.idle_cpus, ..server }
     }
 
     /// Counters of dropped packets during the load.
