@@ -48,7 +48,7 @@ fn refuse(reason: &str) -> ExitCode {
 fn write(run: &str, copies: usize, workloads: usize, page: &str) -> Result<usize, String> {
     let run = RunDir::open(run).and_then(|run| run.read()).map_err(|error| error.to_string())?;
     let report = report(&multiply(&run, copies, workloads));
-    fs::write(page, dyno_report::html::render(&report))
+    fs::write(page, dyno_report::html::FORMAT.render(&report))
         .map_err(|error| format!("{page}: {error}"))?;
     Ok(report.trials.len())
 }

@@ -27,7 +27,7 @@ pub use load::{
     ArrivalArg, DriverArg, ImportArg, LoadArgs, LoadFormat, ProtocolArg, SpinArg, SwitchArg,
 };
 pub use profile::{ProfileArgs, ProfileFormat};
-pub use report::{ReportArgs, ReportFormat};
+pub use report::ReportArgs;
 pub use values::{Ns, timeout};
 use values::{budget, quiet_wait, whole_number};
 pub use watch::WatchArgs;

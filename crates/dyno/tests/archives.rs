@@ -360,24 +360,25 @@ fn hostile_text_in_archive_is_escaped() {
     let script = page.split("script-src ").nth(1).unwrap().split(';').next().unwrap();
     assert!(script.starts_with("'sha256-") && !script.contains("unsafe"), "{script}");
 
-    for format in [Format::Text, Format::Markdown] {
-        let text = dyno_report::render(&report, format);
+    for format in [dyno_report::text::FORMAT, dyno_report::markdown::FORMAT] {
+        let text = format.render(&report);
         let obeyed: Vec<char> = text.chars().filter(|c| c.is_control() && *c != '\n').collect();
-        assert_eq!(obeyed, [], "{format:?} holds control characters");
+        assert_eq!(obeyed, [], "{} holds control characters", format.name);
         assert!(
             text.contains("␛]52;c;aGk=") || text.contains("␛\\]52;c;aGk="),
-            "{format:?} shows them"
+            "{} shows them",
+            format.name
         );
-        assert!(!text.contains('\u{202e}'), "{format:?} turns the direction of text");
+        assert!(!text.contains('\u{202e}'), "{} turns the direction of text", format.name);
     }
-    let markdown = dyno_report::render(&report, Format::Markdown);
+    let markdown = dyno_report::markdown::FORMAT.render(&report);
     let outside_code = markdown.split("```").step_by(2).collect::<String>();
     for markup in ["<img", "</script", "](javascript", "<!--"] {
         let bare =
             outside_code.match_indices(markup).filter(|(i, _)| !outside_code[..*i].ends_with('\\'));
         assert_eq!(bare.count(), 0, "{markup} is markup");
     }
-    let table = dyno_report::render(&report, Format::Csv);
+    let table = dyno_report::csv::FORMAT.render(&report);
     let mut lines = csv::Reader::from_reader(table.as_bytes());
     for record in lines.records() {
         for cell in &record.unwrap() {
@@ -388,7 +389,7 @@ fn hostile_text_in_archive_is_escaped() {
             );
         }
     }
-    let json: Value = serde_json::from_str(&dyno_report::render(&report, Format::Json)).unwrap();
+    let json: Value = serde_json::from_str(&dyno_report::json::FORMAT.render(&report)).unwrap();
     assert!(
         json["run"]["suite"].as_str().unwrap().starts_with(HOSTILE),
         "programs get it as it is"
@@ -420,8 +421,8 @@ fn report_withholds_secrets_and_reports_it() {
     });
     let report = dyno_analysis::report::report(&copy.read().unwrap());
     for format in Format::ALL {
-        let text = dyno_report::render(&report, format);
-        assert!(!text.contains("tell-no-one"), "{format:?} holds a secret");
+        let text = format.render(&report);
+        assert!(!text.contains("tell-no-one"), "{} holds a secret", format.name);
     }
     let page = dyno_report::html::page(&report, "", "");
     assert!(page.contains("6 values that look like secrets are removed"), "{page}");
@@ -440,7 +441,7 @@ fn secret_is_withheld_in_addresses_and_quotations() {
     let copy = Copy::new();
     insert_secrets(&copy);
     let report = dyno_analysis::report::report(&copy.read().unwrap());
-    let json: Value = serde_json::from_str(&dyno_report::render(&report, Format::Json)).unwrap();
+    let json: Value = serde_json::from_str(&dyno_report::json::FORMAT.render(&report)).unwrap();
     let workload = &json["run"]["workloads"][0];
     assert_eq!(workload["requests"][1]["path"], "/b/(withheld)");
     assert_eq!(workload["requests"][0]["body"], "{\"key\":\"(withheld)\"}");
@@ -469,8 +470,12 @@ fn secret_is_withheld_in_addresses_and_quotations() {
         assert!(printed.contains(said), "{printed}");
     }
     for format in Format::ALL {
-        let text = dyno_report::render(&report, format);
-        assert!(!text.contains(TOKEN) && !text.contains("swordfish"), "{format:?} holds a secret");
+        let text = format.render(&report);
+        assert!(
+            !text.contains(TOKEN) && !text.contains("swordfish"),
+            "{} holds a secret",
+            format.name
+        );
     }
 }
 
@@ -549,11 +554,11 @@ fn report_withholds_secrets_of_checks_and_logs() {
         assert!(complete.contains(&format!("tell-no-one-{n}")), "{n} is nowhere");
     }
     for format in Format::ALL {
-        let text = dyno_report::render(&report, format);
+        let text = format.render(&report);
         let at = text
             .find("tell-no-one")
             .map(|at| text[..at + 20].chars().rev().take(99).collect::<String>());
-        assert_eq!(at.map(|text| text.chars().rev().collect::<String>()), None, "{format:?}");
+        assert_eq!(at.map(|text| text.chars().rev().collect::<String>()), None, "{}", format.name);
     }
     // Standard output that is not a terminal may be a file or a log that is shared.
     let mut dyno = Command::new(env!("CARGO_BIN_EXE_dyno"));
@@ -651,10 +656,7 @@ fn changed_archive_never_panics() {
             read += 1;
             let report = dyno_analysis::report::report(&run);
             for format in Format::ALL {
-                assert!(
-                    !dyno_report::render(&report, format).contains("<script>\u{0}"),
-                    "seed {seed}"
-                );
+                assert!(!format.render(&report).contains("<script>\u{0}"), "seed {seed}");
             }
         }
     }

@@ -1,16 +1,20 @@
 //! Formats tables as CSV (RFC 4180). A report in CSV has a line per trial.
 
-use dyno_analysis::Report;
 use dyno_analysis::tables::Table;
 use serde_json::Value;
 
+use crate::output::Format;
 use crate::terminal::escape_controls;
 
-/// Renders the table of trials of a report.
-#[must_use]
-pub fn render(report: &Report) -> String {
-    report.tables.iter().find(|t| t.name == "trials").map(table).unwrap_or_default()
-}
+/// The format: the table of trials of a report.
+pub const FORMAT: Format = Format {
+    name: "csv",
+    is_stored: true,
+    renderer: |redacted| {
+        let trials = redacted.report.tables.iter().find(|t| t.name == "trials");
+        trials.map(table).unwrap_or_default()
+    },
+};
 
 /// Renders a table.
 #[must_use]

@@ -14,13 +14,16 @@ use crate::format::{
     Quantile, bytes, error_share_text, micros, millis, number, or_dash, percent, quantity,
     step_percentile_text, valid_repeats,
 };
+use crate::output::Format;
 use crate::present::{escape, table};
+use crate::redact::RedactedReport;
 use crate::{answer, brackets, compare, metrics, overview, redact, shell, terminal};
 
-/// Renders a report with its secrets removed.
-#[must_use]
-pub fn render(report: &Report) -> String {
-    let redacted = redact::redact(report);
+/// The format.
+pub const FORMAT: Format = Format { name: "md", is_stored: true, renderer: render };
+
+/// Renders a report.
+fn render(redacted: &RedactedReport<'_>) -> String {
     let report = &*redacted.report;
     let mut out = String::new();
     let _ = writeln!(out, "# {}\n", escape::markdown(&report.run.suite));

@@ -21,6 +21,7 @@ use crate::format::{
     TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, number, or_dash, page_percentile_text, percent,
     percentile_text, plural, rate, seconds, shorten,
 };
+use crate::output::Format;
 use crate::present::style::Style;
 use crate::present::table;
 use crate::terminal::{self, escape_controls};
@@ -475,6 +476,13 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     });
     format!("{head}  {rate}  {times}  {}{mark}", style.dim(&format!("limit: {limit}")))
 }
+
+/// The format, without colours.
+pub const FORMAT: Format = Format {
+    name: "text",
+    is_stored: false,
+    renderer: |redacted| report(&redacted.report, Style::Plain),
+};
 
 /// Formats a report: the summary sentences, the overview, the caveats of the run, and failures.
 #[must_use]

@@ -119,7 +119,7 @@ fn control_characters_are_visible_in_every_form() {
         "{visible}"
     );
     assert!(visible.contains("Use <code>--repeats 5</code> ␛ here."), "{visible}");
-    let csv = dyno_report::render(&report, dyno_report::Format::Csv);
+    let csv = dyno_report::csv::FORMAT.render(&report);
     assert!(!csv.contains(|c: char| c.is_control() && !"\r\n\t".contains(c)), "{csv}");
 }
 

@@ -12,7 +12,7 @@ use dyno_archive::{RunDir, TrialRecord};
 use dyno_report::Format;
 use dyno_report::terminal::escape_controls;
 
-use crate::cli::{ReportArgs, ReportFormat};
+use crate::cli::ReportArgs;
 use crate::exit::Exit;
 use crate::inputs::Inputs;
 use crate::{result_file, terminal};
@@ -25,7 +25,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let report = dyno_analysis::report::report(&run);
     match args.format {
         Some(format) => {
-            let text = dyno_report::render(&report, report_format(format));
+            let text = format.render(&report);
             write_out(args.output.as_deref(), &escape_for_terminal(args.output.as_deref(), &text))?;
         }
         None => {
@@ -36,25 +36,14 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(exit(&report, completeness(&run, &report)))
 }
 
-fn report_format(format: ReportFormat) -> Format {
-    match format {
-        ReportFormat::Html => Format::Html,
-        ReportFormat::Text => Format::Text,
-        ReportFormat::Md => Format::Markdown,
-        ReportFormat::Csv => Format::Csv,
-        ReportFormat::Json => Format::Json,
-    }
-}
-
-/// Writes the report in every format into the folder of the run. The HTML page comes last, because
-/// users open it.
+/// Writes the report in every stored format into the folder of the run. The HTML page comes last,
+/// because users open it.
 pub fn write_all(dir: &RunDir, report: &Report) -> anyhow::Result<Vec<PathBuf>> {
-    let formats = [Format::Json, Format::Markdown, Format::Csv, Format::Html];
-    formats
-        .into_iter()
+    let stored = Format::ALL.iter().rev().filter(|format| format.is_stored);
+    stored
         .map(|format| {
-            let name = format!("report.{}", format.name());
-            Ok(dir.write_bytes(&name, dyno_report::render(report, format).as_bytes())?)
+            let name = format!("report.{}", format.name);
+            Ok(dir.write_bytes(&name, format.render(report).as_bytes())?)
         })
         .collect()
 }
@@ -65,7 +54,7 @@ pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
         dyno_report::text::report(report, terminal::style())
     } else {
         // A file or a CI log is shared, so it must not have secrets.
-        dyno_report::render(report, Format::Text)
+        dyno_report::text::FORMAT.render(report)
     };
     let paths: String = paths.iter().map(|path| format!("{}\n", path.display())).collect();
     terminal::print(&format!("{text}\n{paths}"))

@@ -62,7 +62,7 @@ fn subject_runs_under_conditions_of_each_arm() {
     let mut rows: Vec<&str> = report.overview.iter().map(|row| row.subject.as_str()).collect();
     rows.sort_unstable();
     assert_eq!(rows, ["front", "stamped"]);
-    let page = dyno_report::html::render(&report);
+    let page = dyno_report::html::FORMAT.render(&report);
     assert!(page.contains("front, stamped"), "the page distinguishes the arms by name");
 }
 

@@ -37,7 +37,7 @@ fn report_of_one_workload_works_in_chromium() {
     let sandbox = Sandbox::new();
     let page = sandbox.path().join("small.html");
     let run = RunDir::open(golden()).unwrap().read().unwrap();
-    fs::write(&page, dyno_report::html::render(&report(&run))).unwrap();
+    fs::write(&page, dyno_report::html::FORMAT.render(&report(&run))).unwrap();
     passes_in_chromium("small", &page);
 }
 

@@ -150,7 +150,7 @@ fn back_end_cost_is_reported_separately() {
         behind.server,
         trial.server
     );
-    let page = dyno_report::html::render(&report);
+    let page = dyno_report::html::FORMAT.render(&report);
     assert!(page.contains("Back ends") && page.contains(">store<"), "the page shows both costs");
 }
 

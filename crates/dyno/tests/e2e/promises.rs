@@ -80,8 +80,8 @@ fn waived_check_is_reported_at_every_row() {
         );
     }
     assert!(report.overview.iter().all(|row| row.checks_waived == 1));
-    let page = dyno_report::html::render(&report);
+    let page = dyno_report::html::FORMAT.render(&report);
     assert!(page.contains("✗ waived"), "the page has the mark");
-    let text = dyno_report::render(&report, dyno_report::Format::Text);
+    let text = dyno_report::text::FORMAT.render(&report);
     assert!(text.contains("2/3 ✗ 1 waived"), "{text}");
 }

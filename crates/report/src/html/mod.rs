@@ -35,20 +35,26 @@ use self::part_scope::PartScope;
 pub(crate) use self::profile::flame_figure;
 use self::table::{Column, TableCell, table_from_columns, text, value};
 use crate::format::{count, or_dash, percent, plural};
+use crate::output::Format;
 use crate::overview::rate_cell;
-use crate::redact;
+use crate::redact::{self, RedactedReport};
 use crate::{VIEWER_CSS, VIEWER_JS};
 
-/// Renders the page.
-#[must_use]
-pub fn render(report: &Report) -> String {
-    page(report, VIEWER_CSS, VIEWER_JS)
-}
+/// The format: a page with the viewer.
+pub const FORMAT: Format = Format {
+    name: "html",
+    is_stored: true,
+    renderer: |redacted| redacted_page(redacted, VIEWER_CSS, VIEWER_JS),
+};
 
 /// Renders the page with a given viewer. Golden tests pass an empty viewer.
 #[must_use]
 pub fn page(report: &Report, css: &str, js: &str) -> String {
-    let redacted = redact::redact(report);
+    redacted_page(&redact::redact(report), css, js)
+}
+
+/// Renders the page of a report without its secrets.
+fn redacted_page(redacted: &RedactedReport<'_>, css: &str, js: &str) -> String {
     let report = &*redacted.report;
     let data = serde_json::to_string(report).expect("every report can be written as JSON");
     let main = html! {

@@ -117,8 +117,8 @@ fn secret_in_arm_name_is_erased_everywhere() {
     for trial in &redacted.trials {
         assert_eq!(trial.subject_id, redacted.subjects[trial.cell.arm].id);
     }
-    for format in [crate::html::render as fn(&Report) -> String, crate::markdown::render] {
-        let text = format(&redacted);
+    for format in [crate::html::FORMAT, crate::markdown::FORMAT] {
+        let text = format.render(&redacted);
         assert!(!text.contains("s3cr3tDDD44") && !text.contains(TOKEN));
     }
 }
