@@ -1,6 +1,6 @@
-//! Renders the results of `dyno-analysis` as text, Markdown, CSV, JSON, HTML. This crate
-//! computes no statistics, and takes the sentences of verdicts from `dyno-analysis`, so all forms
-//! agree.
+//! Renders the results of `dyno-analysis` as text, Markdown, CSV, JSON, HTML and Prometheus text.
+//! This crate computes no statistics, and takes the sentences of verdicts from `dyno-analysis`, so
+//! all forms agree.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -24,6 +24,7 @@ mod overview;
 pub mod present;
 pub mod probe_cost;
 pub mod profile;
+pub mod prometheus;
 pub mod redact;
 pub mod shell;
 pub mod terminal;

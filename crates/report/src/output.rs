@@ -4,7 +4,7 @@
 use dyno_analysis::Report;
 
 use crate::redact::{self, RedactedReport};
-use crate::{csv, html, json, markdown, text};
+use crate::{csv, html, json, markdown, prometheus, text};
 
 /// An output format of a report.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,14 @@ pub struct Format {
 
 impl Format {
     /// Every format. Stored formats are written in the reverse order.
-    pub const ALL: &[Format] = &[html::FORMAT, text::FORMAT, csv::FORMAT, markdown::FORMAT, json::FORMAT];
+    pub const ALL: &[Format] = &[
+        html::FORMAT,
+        text::FORMAT,
+        csv::FORMAT,
+        markdown::FORMAT,
+        json::FORMAT,
+        prometheus::FORMAT,
+    ];
 
     /// Returns the format of this name. `None`: the name is unknown.
     #[must_use]

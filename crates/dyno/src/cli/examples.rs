@@ -120,6 +120,7 @@ pub const REPORT: &str = "\
 Examples:
   dyno report runs/hello-20260102-030405
   dyno report runs/hello-20260102-030405 --format csv -o trials.csv
+  dyno report runs/hello-20260102-030405 --format prometheus -o /var/lib/node_exporter/dyno.prom
 
 Exit status: 0 the run is valid, 1 some steps are not valid, 2 wrong usage or no such run, 3 the
 machine or a server failed, or the run was ended early, 141 the output pipe was closed.";
