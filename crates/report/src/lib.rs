@@ -36,3 +36,21 @@ pub use crate::output::Format;
 
 const VIEWER_JS: &str = include_str!("../viewer/viewer.js");
 const VIEWER_CSS: &str = include_str!("../viewer/viewer.css");
+
+impl Format {
+    /// Every format. Stored formats are written in the reverse order.
+    pub const ALL: &[Format] = &[
+        html::FORMAT,
+        text::FORMAT,
+        csv::FORMAT,
+        markdown::FORMAT,
+        json::FORMAT,
+        prometheus::FORMAT,
+    ];
+
+    /// Returns the format of this name. `None`: the name is unknown.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<&'static Format> {
+        Format::ALL.iter().find(|format| format.name == name)
+    }
+}
