@@ -7,43 +7,54 @@ use dyno_analysis::report::Report;
 use dyno_archive::plan::{CapacityFailures, MeasuredFirst};
 
 use crate::format::{length, number, plural};
+use crate::present::table::{Column, TableCell, text, value};
 
-/// Columns of [`cells`].
-pub(crate) const HEAD: [&str; 7] = [
-    "Subject",
-    "Workload",
-    "Connections",
-    "Objective met up to, requests/s",
-    "Missed at",
-    "Range over repeats",
-    "Evidence",
+/// Columns of the table of brackets.
+pub(crate) const COLUMNS: [Column<'_, Bracket>; 7] = [
+    ("Subject", &|b| text(&b.subject)),
+    ("Workload", &|b| text(&b.workload)),
+    ("#Connections", &|b| connections_value(b.connections, b.streams, b.pipeline, b.pass)),
+    ("#Objective met up to, requests/s", &|b| {
+        let is_bound = b.limited_by_generator && b.kept_rps.is_some();
+        let at_least = if is_bound { "≥ " } else { "" };
+        text(format!("{at_least}{}", rate_or_none(b.kept_rps))).sorted_by(b.kept_rps)
+    }),
+    ("#Missed at", &|b| {
+        let by = if b.limited_by_generator { " (because of the generator)" } else { "" };
+        text(format!("{}{by}", rate_or_none(b.missed_rps))).sorted_by(b.missed_rps)
+    }),
+    ("Range over repeats", &|b| text(range_text(b))),
+    ("Evidence", &|b| text(evidence_text(b))),
 ];
 
-/// Formats a bracket as a row of the table.
-pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
-    let rate = |rps: Option<f64>, none: &str| rps.map_or_else(|| none.into(), number);
-    let by = if bracket.limited_by_generator { " (because of the generator)" } else { "" };
-    let at_least =
-        if bracket.limited_by_generator && bracket.kept_rps.is_some() { "≥ " } else { "" };
-    let repeats = match bracket.interval_rps {
+/// Returns the value of [`connections_text`], which sorts by the connections.
+fn connections_value(connections: u32, streams: u32, pipeline: u32, pass: u32) -> TableCell {
+    text(connections_text(connections, streams, pipeline, pass))
+        .sorted_by(Some(f64::from(connections)))
+}
+
+/// Formats a rate, or `none`.
+fn rate_or_none(rps: Option<f64>) -> String {
+    rps.map_or_else(|| "none".into(), number)
+}
+
+/// Formats the interval of the rates that meet the objective, or the rate of each repeat.
+fn range_text(bracket: &Bracket) -> String {
+    match bracket.interval_rps {
         Some((low, high)) => format!("{}–{}", number(low), number(high)),
         None => bracket.by_repeat_rps.iter().map(|rps| number(*rps)).collect::<Vec<_>>().join(", "),
-    };
+    }
+}
+
+/// Formats the votes at each rate, or the searches.
+fn evidence_text(bracket: &Bracket) -> String {
     let votes = |rate: &RateVotes| {
         format!("{}: {} of {}", number(rate.rate_rps), rate.kept.agree, rate.kept.loads)
     };
-    [
-        bracket.subject.clone(),
-        bracket.workload.clone(),
-        connections_text(bracket.connections, bracket.streams, bracket.pipeline, bracket.pass),
-        format!("{at_least}{}", rate(bracket.kept_rps, "none")),
-        format!("{}{by}", rate(bracket.missed_rps, "none")),
-        repeats,
-        match &bracket.searched {
-            Some(searched) => search_text(searched),
-            None => bracket.rates.iter().map(votes).collect::<Vec<_>>().join("; "),
-        },
-    ]
+    match &bracket.searched {
+        Some(searched) => search_text(searched),
+        None => bracket.rates.iter().map(votes).collect::<Vec<_>>().join("; "),
+    }
 }
 
 /// Whether no rate was offered to the server, and no start failed.
@@ -100,26 +111,26 @@ fn search_text(searched: &SearchCounts) -> String {
     text
 }
 
-/// Columns of [`search_cells`].
-pub(crate) const SEARCH_HEAD: [&str; 7] = [
-    "Subject",
-    "Workload",
-    "Connections",
-    "Repeat",
-    "Objective met up to, requests/s",
-    "Missed at",
-    "Missed condition",
+/// Columns of the table of searches.
+pub(crate) const SEARCH_COLUMNS: [Column<'_, SearchResult>; 7] = [
+    ("Subject", &|s| text(&s.subject)),
+    ("Workload", &|s| text(&s.workload)),
+    ("#Connections", &|s| connections_value(s.connections, s.streams, s.pipeline, s.pass)),
+    ("#Repeat", &|s| value(Some(f64::from(s.repeat)), |n| n.to_string())),
+    ("#Objective met up to, requests/s", &|s| voted_rate(s.result.kept_rps, s.result.kept_by)),
+    ("#Missed at", &|s| voted_rate(s.result.missed_rps, s.result.missed_by)),
+    ("Missed condition", &|s| text(search_notes(s))),
 ];
 
-/// Formats a search as a row of the table of searches.
-pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
+/// Returns the value of a rate, with the number of loads that agree.
+fn voted_rate(rps: Option<f64>, votes: Votes) -> TableCell {
+    let shown = rps.map(|rps| format!("{} ({} of {})", number(rps), votes.agree, votes.loads));
+    text(shown.unwrap_or_else(|| "none".into())).sorted_by(rps)
+}
+
+/// States which condition a search missed, and what is uncertain about its result.
+fn search_notes(search: &SearchResult) -> String {
     let result = &search.result;
-    let rate = |rps: Option<f64>, votes: Votes| {
-        rps.map_or_else(
-            || "none".into(),
-            |rps| format!("{} ({} of {})", number(rps), votes.agree, votes.loads),
-        )
-    };
     let is_miss = |trial: &&CapacityTrial| Some(trial.rate_rps) == result.missed_rps && !trial.kept;
     let missed = result.trials.iter().find(is_miss).and_then(|trial| trial.missed.clone());
     let ended = result.ended.as_ref().map(|reason| format!("ended early: {reason}"));
@@ -129,15 +140,7 @@ pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
         .map(|_| "incorrect or missing responses at low rates, too".to_string());
     let notes: Vec<String> =
         missed.into_iter().chain(failures).chain(ended).chain(unsettled).collect();
-    [
-        search.subject.clone(),
-        search.workload.clone(),
-        connections_text(search.connections, search.streams, search.pipeline, search.pass),
-        search.repeat.to_string(),
-        rate(result.kept_rps, result.kept_by),
-        rate(result.missed_rps, result.missed_by),
-        notes.join("; "),
-    ]
+    notes.join("; ")
 }
 
 /// Summarises the brackets in a sentence. `None`: the report has no brackets.

@@ -7,15 +7,17 @@ use dyno_analysis::compare::{
     CellRepeats, ComparisonAnswer, ComparisonResult, ComparisonRow, GateResult, GateState,
     OnUndecided, RunDifference, RunProblem, SideResult,
 };
+use dyno_analysis::experiment::Effect;
 use dyno_analysis::metric::Metric;
-use maud::{Markup, html};
+use maud::html;
 
 use crate::VIEWER_CSS;
 use crate::format::{or_dash, quantity, ratio};
-use crate::html::{Viewer, document};
+use crate::html::{self, Viewer, document};
 use crate::overview::label_in_words;
+use crate::present::escape;
 use crate::present::style::Style;
-use crate::present::{escape, table};
+use crate::present::table::{self, Column, ReportTable, TableCell, value};
 use crate::terminal;
 
 /// Output formats of a comparison.
@@ -41,23 +43,29 @@ pub fn render(compared: &ComparisonResult, format: ComparisonFormat) -> String {
     }
 }
 
-pub(crate) const COLUMNS: [&str; 8] =
-    ["subject", "step", "metric", "A", "B", "B ÷ A", "95 % interval", "verdict"];
+/// Columns of the table of metrics.
+const COLUMNS: [Column<'_, ComparisonRow>; 8] = [
+    ("subject", &|row| table::text(subject(row))),
+    ("step", &|row| table::text(format!("{}, {}", row.workload, label_in_words(row.step)))),
+    ("metric", &|row| table::text(row.title)),
+    ("#A", &|row| side_value(row, row.a.median)),
+    ("#B", &|row| side_value(row, row.b.median)),
+    ("#B ÷ A", &|row| value(row.estimate.map(|e| e.ratio).or(row.ratio_of_medians), ratio)),
+    ("#95 % interval", &|row| {
+        let interval = or_dash(row.estimate, |e| format!("{}–{}", ratio(e.low), ratio(e.high)));
+        table::text(interval).sorted_by(row.estimate.map(|e| e.low))
+    }),
+    ("verdict", &|row| table::text(&row.sentence)),
+];
 
-/// Formats a row of the table of metrics. Its cells are in the order of [`COLUMNS`].
-pub(crate) fn cells(row: &ComparisonRow) -> Vec<String> {
-    let unit = Metric::from_key(row.metric).unit;
-    let number = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
-    vec![
-        subject(row),
-        format!("{}, {}", row.workload, label_in_words(row.step)),
-        row.title.into(),
-        number(row.a.median),
-        number(row.b.median),
-        or_dash(row.estimate.map(|e| e.ratio).or(row.ratio_of_medians), ratio),
-        or_dash(row.estimate, |e| format!("{}–{}", ratio(e.low), ratio(e.high))),
-        row.sentence.clone(),
-    ]
+/// Returns the value of a metric on one side.
+fn side_value(row: &ComparisonRow, median: Option<f64>) -> TableCell {
+    value(median, |median| quantity(Metric::from_key(row.metric).unit, median))
+}
+
+/// Returns the table of effects, with a row per metric.
+pub(crate) fn effects_table(effects: &[Effect]) -> ReportTable {
+    ReportTable::plain("sortable", &COLUMNS, effects.iter().flat_map(|effect| &effect.rows))
 }
 
 /// Names the subjects of a row: `nginx`, or `nginx → h2o`.
@@ -172,9 +180,8 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
         let _ = writeln!(out, "{}", terminal::escape_line(&answer_text(answer)));
     }
     if !compared.rows.is_empty() {
-        let mut table = vec![COLUMNS.map(String::from).to_vec()];
-        table.extend(compared.rows.iter().map(cells));
-        let _ = writeln!(out, "\n{}", table::aligned(&table, style));
+        let table = ReportTable::plain("", &COLUMNS, &compared.rows);
+        let _ = writeln!(out, "\n{}", table.aligned(style));
     }
     for gate in &compared.gates {
         let _ = writeln!(out, "{}", terminal::escape_line(&gate_text(compared, gate)));
@@ -199,7 +206,7 @@ fn markdown(compared: &ComparisonResult) -> String {
     warnings(compared).for_each(|text| item(&text));
     compared.gates.iter().for_each(|gate| item(&gate_text(compared, gate)));
     compared.answers.iter().for_each(|answer| item(&answer_text(answer)));
-    let table = table::markdown(&COLUMNS, compared.rows.iter().map(cells));
+    let table = ReportTable::plain("", &COLUMNS, &compared.rows).markdown();
     let notes = compared.notes.iter().map(String::as_str).chain([method_note(compared)]);
     let notes: String = notes.map(|note| format!("- {}\n", escape::markdown(note))).collect();
     format!("{out}\n{table}\n{notes}")
@@ -313,7 +320,8 @@ fn html_page(compared: &ComparisonResult) -> String {
             h2 { "Gates" }
             ul { @for gate in &compared.gates { li { (gate_text(compared, gate)) } } }
         }
-        (verdict_table(compared))
+        h2 { "By metric" }
+        (html::table::render(&ReportTable::plain("", &COLUMNS, &compared.rows)))
         @for note in &compared.notes { p.note { (note) } }
         p.note { (method_note(compared)) }
     };
@@ -322,26 +330,4 @@ fn html_page(compared: &ComparisonResult) -> String {
         &main,
         Viewer { css: VIEWER_CSS, js: "", data: "" },
     )
-}
-
-/// Renders the table of all metrics.
-fn verdict_table(compared: &ComparisonResult) -> Markup {
-    let is_number = |column: usize| (3..=6).contains(&column);
-    html! {
-        h2 { "By metric" }
-        div.scroll { table {
-            thead {
-                tr {
-                    @for (i, name) in COLUMNS.iter().enumerate() { th.n[is_number(i)] { (name) } }
-                }
-            }
-            tbody { @for row in &compared.rows {
-                tr {
-                    @for (i, cell) in cells(row).iter().enumerate() {
-                        td.n[is_number(i)] { (cell) }
-                    }
-                }
-            } }
-        } }
-    }
 }

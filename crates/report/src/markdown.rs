@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::experiment::Effect;
+use dyno_analysis::backend::{BackendResult, BackendSummary};
 use dyno_analysis::metric::{MetricId, Unit};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
-use dyno_analysis::subject::SubjectResult;
+use dyno_analysis::subject::{CheckSummary, SubjectResult};
 use dyno_analysis::summary::Summary;
 
 use crate::format::{
@@ -15,7 +15,8 @@ use crate::format::{
     step_percentile_text, valid_repeats,
 };
 use crate::output::Format;
-use crate::present::{escape, table};
+use crate::present::escape;
+use crate::present::table::{Column, ReportTable, Row, text, value};
 use crate::redact::RedactedReport;
 use crate::{answer, brackets, compare, metrics, overview, redact, shell, terminal};
 
@@ -38,7 +39,11 @@ fn render(redacted: &RedactedReport<'_>) -> String {
     }
     let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(report));
     if let Some(experiment) = &report.experiment {
-        let _ = writeln!(out, "## Effects\n\n{}", effects_table(&experiment.effects));
+        let _ = writeln!(
+            out,
+            "## Effects\n\n{}",
+            compare::effects_table(&experiment.effects).markdown()
+        );
         for effect in &experiment.effects {
             let reason =
                 format!("{} compared with {}: {}", effect.to, effect.from, effect.reason());
@@ -47,19 +52,18 @@ fn render(redacted: &RedactedReport<'_>) -> String {
         out.push('\n');
     }
     if !report.duets.is_empty() {
-        let _ = writeln!(out, "## Duets\n\n{}", effects_table(&report.duets));
+        let _ = writeln!(out, "## Duets\n\n{}", compare::effects_table(&report.duets).markdown());
     }
     if !report.twins.is_empty() {
-        let _ = writeln!(out, "## Twins\n\n{}", effects_table(&report.twins));
+        let _ = writeln!(out, "## Twins\n\n{}", compare::effects_table(&report.twins).markdown());
     }
     if !report.brackets.is_empty() {
         let _ = writeln!(out, "## Objective\n\n{}", brackets_table(report));
     }
-    let _ = writeln!(out, "## Steps\n\n{}", table_from_columns(&STEPS, &report.summaries));
+    let _ = writeln!(out, "## Steps\n\n{}", markdown_table(&STEPS, &report.summaries));
     let _ = writeln!(out, "{PERCENTILES_NOTE}\n");
     let _ = writeln!(out, "## Every metric\n\n{}", metric_tables(report));
-    let _ =
-        writeln!(out, "## Start-up and stop\n\n{}", table_from_columns(&STARTUP, &report.subjects));
+    let _ = writeln!(out, "## Start-up and stop\n\n{}", markdown_table(&STARTUP, &report.subjects));
     if report.subjects.iter().any(|s| !s.backends.is_empty()) {
         let _ = writeln!(out, "## Back ends\n\n{}", backends_tables(report));
     }
@@ -78,21 +82,13 @@ fn render(redacted: &RedactedReport<'_>) -> String {
 
 /// Renders the tables of rates that meet the objective, and of searches.
 fn brackets_table(report: &Report) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let seven_columns = |head: &[&str], rows: &mut dyn Iterator<Item = [String; 7]>| {
-        let names: Vec<String> = head.iter().map(|name| (*name).to_string()).collect();
-        let row_line = |cells: [String; 7]| line(&cells.map(|cell| escape::markdown(&cell)));
-        let lines: String = rows.map(row_line).collect();
-        format!("{}|{}\n{lines}", line(&names), "---|".repeat(head.len()))
-    };
-    let rates = seven_columns(&brackets::HEAD, &mut report.brackets.iter().map(brackets::cells));
+    let rates = markdown_table(&brackets::COLUMNS, &report.brackets);
     let objective = report.run.objective.as_deref().unwrap_or_default();
     let rates_section = format!("{}: {}\n\n{rates}", escape::markdown(objective), brackets::NOTE);
     if report.searches.is_empty() {
         return rates_section;
     }
-    let search_rows = &mut report.searches.iter().map(brackets::search_cells);
-    let searches = seven_columns(&brackets::SEARCH_HEAD, search_rows);
+    let searches = markdown_table(&brackets::SEARCH_COLUMNS, &report.searches);
     format!("{rates_section}\n{}\n\n{searches}", brackets::SEARCHES_NOTE)
 }
 
@@ -111,10 +107,9 @@ fn code_block(text: &str) -> String {
     format!("{fence}sh\n{text}\n{fence}\n")
 }
 
-/// Renders the table of effects.
-fn effects_table(effects: &[Effect]) -> String {
-    let rows = effects.iter().flat_map(|effect| &effect.rows);
-    table::markdown(&compare::COLUMNS, rows.map(compare::cells))
+/// Renders a table with a row per item of `rows`.
+fn markdown_table<R>(columns: &[Column<'_, R>], rows: &[R]) -> String {
+    ReportTable::plain("", columns, rows).markdown()
 }
 
 /// Renders the overview, with a row per subject and back end.
@@ -142,39 +137,30 @@ fn overview_table(report: &Report) -> String {
         });
         std::iter::once(cells(r)).chain(backend_rows).collect::<Vec<_>>()
     });
-    format!("{}\n{}\n", table::markdown(&head, lines), overview::notes(rows))
+    let table = ReportTable::new("", &head, lines.map(Row::from_iter).collect());
+    format!("{}\n{}\n", table.markdown(), overview::notes(rows))
 }
 
-/// A column: its head, and a function from a row to its cell.
-type Column<T> = (&'static str, fn(&T) -> String);
-
-/// Renders a table with a row per item of `rows`.
-fn table_from_columns<T>(columns: &[Column<T>], rows: &[T]) -> String {
-    let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    let cells = |row: &T| columns.iter().map(|(_, cell)| cell(row)).collect();
-    table::markdown(&head, rows.iter().map(cells))
-}
-
-const STEPS: [Column<Summary>; 17] = [
-    ("Subject", |s| s.subject.clone()),
-    ("Workload", |s| s.workload.clone()),
-    ("Connections", connections_text),
-    ("Streams", |s| s.streams.to_string()),
-    ("Pipeline", |s| s.pipeline.to_string()),
-    ("Rate", |s| overview::rate_cell(s.shape())),
-    ("Requests/s", |s| or_dash(s.median_of(MetricId::Throughput), number)),
-    ("Repeats", |s| values_text(s.values(MetricId::Throughput), number)),
-    ("p50", |s| step_percentile_text(s, Quantile::P50)),
-    ("p99", |s| step_percentile_text(s, Quantile::P99)),
-    ("CPU per request", |s| or_dash(s.median_of(MetricId::Cpu), micros)),
-    ("Memory", |s| or_dash(s.median_of(MetricId::Memory), bytes)),
-    ("Memory·time per request", |s| {
-        or_dash(s.median_of(MetricId::MemoryTime), |m| quantity(Unit::MegabyteSeconds, m))
+const STEPS: [Column<'_, Summary>; 17] = [
+    ("Subject", &|s| text(&s.subject)),
+    ("Workload", &|s| text(&s.workload)),
+    ("Connections", &|s| text(connections_text(s))),
+    ("Streams", &|s| text(s.streams.to_string())),
+    ("Pipeline", &|s| text(s.pipeline.to_string())),
+    ("Rate", &|s| text(overview::rate_cell(s.shape()))),
+    ("Requests/s", &|s| value(s.median_of(MetricId::Throughput), number)),
+    ("Repeats", &|s| text(values_text(s.values(MetricId::Throughput), number))),
+    ("p50", &|s| text(step_percentile_text(s, Quantile::P50))),
+    ("p99", &|s| text(step_percentile_text(s, Quantile::P99))),
+    ("CPU per request", &|s| value(s.median_of(MetricId::Cpu), micros)),
+    ("Memory", &|s| value(s.median_of(MetricId::Memory), bytes)),
+    ("Memory·time per request", &|s| {
+        value(s.median_of(MetricId::MemoryTime), |m| quantity(Unit::MegabyteSeconds, m))
     }),
-    ("Errors", |s| error_share_text(s.values(MetricId::ErrorShare))),
-    ("Valid", valid_repeats),
-    ("Caveats", |s| s.caveats.iter().map(|c| c.code.in_words()).collect::<Vec<_>>().join(", ")),
-    ("Limited by", |s| s.limiter_sentence.clone()),
+    ("Errors", &|s| text(error_share_text(s.values(MetricId::ErrorShare)))),
+    ("Valid", &|s| text(valid_repeats(s))),
+    ("Caveats", &|s| text(overview::caveat_names(&s.caveats))),
+    ("Limited by", &|s| text(&s.limiter_sentence)),
 ];
 
 /// Formats the connections: `1`, or `1 (2)` in the second pass over the steps.
@@ -192,113 +178,102 @@ fn metric_tables(report: &Report) -> String {
     let sheet_table = |sheet: &metrics::Sheet| {
         let mut head = vec![sheet.heading.as_str()];
         head.extend(sheet.subjects.iter().map(String::as_str));
-        let cells = |row: &metrics::MetricRow| {
-            [row.title.into()].into_iter().chain(row.cells.clone()).collect()
+        let row = |row: &metrics::MetricRow| {
+            [row.title.to_string()].into_iter().chain(row.cells.clone()).collect()
         };
-        table::markdown(&head, sheet.rows.iter().map(cells))
+        ReportTable::new("", &head, sheet.rows.iter().map(row).collect()).markdown()
     };
     let sheets: Vec<String> = metrics::sheets(report).iter().map(sheet_table).collect();
     format!("{}\n{}\n", sheets.join("\n"), metrics::NOTE)
 }
 
-const STARTUP: [Column<SubjectResult>; 8] = [
-    ("Subject", |s| s.title.clone()),
-    ("Version", |s| or_dash(s.version.clone(), |v| v)),
-    ("Listening", |s| or_dash(s.startup_ms.listening.median, millis)),
-    ("First response", |s| or_dash(s.startup_ms.first_response.median, millis)),
-    ("Repeats", |s| values_text(&s.startup_ms.first_response, millis)),
-    ("CPU until ready", |s| or_dash(s.startup_ms.cpu.median, millis)),
-    ("Stop", |s| or_dash(s.stop_ms.median, millis)),
-    ("Starts killed", |s| or_dash(overview::killed_starts(s), |n| n.to_string())),
+const STARTUP: [Column<'_, SubjectResult>; 8] = [
+    ("Subject", &|s| text(&s.title)),
+    ("Version", &|s| text(s.version.as_deref().unwrap_or("–"))),
+    ("Listening", &|s| value(s.startup_ms.listening.median, millis)),
+    ("First response", &|s| value(s.startup_ms.first_response.median, millis)),
+    ("Repeats", &|s| text(values_text(&s.startup_ms.first_response, millis))),
+    ("CPU until ready", &|s| value(s.startup_ms.cpu.median, millis)),
+    ("Stop", &|s| value(s.stop_ms.median, millis)),
+    ("Starts killed", &|s| text(or_dash(overview::killed_starts(s), |n| n.to_string()))),
 ];
 
 /// Renders the tables of the use and the starts of back ends.
 fn backends_tables(report: &Report) -> String {
-    let rows = report.summaries.iter().flat_map(|s| {
-        s.backends.iter().map(|b| {
-            vec![
-                s.subject.clone(),
-                s.workload.clone(),
-                connections_text(s),
-                b.name.clone(),
-                or_dash(b.cpu_us_per_request.median, micros),
-                or_dash(b.cpu_share.median, percent),
-                or_dash(b.cpu_utilisation.median, percent),
-                or_dash(b.memory_bytes.median, bytes),
-            ]
-        })
-    });
-    let head = [
-        "Subject",
-        "Workload",
-        "Connections",
-        "Back end",
-        "CPU per request",
-        "Share of a request's CPU",
-        "Share of allowed CPU",
-        "Memory",
+    let uses: Vec<BackendUse<'_>> =
+        report.summaries.iter().flat_map(|s| s.backends.iter().map(move |b| (s, b))).collect();
+    let starts: Vec<BackendStarts<'_>> =
+        report.subjects.iter().flat_map(|s| s.backends.iter().map(move |b| (s, b))).collect();
+    let use_columns: [Column<'_, BackendUse<'_>>; 8] = [
+        ("Subject", &|(s, _)| text(&s.subject)),
+        ("Workload", &|(s, _)| text(&s.workload)),
+        ("Connections", &|(s, _)| text(connections_text(s))),
+        ("Back end", &|(_, b)| text(&b.name)),
+        ("CPU per request", &|(_, b)| value(b.cpu_us_per_request.median, micros)),
+        ("Share of a request's CPU", &|(_, b)| value(b.cpu_share.median, percent)),
+        ("Share of allowed CPU", &|(_, b)| value(b.cpu_utilisation.median, percent)),
+        ("Memory", &|(_, b)| value(b.memory_bytes.median, bytes)),
     ];
-    let starts = report.subjects.iter().flat_map(|s| {
-        s.backends.iter().map(|b| {
-            vec![
-                s.id.clone(),
-                b.name.clone(),
-                or_dash(b.version.clone(), |v| v),
-                or_dash(b.startup_ms.ready.median, millis),
-                or_dash(b.seeded_ms.median, millis),
-                or_dash(b.stop_ms.median, millis),
-            ]
-        })
-    });
-    let start_head = ["Subject", "Back end", "Version", "Ready", "Data loaded in", "Stop"];
-    format!("{}\n{}", table::markdown(&head, rows), table::markdown(&start_head, starts))
+    let start_columns: [Column<'_, BackendStarts<'_>>; 6] = [
+        ("Subject", &|(s, _)| text(&s.id)),
+        ("Back end", &|(_, b)| text(&b.name)),
+        ("Version", &|(_, b)| text(b.version.as_deref().unwrap_or("–"))),
+        ("Ready", &|(_, b)| value(b.startup_ms.ready.median, millis)),
+        ("Data loaded in", &|(_, b)| value(b.seeded_ms.median, millis)),
+        ("Stop", &|(_, b)| value(b.stop_ms.median, millis)),
+    ];
+    format!("{}\n{}", markdown_table(&use_columns, &uses), markdown_table(&start_columns, &starts))
 }
+
+type BackendUse<'a> = (&'a Summary, &'a BackendSummary);
+type BackendStarts<'a> = (&'a SubjectResult, &'a BackendResult);
 
 /// Renders the table of checks.
 fn checks_table(subjects: &[SubjectResult]) -> String {
-    let rows = subjects.iter().flat_map(|s| {
-        s.checks.iter().map(move |c| {
-            let verdict = if c.ok {
-                "passed"
-            } else if c.late {
-                "late"
-            } else if c.waived {
-                "failed (waived)"
-            } else {
-                "failed"
-            };
-            vec![
-                s.title.clone(),
-                c.name.clone(),
-                verdict.into(),
-                format!("{}/{}", c.passed, c.passed + c.failed),
-                c.detail.clone(),
-            ]
-        })
-    });
-    table::markdown(&["Subject", "Check", "Verdict", "Passed", "Detail"], rows)
+    let checks: Vec<(&SubjectResult, &CheckSummary)> =
+        subjects.iter().flat_map(|s| s.checks.iter().map(move |c| (s, c))).collect();
+    let columns: [Column<'_, (&SubjectResult, &CheckSummary)>; 5] = [
+        ("Subject", &|(s, _)| text(&s.title)),
+        ("Check", &|(_, c)| text(&c.name)),
+        ("Verdict", &|(_, c)| text(check_verdict(c))),
+        ("Passed", &|(_, c)| text(format!("{}/{}", c.passed, c.passed + c.failed))),
+        ("Detail", &|(_, c)| text(&c.detail)),
+    ];
+    markdown_table(&columns, &checks)
+}
+
+/// Returns the verdict on a check in words.
+const fn check_verdict(c: &CheckSummary) -> &'static str {
+    if c.ok {
+        "passed"
+    } else if c.late {
+        "late"
+    } else if c.waived {
+        "failed (waived)"
+    } else {
+        "failed"
+    }
 }
 
 /// Renders the table of the machine.
 fn machine_table(report: &Report) -> String {
     let facts = &report.run.facts;
-    let text = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known".into());
+    let known_text = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known".into());
     let rows = [
-        ("CPU", format!("{} × {}", facts.cpus, text(&facts.cpu_model))),
+        ("CPU", format!("{} × {}", facts.cpus, known_text(&facts.cpu_model))),
         ("Memory", or_dash(facts.memory_bytes, |b| bytes(b as f64))),
-        ("Kernel", text(&facts.kernel)),
-        ("System", text(&facts.os)),
-        ("Virtualisation", text(&facts.virtualisation)),
-        ("Governor", text(&facts.governor)),
-        ("Clock source", text(&facts.clock_source)),
+        ("Kernel", known_text(&facts.kernel)),
+        ("System", known_text(&facts.os)),
+        ("Virtualisation", known_text(&facts.virtualisation)),
+        ("Governor", known_text(&facts.governor)),
+        ("Clock source", known_text(&facts.clock_source)),
         ("Control groups", facts.cgroup.name().into()),
         ("dyno", facts.dyno_version.clone()),
         ("Seed", report.run.seed.to_string()),
     ];
-    table::markdown(
-        &["Property", "Value"],
-        rows.into_iter().map(|(name, value)| vec![name.to_string(), value]),
-    )
+    let columns: [Column<'_, (&str, String)>; 2] =
+        [("Property", &|(name, _)| text(*name)), ("Value", &|(_, value)| text(value))];
+    markdown_table(&columns, &rows)
 }
 
 #[cfg(test)]

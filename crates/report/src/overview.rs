@@ -5,6 +5,7 @@ use dyno_analysis::cell::Shape;
 use dyno_analysis::metric::MetricId;
 use dyno_analysis::overview::{BackendRow, OverviewRow};
 use dyno_analysis::subject::SubjectResult;
+use dyno_analysis::summary::StepCaveat;
 use dyno_analysis::verdict::{Confidence, Resource};
 
 use crate::format::{
@@ -304,6 +305,11 @@ pub(crate) fn step_in_words(report: &Report, workload: &str, at: Shape) -> Strin
     let workload =
         if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
     format!("{}{workload}", label_in_words(at))
+}
+
+/// Lists the names of a step's caveats.
+pub(crate) fn caveat_names(caveats: &[StepCaveat]) -> String {
+    caveats.iter().map(|c| c.code.in_words()).collect::<Vec<_>>().join(", ")
 }
 
 /// Formats the limiter of a step with the confidence of the verdict: `elsewhere (likely)`.

@@ -23,7 +23,7 @@ use crate::format::{
 };
 use crate::output::Format;
 use crate::present::style::Style;
-use crate::present::table;
+use crate::present::table::{ReportTable, Row};
 use crate::terminal::{self, escape_controls};
 use crate::{answer, overview};
 
@@ -547,10 +547,10 @@ fn caveat_line(caveat: &Caveat, style: Style) -> String {
 fn overview_table(report: &Report, style: Style) -> String {
     let rows = &report.overview;
     let columns = overview::COLUMNS.iter().map(|column| column.short);
-    let head = ["subject"].into_iter().chain(columns).chain(["peak limited by"]).map(String::from);
-    let mut table: Vec<Vec<String>> = vec![head.collect()];
+    let head: Vec<&str> =
+        ["subject"].into_iter().chain(columns).chain(["peak limited by"]).collect();
     let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
-    table.extend(rows.iter().flat_map(|r| {
+    let lines = rows.iter().flat_map(|r| {
         let mut row = overview_cells(report, r);
         // A subject that was never loaded has one row for all workloads.
         let has_others = || rows.iter().filter(|other| other.subject == r.subject).count() > 1;
@@ -564,8 +564,9 @@ fn overview_table(report: &Report, style: Style) -> String {
             cells
         });
         std::iter::once(row).chain(backend_rows).collect::<Vec<_>>()
-    }));
-    table::aligned(&table, style) + &style.dim(&wrap(&overview::notes(rows), 110, "")) + "\n"
+    });
+    let table = ReportTable::new("", &head, lines.map(Row::from_iter).collect());
+    table.aligned(style) + &style.dim(&wrap(&overview::notes(rows), 110, "")) + "\n"
 }
 
 /// Explains the signs `>` and `–` in the percentile columns, if they occur.

@@ -13,10 +13,13 @@ use dyno_analysis::trial::TrialResult;
 use dyno_archive::plan::Cost;
 use maud::{Markup, html};
 
-use super::part_scope::PartScope;
-use super::table::{Column, TableCell, cell, table_from_columns, text, value};
-use super::{count_cell, figure, noise_note, note, repeats_cell, step_table, swatch, trial_table};
+use super::{
+    count_cell, figure, noise_note, note, part, repeats_cell, step_table, subject_cell, table,
+    trial_table,
+};
 use crate::format::{bytes, micros, number, or_dash, percent, quantity};
+use crate::present::part_scope::PartScope;
+use crate::present::table::{Column, ReportTable, TableCell, cell, text, value};
 
 /// Renders the section.
 pub(super) fn cost(report: &Report) -> Markup {
@@ -65,7 +68,7 @@ const MEMORY_TIME: &str = "The server's memory × the time between two responses
                            of memory that is billed by the second.";
 
 /// Renders the table of CPU time per request of each step.
-fn cpu_table(report: &Report) -> Markup {
+fn cpu_table(report: &Report) -> ReportTable {
     step_table(
         report,
         &[
@@ -96,22 +99,22 @@ fn with_backends(
 }
 
 /// Renders the table of user and system CPU time at the reference step of each row of the overview.
-fn split_table(report: &Report) -> Markup {
+fn split_table(report: &Report) -> ReportTable {
     let metric_cell = |r: &OverviewRow, id: MetricId| {
         let median = report.summary(r.reference_cell).and_then(|s| s.median_of(id));
         value(median, |v| quantity(id.metric().unit, v))
     };
     let columns: [Column<'_, OverviewRow>; 4] = [
-        ("Subject", &|r| cell(html! { (swatch(report, &r.subject)) (r.title) })),
+        ("Subject", &|r| subject_cell(report, &r.subject, &r.title)),
         ("Step", &|r| text(crate::overview::label(r.reference_at))),
         ("#User", &|r| metric_cell(r, MetricId::UserCpu)),
         ("#System", &|r| metric_cell(r, MetricId::SystemCpu)),
     ];
-    table_from_columns("sortable", &columns, &report.overview, |r| PartScope::row(report, r))
+    ReportTable::scoped("sortable", &columns, &report.overview, |r| PartScope::row(report, r))
 }
 
 /// Renders the table of CPUs used in each step.
-fn cpus_table(report: &Report) -> Markup {
+fn cpus_table(report: &Report) -> ReportTable {
     step_table(
         report,
         &[
@@ -122,7 +125,7 @@ fn cpus_table(report: &Report) -> Markup {
 }
 
 /// Renders the table of memory in each step.
-fn memory_table(report: &Report) -> Markup {
+fn memory_table(report: &Report) -> ReportTable {
     step_table(
         report,
         &[
@@ -139,7 +142,7 @@ fn memory_table(report: &Report) -> Markup {
 }
 
 /// Renders the table of memory × time per request of each step.
-fn memory_time_table(report: &Report) -> Markup {
+fn memory_time_table(report: &Report) -> ReportTable {
     let show = |m: f64| quantity(Unit::MegabyteSeconds, m);
     step_table(
         report,
@@ -165,7 +168,7 @@ fn lifetimes(report: &Report) -> Markup {
         );
     }
     let subject_columns: [Column<'_, &SubjectResult>; 4] = [
-        ("Subject", &|s| cell(html! { (swatch(report, &s.id)) (s.title) })),
+        ("Subject", &|s| subject_cell(report, &s.id, &s.title)),
         ("#Starts", &|s| count_cell(s.lifetimes.starts.len() as u64)),
         ("#CPU per request, whole life", &|s| value(s.lifetimes.cpu_us_per_request.median, micros)),
         ("#Each repeat", &|s| repeats_cell(&s.lifetimes.cpu_us_per_request, micros)),
@@ -178,7 +181,7 @@ fn lifetimes(report: &Report) -> Markup {
         [&subject_columns[..], if report.run.cost.is_some() { &price_column } else { &[] }]
             .concat();
     let table =
-        table_from_columns("sortable", &columns, &subjects, |s| PartScope::subject(report, &s.id));
+        ReportTable::scoped("sortable", &columns, &subjects, |s| PartScope::subject(report, &s.id));
     let cost_note = if report.run.cost.is_some() { LIFETIME_COST } else { "" };
     figure("lifetimes", "Requests over CPU time", &format!("{LIFETIMES}{cost_note}"), &table)
 }
@@ -201,9 +204,6 @@ fn backends(report: &Report) -> Markup {
     type BackendTrial<'a> = (&'a TrialResult, &'a BackendUse);
     let rows: Vec<BackendTrial<'_>> =
         report.trials.iter().flat_map(|t| t.backends.iter().map(move |b| (t, b))).collect();
-    if rows.is_empty() {
-        return Markup::default();
-    }
     let table = trial_table(
         report,
         &rows,
@@ -219,15 +219,14 @@ fn backends(report: &Report) -> Markup {
             ("#Memory", &|(_, b)| value(b.server.memory_held_bytes.map(|n| n as f64), bytes)),
         ],
     );
-    html! {
-        h3 { "Back ends" } "\n"
-        (note("Back ends are services that a subject needs. They are started and monitored with \
-               the subject. A value \"per request\" is the back end's total divided by the number \
-               of responses of the subject. \"Share of a request's CPU\" is the back end's share \
-               of the CPU time of subject and back ends together."))
-        (table)
-    }
+    part("Back ends", BACKENDS, &table, "")
 }
+
+const BACKENDS: &str = "Back ends are services that a subject needs. They are started and \
+                        monitored with the subject. A value \"per request\" is the back end's \
+                        total divided by the number of responses of the subject. \"Share of a \
+                        request's CPU\" is the back end's share of the CPU time of subject and \
+                        back ends together.";
 
 /// Renders the table of the cost of a billion requests, at prices that the reader may change. Empty
 /// if the resources of a request are unknown.
@@ -241,16 +240,18 @@ fn price_table(report: &Report) -> Markup {
         ("#CPU per request", &|r| value(r.figures.get(MetricId::Cpu), micros)),
         ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
         ("#GiB hours", &|r| value(r.paid.and_then(|paid| paid.gib_hours), number)),
-        ("#Cost", &|r| price_with_key(r.paid, r.cost_per_billion_requests)),
-        ("#Cost range", &|r| cell(cost_range_cell(r))),
+        ("#Cost", &|r| price_cell(r.paid, r.cost_per_billion_requests)),
+        ("#Cost range", &|r| cost_range_cell(r)),
         ("#Cost of memory", &|r| {
-            price_with_key(r.paid.map(memory_share), r.cost.map(|cost| cost.memory_part))
+            price_cell(r.paid.map(memory_share), r.cost.map(|cost| cost.memory_part))
         }),
     ];
+    let table =
+        ReportTable::scoped("sortable", &columns, &report.overview, |r| PartScope::row(report, r));
     html! {
         h3 { "Cost of a billion requests" } "\n"
         (prices_form(cost))
-        (table_from_columns("sortable", &columns, &report.overview, |r| PartScope::row(report, r)))
+        (table::render(&table))
         (note(HOURS))
         div id="at-prices" { (note(&cost.map_or_else(|| NO_PRICE.into(), prices_text))) }
     }
@@ -262,20 +263,13 @@ const HOURS: &str = "CPU hours and GiB hours are the hours that a billion reques
 
 const NO_PRICE: &str = "The suite sets no prices (table [cost]). To see costs, enter prices above.";
 
-/// Renders a cost, with the hours from which the viewer computes the cost again when prices change.
-fn price_cell(paid: Option<PaidUse>, cost: Option<f64>) -> Markup {
+/// Returns the cell of a cost, with the hours from which the viewer computes the cost again when
+/// prices change.
+fn price_cell(paid: Option<PaidUse>, cost: Option<f64>) -> TableCell {
+    let Some(PaidUse { cpu_hours, gib_hours }) = paid else { return value(cost, number) };
     let text = or_dash(cost, number);
-    match paid {
-        None => html! { (text) },
-        Some(PaidUse { cpu_hours, gib_hours }) => {
-            html! { span data-cpu-hours=(cpu_hours) data-gib-hours=[gib_hours] { (text) } }
-        }
-    }
-}
-
-/// Returns the cell of a cost, which sorts by the cost.
-fn price_with_key(paid: Option<PaidUse>, cost: Option<f64>) -> TableCell {
-    cell(price_cell(paid, cost)).sorted_by(cost)
+    let page = html! { span data-cpu-hours=(cpu_hours) data-gib-hours=[gib_hours] { (text) } };
+    cell(text, page).sorted_by(cost)
 }
 
 /// Returns the part of the paid use that is memory.
@@ -283,14 +277,16 @@ fn memory_share(paid: PaidUse) -> PaidUse {
     PaidUse { cpu_hours: 0.0, ..paid }
 }
 
-/// Renders the cost at both ends of the interval, or range, of the CPU time per request.
-fn cost_range_cell(row: &OverviewRow) -> Markup {
+/// Returns the cell of the cost at both ends of the interval, or range, of the CPU time per
+/// request.
+fn cost_range_cell(row: &OverviewRow) -> TableCell {
     let (low, high) = row.paid_between.unzip();
     if low.is_none() {
-        return html! { "–" };
+        return text("–");
     }
     let ends = row.cost.and_then(|cost| cost.between).unzip();
-    html! { (price_cell(low, ends.0)) "–" (price_cell(high, ends.1)) }
+    let (low, high) = (price_cell(low, ends.0), price_cell(high, ends.1));
+    cell(format!("{}–{}", low.text, high.text), html! { (low.content()) "–" (high.content()) })
 }
 
 /// Renders the form for prices, which the viewer makes visible.

@@ -8,18 +8,18 @@ use dyno_archive::hint::one_line;
 use dyno_archive::start::Binary;
 use maud::{Markup, html};
 
-use super::part_scope::PartScope;
-use super::table::{TableCell, TableRow, cell, table, table_from_columns, text, value};
-use super::{figure, noise_note, note, repeats_cell, swatch};
+use super::{figure, noise_note, note, part, repeats_cell, subject_cell, table};
 use crate::format::{bytes, millis, number, percent, seconds};
 use crate::overview::killed_starts;
+use crate::present::part_scope::PartScope;
+use crate::present::table::{ReportTable, Row, TableCell, cell, text, value};
 
 /// Renders the section.
 pub(super) fn lifecycle_section(report: &Report) -> Markup {
-    let startup = table_from_columns(
+    let startup = ReportTable::scoped(
         "sortable",
         &[
-            ("Subject", &|s: &SubjectResult| subject_cell(report, s)),
+            ("Subject", &|s: &SubjectResult| subject_cell(report, &s.id, &s.title)),
             ("Version", &|s| text(s.version.as_deref().unwrap_or("–"))),
             ("#Listening", &|s| value(s.startup_ms.listening.median, millis)),
             ("#First response", &|s| value(s.startup_ms.first_response.median, millis)),
@@ -54,16 +54,13 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
 fn programs(report: &Report) -> Markup {
     let inspected: Vec<&SubjectResult> =
         report.subjects.iter().filter(|s| s.binary.is_some() || s.idle.is_some()).collect();
-    if inspected.is_empty() {
-        return Markup::default();
-    }
     let program_cell = |s: &SubjectResult, show: fn(&Binary) -> String| {
         text(s.binary.as_ref().map_or("–".into(), show))
     };
-    let table = table_from_columns(
+    let table = ReportTable::scoped(
         "sortable",
         &[
-            ("Subject", &|s: &&SubjectResult| subject_cell(report, s)),
+            ("Subject", &|s: &&SubjectResult| subject_cell(report, &s.id, &s.title)),
             ("Program", &|s| program_cell(s, |b| b.name.clone())),
             ("#Size", &|s| value(s.binary.as_ref().map(|b| b.bytes as f64), bytes)),
             ("Allocator", &|s| {
@@ -87,16 +84,14 @@ fn programs(report: &Report) -> Markup {
         &inspected,
         |s| PartScope::subject(report, &s.id),
     );
-    html! {
-        h3 { "Programs" } "\n"
-        (table)
-        (note("Each row describes the process of the server that used most CPU time. An extension \
-               of x86-64 is listed if the program contains one of its instructions, even if that \
-               instruction never runs. \"Idle\" is the second before the first load. \"Memory per \
-               connection\" is the growth of memory per additional connection (a slope over all \
-               steps of a start)."))
-    }
+    part("Programs", "", &table, PROGRAMS)
 }
+
+const PROGRAMS: &str = "Each row describes the process of the server that used most CPU time. An \
+                        extension of x86-64 is listed if the program contains one of its \
+                        instructions, even if that instruction never runs. \"Idle\" is the second \
+                        before the first load. \"Memory per connection\" is the growth of memory \
+                        per additional connection (a slope over all steps of a start).";
 
 /// States whether a program has names of functions, debug information, or both.
 fn debug_names(binary: &Binary) -> String {
@@ -112,13 +107,10 @@ fn backends(report: &Report) -> Markup {
     type SubjectBackend<'a> = (&'a SubjectResult, &'a BackendResult);
     let rows: Vec<SubjectBackend<'_>> =
         report.subjects.iter().flat_map(|s| s.backends.iter().map(move |b| (s, b))).collect();
-    if rows.is_empty() {
-        return Markup::default();
-    }
-    let table = table_from_columns(
+    let table = ReportTable::scoped(
         "sortable",
         &[
-            ("Subject", &|(s, _): &SubjectBackend<'_>| subject_cell(report, s)),
+            ("Subject", &|(s, _): &SubjectBackend<'_>| subject_cell(report, &s.id, &s.title)),
             ("Back end", &|(_, b)| text(&b.title)),
             ("Version", &|(_, b)| text(b.version.as_deref().unwrap_or("–"))),
             ("#Listening", &|(_, b)| value(b.startup_ms.listening.median, millis)),
@@ -132,15 +124,7 @@ fn backends(report: &Report) -> Markup {
         &rows,
         |(s, _)| PartScope::subject(report, &s.id),
     );
-    html! {
-        h3 { "Back ends" } "\n"
-        (table)
-    }
-}
-
-/// Returns the cell of a subject, with its colour.
-fn subject_cell(report: &Report, s: &SubjectResult) -> TableCell {
-    cell(html! { (swatch(report, &s.id)) (s.title) })
+    part("Back ends", "", &table, "")
 }
 
 /// Renders the table of checks, and the details of failed checks.
@@ -154,16 +138,16 @@ fn checks(report: &Report) -> Markup {
     let mut head = vec!["Subject"];
     head.extend(&names);
     let row = |s: &SubjectResult| {
-        let mut row = vec![subject_cell(report, s)];
+        let mut row = vec![subject_cell(report, &s.id, &s.title)];
         row.extend(names.iter().map(|n| check_cell(s, n)));
-        TableRow::new(PartScope::subject(report, &s.id), row)
+        Row::new(PartScope::subject(report, &s.id), row)
     };
-    let rows: Vec<TableRow> = report.subjects.iter().map(row).collect();
+    let rows: Vec<Row> = report.subjects.iter().map(row).collect();
     let failed = |s: &'_ SubjectResult| -> Vec<CheckSummary> {
         s.checks.iter().filter(|c| !c.ok).cloned().collect()
     };
     html! {
-        (table("checks", &head, &rows))
+        (table::render(&ReportTable::new("checks", &head, rows)))
         (note("Each check ran before the load and after the last step. During the load, dyno ran \
                one check at a time, in rotation. Checks of start-up and stop ran once, in separate \
                starts. Hover over a check for its details."))
@@ -179,6 +163,7 @@ fn checks(report: &Report) -> Markup {
 /// Returns the cell of a check: its mark, and how often it passed.
 fn check_cell(subject: &SubjectResult, name: &str) -> TableCell {
     let Some(c) = subject.checks.iter().find(|c| c.name == name) else { return text("–") };
+    let share = format!("{}/{}", c.passed, c.passed + c.failed);
     let (class, mark) = if c.ok {
         ("good", "✓")
     } else if c.late {
@@ -188,11 +173,11 @@ fn check_cell(subject: &SubjectResult, name: &str) -> TableCell {
     };
     let content = html! {
         span class=(class) {
-            (mark) " " (c.passed) "/" (c.passed + c.failed)
+            (mark) " " (share)
             @if c.late { " late" } @else if c.waived { " waived" }
         }
     };
-    cell(content).with_hint(Some(c.detail.clone()))
+    cell(share.clone(), content).with_hint(Some(c.detail.clone()))
 }
 
 /// Renders the failed and the skipped subjects. Empty if there are none.

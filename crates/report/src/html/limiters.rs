@@ -12,13 +12,13 @@ use dyno_analysis::summary::Summary;
 use maud::{Markup, html};
 
 use super::overview::resource;
-use super::part_scope::PartScope;
 use super::probe_results::{inside, machine, use_table};
 use super::profile::profiles;
-use super::swatch;
-use super::table::{TableCell, TableRow, table, text, value};
+use super::{swatch, table};
 use crate::format::{number, quantity};
 use crate::overview::step_in_words;
+use crate::present::part_scope::PartScope;
+use crate::present::table::{ReportTable, Row, TableCell, text, value};
 
 /// Renders the section.
 pub(super) fn limiters_section(report: &Report) -> Markup {
@@ -118,10 +118,10 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
             && r.reference_cell.arm != busiest.cell.arm
     };
     let Some(baseline) = report.overview.iter().find(is_baseline) else {
-        let rows: Vec<TableRow> =
+        let rows: Vec<Row> =
             COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)]).into()).collect();
-        let alone = table("counters", &["Per response", "#This subject"], &rows);
-        return html! { (alone) (inside(&busiest.inside, None)) };
+        let alone = ReportTable::new("counters", &["Per response", "#This subject"], rows);
+        return html! { (table::render(&alone)) (inside(&busiest.inside, None)) };
     };
     let base = report.summary(busiest.cell.with_arm(baseline.reference_cell.arm));
     let comparison = report.comparison(busiest.cell).filter(|c| c.baseline == baseline.subject);
@@ -131,14 +131,14 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
         cells.push(value(ratio, |r| format!("× {}", number(r))));
         cells.into()
     };
-    let rows: Vec<TableRow> = COUNTERS.iter().map(row).collect();
-    let compared = table(
+    let rows: Vec<Row> = COUNTERS.iter().map(row).collect();
+    let compared = ReportTable::new(
         "counters",
         &["Per response", "#This subject", &format!("#{}", baseline.title), "#Ratio of pairs"],
-        &rows,
+        rows,
     );
     let reference = base.map(|base| (baseline.title.as_str(), &base.inside));
-    html! { (compared) (inside(&busiest.inside, reference)) }
+    html! { (table::render(&compared)) (inside(&busiest.inside, reference)) }
 }
 
 /// A metric with a name that is short enough for a card.

@@ -1,7 +1,6 @@
 //! Renders the sections on the load: throughput, errors, response times, pages, and requests of a
 //! mix.
 
-use dyno_analysis::capacity::SearchResult;
 use dyno_analysis::load::percentile_value::PercentileValue;
 use dyno_analysis::load::{PageSummary, Percentiles, RequestResult, VisitSummary};
 use dyno_analysis::metric::{MetricId, RESPONSE_P99, THROUGHPUT};
@@ -13,19 +12,18 @@ use dyno_archive::Phase;
 use maud::{Markup, html};
 
 use super::overview::marks;
-use super::part_scope::PartScope;
-use super::table::{
-    Column, TableCell, TableRow, cell, table, table_from_columns, text, text_row, value,
-};
 use super::{
-    VaryingColumn, count_cell, figure, noise_note, note, repeats_cell, step_table, trial_table,
-    valid_repeats_cell, varying_columns, whole_number_cell,
+    VaryingColumn, count_cell, figure, noise_note, note, part, repeats_cell, step_table, table,
+    trial_table, valid_repeats_cell, varying_columns, whole_number_cell,
 };
 use crate::brackets;
 use crate::format::{
     Quantile, count, micros, number, page_percentile_text, percent, percentile_text, rate,
     step_percentile_text,
 };
+use crate::overview::caveat_names;
+use crate::present::part_scope::PartScope;
+use crate::present::table::{Column, ReportTable, TableCell, cell, text, value};
 
 /// Renders the section on throughput and errors.
 pub(super) fn under_load(report: &Report) -> Markup {
@@ -35,7 +33,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
             ("#Requests/s", &|s| value(s.median_of(MetricId::Throughput), number)),
             ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Throughput), number)),
             ("Valid", &valid_repeats_cell),
-            ("Caveats", &|s| cell(marks(&s.caveats))),
+            ("Caveats", &|s| cell(caveat_names(&s.caveats), marks(&s.caveats))),
             ("Limited by", &|s| text(&s.limiter_sentence)),
         ],
     );
@@ -59,9 +57,6 @@ pub(super) fn under_load(report: &Report) -> Markup {
 fn scaling(report: &Report) -> Markup {
     let curves: Vec<&ScalingResult> =
         report.scaling.iter().filter(|curve| curve.levels.len() > 2).collect();
-    if curves.is_empty() {
-        return Markup::default();
-    }
     let law = |curve: &&ScalingResult, pick: fn(&LawResult) -> Option<f64>| {
         curve.law.as_ref().and_then(pick)
     };
@@ -95,24 +90,21 @@ fn scaling(report: &Report) -> Markup {
     let scope = |curve: &&ScalingResult| {
         PartScope::subject(report, &curve.subject).with_workloads(report, [curve.workload])
     };
-    html! {
-        h3 { "How throughput grows" } "\n"
-        (table_from_columns(
-            "sortable",
-            &[&subject_columns[..], &varying_columns(report, &optional_columns), &figures].concat(),
-            &curves,
-            scope,
-        ))
-        (note("The knee is the number of requests in flight above which throughput hardly rises. \
-               The cell is empty if the bend is within the noise, or if repeats at or above the \
-               knee are excluded and may hide higher throughput.\nThe Universal Scalability Law, \
-               λn / (1 + σ(n − 1) + κn(n − 1)), gives the throughput at n requests in flight. It \
-               is fitted to six levels or more. A residual far above the noise means that the \
-               server does not follow the law.\nEach coefficient has its 95 % interval in smaller \
-               text below it, if there are five starts or more. A coefficient that the fit sets to \
-               0 has no interval."))
-    }
+    let columns =
+        [&subject_columns[..], &varying_columns(report, &optional_columns), &figures].concat();
+    let table = ReportTable::scoped("sortable", &columns, &curves, scope);
+    part("How throughput grows", "", &table, SCALING)
 }
+
+const SCALING: &str = "The knee is the number of requests in flight above which throughput hardly \
+                       rises. The cell is empty if the bend is within the noise, or if repeats at \
+                       or above the knee are excluded and may hide higher throughput.\nThe \
+                       Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), gives the \
+                       throughput at n requests in flight. It is fitted to six levels or more. A \
+                       residual far above the noise means that the server does not follow the \
+                       law.\nEach coefficient has its 95 % interval in smaller text below it, if \
+                       there are five starts or more. A coefficient that the fit sets to 0 has no \
+                       interval.";
 
 /// Returns the cell of the knee, or of the levels at which it is unknown.
 fn knee_cell(curve: &ScalingResult) -> TableCell {
@@ -131,48 +123,14 @@ fn objective(report: &Report) -> Markup {
         return Markup::default();
     }
     let Some(objective) = &report.run.objective else { return Markup::default() };
-    // Names of numeric columns begin with `#`.
-    let mark_number = |name: &str| {
-        let is_rate = name.starts_with("Objective met") || name == "Missed at";
-        let is_number = is_rate || name == "Connections" || name == "Repeat";
-        if is_number { format!("#{name}") } else { name.to_string() }
-    };
-    let head = brackets::HEAD.map(mark_number);
-    let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    let search_head = brackets::SEARCH_HEAD.map(mark_number);
-    let search_head: Vec<&str> = search_head.iter().map(String::as_str).collect();
-    let search_row = |search: &SearchResult| {
-        let SearchResult { connections, repeat, result, .. } = search;
-        // Sort keys of numeric columns, by index in `SEARCH_HEAD`.
-        text_row(
-            brackets::search_cells(search),
-            [
-                (2, Some(f64::from(*connections))),
-                (3, Some(f64::from(*repeat))),
-                (4, result.kept_rps),
-                (5, result.missed_rps),
-            ],
-        )
-    };
-    let searches: Vec<TableRow> = report.searches.iter().map(search_row).collect();
-    let rows: Vec<TableRow> = report
-        .brackets
-        .iter()
-        .map(|bracket| {
-            let connections = Some(f64::from(bracket.connections));
-            // Sort keys of numeric columns, by index in `HEAD`.
-            text_row(
-                brackets::cells(bracket),
-                [(2, connections), (3, bracket.kept_rps), (4, bracket.missed_rps)],
-            )
-        })
-        .collect();
+    let rates = ReportTable::plain("sortable", &brackets::COLUMNS, &report.brackets);
+    let searches = ReportTable::plain("sortable", &brackets::SEARCH_COLUMNS, &report.searches);
     html! {
         h3 { "Rates that meet " (objective) } "\n"
-        (table("sortable", &head, &rows))
+        (table::render(&rates))
         (note(brackets::NOTE))
         @if !report.searches.is_empty() {
-            (table("sortable", &search_head, &searches))
+            (table::render(&searches))
             (note(brackets::SEARCHES_NOTE))
         }
     }
@@ -192,7 +150,7 @@ const OVER_TIME: &str = "Throughput of one step in each interval since the load 
 
 /// Renders the table of the lowest and the highest throughput of the measured intervals of each
 /// trial.
-fn throughput_over_time(report: &Report) -> Markup {
+fn throughput_over_time(report: &Report) -> ReportTable {
     let rates = |t: &TrialResult| -> Vec<f64> {
         let measured = t.load.intervals.iter().filter(|i| i.phase == Phase::Measured);
         measured.map(|i| i.throughput_rps).collect()
@@ -311,9 +269,6 @@ fn p99_of_repeats_cell(report: &Report, s: &Summary) -> TableCell {
 fn pages(report: &Report) -> Markup {
     let rows: Vec<TrialPages<'_>> =
         report.trials.iter().filter_map(|t| Some((t, t.load.pages.as_ref()?))).collect();
-    if rows.is_empty() {
-        return Markup::default();
-    }
     let table = trial_table(
         report,
         &rows,
@@ -330,14 +285,12 @@ fn pages(report: &Report) -> Markup {
             ("#Requests/s", &|(t, _)| value(Some(t.load.throughput_rps), number)),
         ],
     );
-    html! {
-        h3 { "Pages" } "\n"
-        (note("Page time runs from the intended start of the page's document to the end of its \
-               last resource. A page is complete if all of its responses were correct. The first \
-               column \"Connections\" counts visitors."))
-        (table)
-    }
+    part("Pages", PAGES, &table, "")
 }
+
+const PAGES: &str = "Page time runs from the intended start of the page's document to the end of \
+                     its last resource. A page is complete if all of its responses were correct. \
+                     The first column \"Connections\" counts visitors.";
 
 type TrialPages<'a> = (&'a TrialResult, &'a PageSummary);
 
@@ -345,9 +298,6 @@ type TrialPages<'a> = (&'a TrialResult, &'a PageSummary);
 fn visits(report: &Report) -> Markup {
     let rows: Vec<TrialVisits<'_>> =
         report.trials.iter().filter_map(|t| Some((t, t.load.visits.as_ref()?))).collect();
-    if rows.is_empty() {
-        return Markup::default();
-    }
     let table = trial_table(
         report,
         &rows,
@@ -363,14 +313,12 @@ fn visits(report: &Report) -> Markup {
             ("#Requests/s", &|(t, _)| value(Some(t.load.throughput_rps), number)),
         ],
     );
-    html! {
-        h3 { "Visits" } "\n"
-        (note("Visit time runs from the intended start of the first request of a sequence to the \
-               end of its last one. A visit is complete if all of its responses were correct. It \
-               ends with the first response that is not."))
-        (table)
-    }
+    part("Visits", VISITS, &table, "")
 }
+
+const VISITS: &str = "Visit time runs from the intended start of the first request of a sequence \
+                      to the end of its last one. A visit is complete if all of its responses \
+                      were correct. It ends with the first response that is not.";
 
 type TrialVisits<'a> = (&'a TrialResult, &'a VisitSummary);
 
@@ -378,9 +326,6 @@ type TrialVisits<'a> = (&'a TrialResult, &'a VisitSummary);
 fn by_request(report: &Report) -> Markup {
     let rows: Vec<TrialRequest<'_>> =
         report.trials.iter().flat_map(|t| t.load.requests.iter().map(move |r| (t, r))).collect();
-    if rows.is_empty() {
-        return Markup::default();
-    }
     let table = trial_table(
         report,
         &rows,
@@ -395,10 +340,7 @@ fn by_request(report: &Report) -> Markup {
             ("Not ok", &|(_, r)| not_ok_cell(r)),
         ],
     );
-    html! {
-        h3 { "By request" } "\n"
-        (table)
-    }
+    part("By request", "", &table, "")
 }
 
 type TrialRequest<'a> = (&'a TrialResult, &'a RequestResult);

@@ -15,13 +15,13 @@ use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
 use dyno_archive::start::LimitReadBack;
 use maud::{Markup, PreEscaped, html};
 
-use super::part_scope::PartScope;
-use super::table::{Column, TableRow, table, text, value};
-use super::{count_cell, figure, folded, note, trial_table};
+use super::{count_cell, figure, folded, note, part, table, trial_table};
 use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases, plural};
 use crate::methodology::{self, Section, anchor};
 use crate::metrics::{self, Sheet};
 use crate::overview::step_in_words;
+use crate::present::part_scope::PartScope;
+use crate::present::table::{Column, ReportTable, Row, text, value};
 use crate::probe_cost;
 use crate::redact::{self, Withheld};
 use crate::shell;
@@ -185,12 +185,14 @@ fn codes_text(t: &TrialResult) -> String {
 /// Renders the section on machine, plan, limits and caveats.
 pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
     let run = &report.run;
-    let sysctls: Vec<TableRow> =
+    let sysctls: Vec<Row> =
         run.facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)].into()).collect();
+    let facts_table =
+        |heads: [&str; 2], rows| table::render(&ReportTable::new("facts", &heads, rows));
     html! {
         h3 { "Machine and plan" } "\n"
-        (table("facts", &["Property", "Value"], &machine_rows(report)))
-        (table("facts", &["Kernel setting", "Value"], &sysctls))
+        (facts_table(["Property", "Value"], machine_rows(report)))
+        (facts_table(["Kernel setting", "Value"], sysctls))
         h3 { "Order of blocks" } "\n"
         ol { @for block in &run.order { li { (block.join(" → ")) } } } "\n"
         (nuisance(report))
@@ -216,7 +218,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
 }
 
 /// Returns the rows on the machine and the plan.
-fn machine_rows(report: &Report) -> Vec<TableRow> {
+fn machine_rows(report: &Report) -> Vec<Row> {
     let run = &report.run;
     let facts = &run.facts;
     let known_text = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known here".into());
@@ -297,39 +299,28 @@ fn placement_text(placement: &Placement) -> String {
 
 /// Renders the table of the variance between starts of one subject, by nuisance factor.
 fn nuisance(report: &Report) -> Markup {
-    let row = |nuisance: &Nuisance, share: &FactorShare| -> TableRow {
-        let significance = if share.p < ALPHA { "yes" } else { "no" };
-        vec![
-            text(nuisance.title),
-            text(share.factor),
-            text(percent(share.share)),
-            text(significance),
-        ]
-        .into()
-    };
-    let rows: Vec<TableRow> = report
+    let columns: [Column<'_, (&Nuisance, &FactorShare)>; 4] = [
+        ("Metric", &|(nuisance, _)| text(nuisance.title)),
+        ("Factor", &|(_, share)| text(share.factor)),
+        ("#Share of the variance", &|(_, share)| text(percent(share.share))),
+        ("Significant", &|(_, share)| text(if share.p < ALPHA { "yes" } else { "no" })),
+    ];
+    let rows: Vec<(&Nuisance, &FactorShare)> = report
         .nuisance
         .iter()
-        .flat_map(|nuisance| nuisance.factors.iter().map(move |share| row(nuisance, share)))
+        .flat_map(|nuisance| nuisance.factors.iter().map(move |share| (nuisance, share)))
         .collect();
-    if rows.is_empty() {
-        return Markup::default();
-    }
     let spreads = report
         .nuisance
         .iter()
         .map(|nuisance| format!("{} by {}", nuisance.title, percent(nuisance.spread)));
-    html! {
-        h3 { "Differences between starts" } "\n"
-        (note(&format!(
-            "Results of one subject vary from start to start: {}. The table shows the share of \
-             this variance that each nuisance factor (such as the time of the start) explains \
-             alone. Repeats of the same block (one pass over all subjects) share most of these \
-             factors.",
-            spreads.collect::<Vec<_>>().join(", ")
-        )))
-        (table("", &["Metric", "Factor", "#Share of the variance", "Significant"], &rows))
-    }
+    let note = format!(
+        "Results of one subject vary from start to start: {}. The table shows the share of this \
+         variance that each nuisance factor (such as the time of the start) explains alone. \
+         Repeats of the same block (one pass over all subjects) share most of these factors.",
+        spreads.collect::<Vec<_>>().join(", ")
+    );
+    part("Differences between starts", &note, &ReportTable::plain("", &columns, &rows), "")
 }
 
 /// States whether the CPUs change from block to block.
@@ -361,24 +352,23 @@ fn generator_text(changes: &LoadChanges, run_load: &Load) -> String {
 
 /// Renders the table of limits, with the values that the kernel reports.
 fn limits(report: &Report) -> Markup {
-    let row = |subject: &SubjectResult, limit: &LimitReadBack| {
-        let unset_text = || format!("not set: {}", limit.reason.clone().unwrap_or_default());
-        let read_back = limit.read_back.clone().unwrap_or_else(unset_text);
-        let cells = vec![
-            text(&subject.title),
-            text(limit.kind.name()),
-            text(&limit.asked),
-            text(read_back),
-        ];
-        TableRow::new(PartScope::subject(report, &subject.id), cells)
-    };
-    let mut rows: Vec<TableRow> = Vec::new();
-    for subject in &report.subjects {
-        rows.extend(subject.limits.iter().map(|limit| row(subject, limit)));
-    }
+    let unset_text =
+        |limit: &LimitReadBack| format!("not set: {}", limit.reason.as_deref().unwrap_or_default());
+    let columns: [Column<'_, (&SubjectResult, &LimitReadBack)>; 4] = [
+        ("Subject", &|(subject, _)| text(&subject.title)),
+        ("Limit", &|(_, limit)| text(limit.kind.name())),
+        ("Requested", &|(_, limit)| text(&limit.asked)),
+        ("Read back from the kernel", &|(_, limit)| {
+            text(limit.read_back.clone().unwrap_or_else(|| unset_text(limit)))
+        }),
+    ];
+    let rows: Vec<(&SubjectResult, &LimitReadBack)> =
+        report.subjects.iter().flat_map(|s| s.limits.iter().map(move |l| (s, l))).collect();
+    let table =
+        ReportTable::scoped("facts", &columns, &rows, |(s, _)| PartScope::subject(report, &s.id));
     html! {
         h3 { "Limits" } "\n"
-        (table("facts", &["Subject", "Limit", "Requested", "Read back from the kernel"], &rows))
+        (table::render(&table))
     }
 }
 
@@ -411,29 +401,24 @@ fn probe_prices(report: &Report) -> Markup {
             }
         };
     }
-    let rows: Vec<TableRow> = prices
-        .iter()
-        .map(|(subject, price)| {
-            let cells = vec![
-                text(&subject.title),
-                text(probe_cost::names(price)),
-                text(
-                    price
-                        .failure
-                        .clone()
-                        .unwrap_or_else(|| probe_cost::change_text(&price.throughput)),
-                ),
-                text(probe_cost::change_text(&price.cpu_per_request)),
-            ];
-            TableRow::new(PartScope::subject(report, &subject.id), cells)
-        })
-        .collect();
-    let head = ["Subject", "Probes", "#Change of requests/s", "#Change of CPU per request"];
+    let columns: [Column<'_, (&SubjectResult, &PriceResult)>; 4] = [
+        ("Subject", &|(s, _)| text(&s.title)),
+        ("Probes", &|(_, price)| text(probe_cost::names(price))),
+        ("#Change of requests/s", &|(_, price)| {
+            let change = || probe_cost::change_text(&price.throughput);
+            text(price.failure.clone().unwrap_or_else(change))
+        }),
+        ("#Change of CPU per request", &|(_, price)| {
+            text(probe_cost::change_text(&price.cpu_per_request))
+        }),
+    ];
+    let table =
+        ReportTable::scoped("facts", &columns, &prices, |(s, _)| PartScope::subject(report, &s.id));
     html! {
         (note("Cost of the probes: the median change between neighbouring time slices with and \
                without probes, in the first start of each subject. The 95 % interval of the median \
                is in parentheses, or the range if there are fewer than five pairs."))
-        (table("facts", &head, &rows))
+        (table::render(&table))
     }
 }
 

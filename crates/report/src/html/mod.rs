@@ -13,14 +13,13 @@ mod limiters;
 mod load;
 mod method;
 mod overview;
-mod part_scope;
 mod policy;
 mod probe_results;
 mod profile;
-mod table;
+pub(crate) mod table;
 mod wire;
 
-use dyno_analysis::cell::Shape;
+use dyno_analysis::cell::{CellKey, Shape};
 use dyno_analysis::metric::METRICS;
 use dyno_analysis::noise::STARTUP;
 use dyno_analysis::report::Report;
@@ -31,12 +30,12 @@ use dyno_analysis::{Caveat, Severity};
 use maud::{Markup, html};
 
 pub(crate) use self::document::{Viewer, document};
-use self::part_scope::PartScope;
 pub(crate) use self::profile::flame_figure;
-use self::table::{Column, TableCell, table_from_columns, text, value};
 use crate::format::{count, or_dash, percent, plural};
 use crate::output::Format;
 use crate::overview::rate_cell;
+use crate::present::part_scope::PartScope;
+use crate::present::table::{Column, ReportTable, TableCell, cell, text, value};
 use crate::redact::{self, RedactedReport};
 use crate::{VIEWER_CSS, VIEWER_JS};
 
@@ -123,8 +122,13 @@ fn swatch(report: &Report, id: &str) -> Markup {
     html! { span.swatch data-colour=(index) {} }
 }
 
+/// Returns the cell of a subject, with its colour.
+fn subject_cell(report: &Report, id: &str, title: &str) -> TableCell {
+    cell(title, html! { (swatch(report, id)) (title) })
+}
+
 /// Renders a place for a chart, with the chart's table folded below.
-fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
+fn figure(chart: &str, caption: &str, note: &str, table: &ReportTable) -> Markup {
     html! {
         figure data-chart=(chart) {
             "\n" figcaption { (caption) } "\n"
@@ -132,7 +136,7 @@ fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
             div.plot {}
             "\n"
             @if !note.is_empty() { (self::note(note)) }
-            (folded("Table", table))
+            (folded_table("Table", table))
         }
         "\n"
     }
@@ -197,58 +201,96 @@ fn folded(summary: &str, body: &Markup) -> Markup {
     html! { details { summary { (summary) } "\n" (body) } "\n" }
 }
 
-/// Renders a table with a row per step: the columns that name the step, then `columns`.
-fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
-    let step_columns: [Column<'_, Summary>; 3] = [
-        ("Subject", &|s| text(&s.subject)),
-        ("Workload", &|s| text(&s.workload)),
-        ("#Connections", &|s| whole_number_cell(s.connections)),
-    ];
-    let optional_columns: [VaryingColumn<'_, Summary>; 4] = [
-        (|s| s.streams > 1, ("#Streams", &|s| whole_number_cell(s.streams))),
-        (|s| s.pipeline > 1, ("#Pipeline", &|s| whole_number_cell(s.pipeline))),
-        (has_rate, ("#Rate", &|s| rate_cell_of(s.shape()))),
-        (|s| s.pass > 1, ("#Pass", &|s| whole_number_cell(s.pass))),
-    ];
-    let columns =
-        [&step_columns[..], &varying_columns(report, &optional_columns), columns].concat();
-    table_from_columns("sortable", &columns, &report.summaries, |s| PartScope::cell(report, s.cell))
+/// Renders a table in a folded block.
+fn folded_table(summary: &str, table: &ReportTable) -> Markup {
+    folded(summary, &table::render(table))
 }
 
-/// Renders a table with a row per trial or part of a trial: the columns that name the trial, then
+/// Renders a table with its heading, and with notes above and below it. Empty without rows.
+fn part(title: &str, above: &str, table: &ReportTable, below: &str) -> Markup {
+    html! {
+        @if !table.rows.is_empty() {
+            h3 { (title) } "\n"
+            (note(above))
+            (table::render(table))
+            (note(below))
+        }
+    }
+}
+
+/// Names of a row of a table of steps or trials.
+struct CellNames<'a> {
+    subject: &'a str,
+    workload: &'a str,
+    cell: CellKey,
+    shape: Shape,
+}
+
+impl CellNames<'_> {
+    fn from_trial(t: &TrialResult) -> CellNames<'_> {
+        CellNames {
+            subject: &t.subject_id,
+            workload: &t.workload,
+            cell: t.cell,
+            shape: t.step.shape(),
+        }
+    }
+}
+
+/// Returns a table with a row per step: the columns that name the step, then `columns`.
+fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> ReportTable {
+    cell_table(
+        report,
+        &report.summaries,
+        |s| CellNames {
+            subject: &s.subject,
+            workload: &s.workload,
+            cell: s.cell,
+            shape: s.shape(),
+        },
+        columns,
+    )
+}
+
+/// Returns a table with a row per trial or part of a trial: the columns that name the trial, then
 /// `columns`. `trial` returns the trial of a row.
 fn trial_table<T>(
     report: &Report,
     rows: &[T],
     trial: fn(&T) -> &TrialResult,
     columns: &[Column<'_, T>],
-) -> Markup {
-    let trial_columns: [Column<'_, T>; 3] = [
-        ("Subject", &|t| text(&trial(t).subject_id)),
-        ("Workload", &|t| text(&trial(t).workload)),
-        ("#Connections", &|t| whole_number_cell(trial(t).step.connections)),
-    ];
-    let optional_columns: [VaryingColumn<'_, T>; 4] = [
-        (|s| s.streams > 1, ("#Streams", &|t| whole_number_cell(trial(t).step.streams))),
-        (|s| s.pipeline > 1, ("#Pipeline", &|t| whole_number_cell(trial(t).step.pipeline))),
-        (has_rate, ("#Rate", &|t| rate_cell_of(trial(t).step.shape()))),
-        (|s| s.pass > 1, ("#Pass", &|t| whole_number_cell(trial(t).step.pass))),
-    ];
-    let repeat_column: [Column<'_, T>; 1] = [("#Repeat", &|t| whole_number_cell(trial(t).repeat))];
+) -> ReportTable {
+    let repeat_column: Column<'_, T> = ("#Repeat", &|t| whole_number_cell(trial(t).repeat));
     // The column "Valid" is omitted if `columns` contains it, or if all trials are valid.
-    let valid_column: [Column<'_, T>; 1] = [("Valid", &|t| text(method::valid(trial(t))))];
+    let valid_column: Column<'_, T> = ("Valid", &|t| text(method::valid(trial(t))));
     let omits_valid =
         columns.iter().any(|(head, _)| *head == "Valid") || report.trials.iter().all(|t| t.valid);
-    let valid_column = if omits_valid { &[][..] } else { &valid_column[..] };
-    let columns = [
-        &trial_columns[..],
-        &varying_columns(report, &optional_columns),
-        &repeat_column,
-        valid_column,
-        columns,
-    ]
-    .concat();
-    table_from_columns("sortable", &columns, rows, |t| PartScope::cell(report, trial(t).cell))
+    let trial_columns = [repeat_column].into_iter().chain((!omits_valid).then_some(valid_column));
+    let columns: Vec<Column<'_, T>> = trial_columns.chain(columns.iter().copied()).collect();
+    cell_table(report, rows, |row| CellNames::from_trial(trial(row)), &columns)
+}
+
+/// Returns a table with a row per item of `rows`: the columns that name its cell, then `columns`.
+fn cell_table<R>(
+    report: &Report,
+    rows: &[R],
+    names: impl Fn(&R) -> CellNames<'_>,
+    columns: &[Column<'_, R>],
+) -> ReportTable {
+    let name_columns: [Column<'_, R>; 3] = [
+        ("Subject", &|r| text(names(r).subject)),
+        ("Workload", &|r| text(names(r).workload)),
+        ("#Connections", &|r| whole_number_cell(names(r).shape.connections)),
+    ];
+    let optional_columns: [VaryingColumn<'_, R>; 4] = [
+        (|s| s.streams > 1, ("#Streams", &|r| whole_number_cell(names(r).shape.streams))),
+        (|s| s.pipeline > 1, ("#Pipeline", &|r| whole_number_cell(names(r).shape.pipeline))),
+        (has_rate, ("#Rate", &|r| rate_cell_of(names(r).shape))),
+        (|s| s.pass > 1, ("#Pass", &|r| whole_number_cell(names(r).shape.pass))),
+    ];
+    let columns =
+        [&name_columns[..], &varying_columns(report, &optional_columns), columns].concat();
+    ReportTable::scoped("sortable", &columns, rows, |r| PartScope::cell(report, names(r).cell))
 }
 
 /// A column that distinguishes steps, and a function that returns whether a step needs it.
@@ -307,12 +349,9 @@ mod tests {
     #[test]
     fn hostile_text_is_escaped() {
         let hostile = "<img src=x onerror=alert(1)>\"'&";
-        let html = table::table(
-            "t",
-            &[hostile],
-            &[vec![text(hostile).with_hint(Some(hostile.into()))].into()],
-        )
-        .into_string();
+        let columns: [Column<'_, ()>; 1] =
+            [(hostile, &|()| text(hostile).with_hint(Some(hostile.into())))];
+        let html = table::render(&ReportTable::plain("t", &columns, &[()])).into_string();
         assert!(!html.contains("<img") && !html.contains("\"'&"), "{html}");
         assert_eq!(html.matches("&lt;img src=x onerror=alert(1)&gt;&quot;").count(), 3, "{html}");
         let json = escape_for_script("{\"a\":\"</script><!-- <script>\"}");

@@ -6,11 +6,11 @@ use dyno_analysis::report::Report;
 use dyno_analysis::summary::StepCaveat;
 use maud::{Markup, html};
 
-use super::part_scope::PartScope;
-use super::table::{TableCell, TableRow, cell, table, text, value};
-use super::{caveat_list, note, prose, severity_class, spread_text, swatch};
+use super::{caveat_list, note, prose, severity_class, spread_text, swatch, table};
 use crate::format::{bytes, count, full_bar_value, micros, millis, number, percent, plural};
 use crate::overview::reference_percentile_texts;
+use crate::present::part_scope::PartScope;
+use crate::present::table::{ReportTable, Row, TableCell, cell, text, value};
 
 /// Renders the head of the page: title, machine and links to the sections.
 pub(super) fn header(report: &Report) -> Markup {
@@ -85,10 +85,11 @@ pub(super) fn overview(report: &Report) -> Markup {
     let table_row = |r: &OverviewRow| {
         let none = BarScales::default();
         let cells = overview_row(report, r, scales.get(r.reference_cell.workload).unwrap_or(&none));
-        TableRow::new(PartScope::row(report, r), cells)
+        Row::new(PartScope::row(report, r), cells)
     };
+    let rows = rows.iter().map(table_row).collect();
     html! {
-        (table("sortable overview", &head, &rows.iter().map(table_row).collect::<Vec<TableRow>>()))
+        (table::render(&ReportTable::new("sortable overview", &head, rows)))
         (note(&table_note(report)))
     }
 }
@@ -231,7 +232,8 @@ fn with_backends(
 
 /// Returns the cell of a subject's name, with its tags.
 fn name_cell(report: &Report, r: &OverviewRow) -> TableCell {
-    cell(html! {
+    let control = if r.control { " (control)" } else { "" };
+    let page = html! {
         (swatch(report, &r.subject)) (r.title)
         @if r.control { " " span.tag { "control" } }
         @if r.baseline { " " span.tag { "reference" } }
@@ -242,7 +244,8 @@ fn name_cell(report: &Report, r: &OverviewRow) -> TableCell {
             }
         }
         small { (r.language) }
-    })
+    };
+    cell(format!("{}{control}", r.title), page)
 }
 
 /// Returns the cell of the peak, with its range and step.
@@ -279,7 +282,7 @@ fn limiter_summary_cell(r: &OverviewRow) -> TableCell {
 /// Returns the cell of the limiter, or of the reason why there are no numbers.
 fn limiter_cell(r: &OverviewRow) -> TableCell {
     match (&r.absent, r.limiter) {
-        (Some(reason), _) => cell(html! { span.bad { (reason) } }),
+        (Some(reason), _) => cell(reason, html! { span.bad { (reason) } }),
         (None, Some(limiter)) => {
             let confidence_mark =
                 r.limiter_confidence.map_or("", |confidence| confidence.mark(limiter));

@@ -3,13 +3,15 @@
 
 use dyno_analysis::machine::{MachineResult, OtherCpu};
 use dyno_analysis::metric::Unit;
-use dyno_analysis::probe_results::{CallSummary, InsideSummary, RoleSummary, RuntimeSummary};
+use dyno_analysis::probe_results::{
+    CallPair, CallSummary, InsideSummary, RoleSummary, RuntimeSummary,
+};
 use dyno_analysis::use_method::{UseCell, UseRow};
 use maud::{Markup, html};
 
-use super::folded;
-use super::table::{TableCell, TableRow, cell, table, text, value};
-use crate::format::{css_percent, micros, number, percent, quantity};
+use super::{folded_table, table};
+use crate::format::{css_percent, micros, number, or_dash, percent, quantity};
+use crate::present::table::{Column, ReportTable, TableCell, cell, text, value};
 
 /// Number of system calls outside of the folded block.
 const UNFOLDED_CALLS: usize = 8;
@@ -22,27 +24,18 @@ pub(super) fn inside(here: &InsideSummary, reference: Option<(&str, &InsideSumma
 /// Renders the USE table of a step: utilisation, saturation and errors of every resource.
 pub(super) fn use_table(rows: &[UseRow]) -> Markup {
     let use_cell = |figure: &UseCell| {
-        let known = figure.value.map(|v| quantity(figure.unit, v));
-        match known {
-            Some(known) => cell(html! { (known) small { " " (figure.note) } }),
-            None => cell(html! { "–" small { " " (figure.note) } }),
-        }
+        let known = or_dash(figure.value, |v| quantity(figure.unit, v));
+        text(known).with_small(html! { " " (figure.note) })
     };
-    let rows: Vec<TableRow> = rows
-        .iter()
-        .map(|r| {
-            vec![
-                text(&r.resource),
-                use_cell(&r.utilisation),
-                use_cell(&r.saturation),
-                use_cell(&r.errors),
-            ]
-            .into()
-        })
-        .collect();
-    folded(
+    let columns: [Column<'_, UseRow>; 4] = [
+        ("Resource", &|r| text(&r.resource)),
+        ("Utilisation", &|r| use_cell(&r.utilisation)),
+        ("Saturation", &|r| use_cell(&r.saturation)),
+        ("Errors", &|r| use_cell(&r.errors)),
+    ];
+    folded_table(
         "Utilisation, saturation and errors of every resource",
-        &table("counters", &["Resource", "Utilisation", "Saturation", "Errors"], &rows),
+        &ReportTable::plain("counters", &columns, rows),
     )
 }
 
@@ -90,40 +83,35 @@ pub(super) fn machine(result: &MachineResult) -> Markup {
     if facts.iter().all(|(_, value)| value.is_none()) {
         return Markup::default();
     }
-    let row = |(name, value): &(&str, Option<String>)| -> TableRow {
-        vec![text(name), text(value.as_deref().unwrap_or("– (unavailable here)"))].into()
-    };
-    let rows: Vec<TableRow> = facts.iter().map(row).collect();
-    folded(
-        "Activity of the machine",
-        &table("counters", &["The machine", "During the step"], &rows),
-    )
+    let columns: [Column<'_, (&str, Option<String>)>; 2] = [
+        ("The machine", &|(name, _)| text(*name)),
+        ("During the step", &|(_, value)| text(value.as_deref().unwrap_or("– (unavailable here)"))),
+    ];
+    folded_table("Activity of the machine", &ReportTable::plain("counters", &columns, &facts))
 }
 
 /// Renders the tables of system calls: the most frequent calls, and the others folded. A `#` at the
-/// start of a column title marks a column of numbers ([`super::table::table`]).
+/// start of a column title marks a column of numbers.
 fn calls_tables(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
     let pairs = here.pair_calls(reference.map(|(_, inside)| inside));
     let reference_head = reference.map(|(title, _)| format!("#{title}"));
-    let head: Vec<&str> = ["System calls", "#This subject"]
-        .into_iter()
-        .chain(reference_head.as_deref())
-        .chain(["#Mean return value"])
-        .collect();
-    let row = |call: &dyno_analysis::probe_results::CallPair<'_>| -> TableRow {
-        let mut cells = vec![text(call.name), frequency_cell(call.here)];
-        if reference.is_some() {
-            cells.push(frequency_cell(call.there));
-        }
-        cells.push(return_cell(call.here));
-        cells.into()
-    };
-    let rows: Vec<TableRow> = pairs.iter().map(row).collect();
-    let (unfolded, folded_rows) = rows.split_at(rows.len().min(UNFOLDED_CALLS));
+    let reference_column: Option<Column<'_, CallPair<'_>>> = reference_head
+        .as_deref()
+        .map(|head| -> Column<'_, CallPair<'_>> { (head, &|call| frequency_cell(call.there)) });
+    let own_columns: [Column<'_, CallPair<'_>>; 2] = [
+        ("System calls", &|call| text(call.name)),
+        ("#This subject", &|call| frequency_cell(call.here)),
+    ];
+    let last_column: Column<'_, CallPair<'_>> =
+        ("#Mean return value", &|call| return_cell(call.here));
+    let columns: Vec<Column<'_, CallPair<'_>>> =
+        own_columns.into_iter().chain(reference_column).chain([last_column]).collect();
+    let (unfolded, others) = pairs.split_at(pairs.len().min(UNFOLDED_CALLS));
+    let unfolded = ReportTable::plain("counters", &columns, unfolded);
     html! {
-        @if !unfolded.is_empty() { (table("counters", &head, unfolded)) }
-        @if !folded_rows.is_empty() {
-            (folded("Other system calls", &table("counters", &head, folded_rows)))
+        @if !unfolded.rows.is_empty() { (table::render(&unfolded)) }
+        @if !others.is_empty() {
+            (folded_table("Other system calls", &ReportTable::plain("counters", &columns, others)))
         }
     }
 }
@@ -140,38 +128,25 @@ fn return_cell(call: Option<&CallSummary>) -> TableCell {
 
 /// Renders the table of threads by role.
 fn roles_table(here: &InsideSummary) -> Markup {
-    let row = |(name, role): &(&'static str, &RoleSummary)| -> TableRow {
-        vec![
-            text(name.replace('_', " ")),
-            value(role.threads.median, number),
-            value(role.cpu_us_per_request.median, micros),
-            cell(states_bar(role)),
-        ]
-        .into()
-    };
-    let rows: Vec<TableRow> = here.roles().iter().map(row).collect();
-    html! {
-        @if !rows.is_empty() {
-            (table("counters", &["Threads", "#Alive", "#CPU", "Thread states"], &rows))
-        }
-    }
+    let columns: [Column<'_, (&'static str, &RoleSummary)>; 4] = [
+        ("Threads", &|(name, _)| text(name.replace('_', " "))),
+        ("#Alive", &|(_, role)| value(role.threads.median, number)),
+        ("#CPU", &|(_, role)| value(role.cpu_us_per_request.median, micros)),
+        ("Thread states", &|(_, role)| states_cell(role)),
+    ];
+    let roles = ReportTable::plain("counters", &columns, &here.roles());
+    html! { @if !roles.rows.is_empty() { (table::render(&roles)) } }
 }
 
 /// Renders the table of metrics that the runtime of the server reports.
 fn runtime_table(here: &InsideSummary) -> Markup {
-    let row = |metric: &RuntimeSummary| -> TableRow {
-        vec![
-            text(metric.name.replace('_', " ")),
-            value(metric.value.median, |v| quantity(metric.unit, v)),
-            text(runtime_meaning(metric.unit)),
-        ]
-        .into()
-    };
-    let rows: Vec<TableRow> = here.runtime.iter().map(row).collect();
-    let head = ["Runtime metric", "#Value", "Meaning"];
-    html! {
-        @if !rows.is_empty() { (table("counters", &head, &rows)) }
-    }
+    let columns: [Column<'_, RuntimeSummary>; 3] = [
+        ("Runtime metric", &|metric| text(metric.name.replace('_', " "))),
+        ("#Value", &|metric| value(metric.value.median, |v| quantity(metric.unit, v))),
+        ("Meaning", &|metric| text(runtime_meaning(metric.unit))),
+    ];
+    let runtime = ReportTable::plain("counters", &columns, &here.runtime);
+    html! { @if !here.runtime.is_empty() { (table::render(&runtime)) } }
 }
 
 /// Explains the value of a runtime metric.
@@ -183,23 +158,26 @@ const fn runtime_meaning(unit: Unit) -> &'static str {
     }
 }
 
-/// Renders a bar of the states of threads, with the shares in words.
-fn states_bar(role: &RoleSummary) -> Markup {
+/// Returns the cell of the states of threads: a bar, with the shares in words.
+fn states_cell(role: &RoleSummary) -> TableCell {
     let shares = role.shares();
     let words: Vec<String> = shares
         .iter()
         .map(|(state, share)| format!("{} {}", state_name(state), percent(*share)))
         .collect();
-    html! {
-        @if shares.is_empty() { "–" } @else {
-            span.states aria-hidden="true" {
-                @for (state, share) in &shares {
-                    i class=(state) style=(format!("--w:{}", css_percent(*share))) {}
-                }
-            }
-            small { (words.join(", ")) }
-        }
+    if words.is_empty() {
+        return text("–");
     }
+    let words = words.join(", ");
+    let page = html! {
+        span.states aria-hidden="true" {
+            @for (state, share) in &shares {
+                i class=(state) style=(format!("--w:{}", css_percent(*share))) {}
+            }
+        }
+        small { (words) }
+    };
+    cell(words, page)
 }
 
 /// Returns the name of a thread state for people.

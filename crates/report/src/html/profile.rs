@@ -3,16 +3,16 @@
 
 use dyno_analysis::cell::CellKey;
 use dyno_analysis::metric::MetricId;
-use dyno_analysis::profile::{Flame, ProfileResult, SampleKind};
+use dyno_analysis::profile::{Flame, HotFunction, ProfileResult, SampleKind};
 use dyno_analysis::report::Report;
 use dyno_archive::hint::one_line;
 use maud::{Markup, html};
 
-use super::part_scope::PartScope;
-use super::table::{TableRow, table, text, value};
-use super::{folded, note, swatch};
+use super::{folded_table, note, swatch};
 use crate::format::{count, micros, percent, seconds};
 use crate::overview::step_in_words;
+use crate::present::part_scope::PartScope;
+use crate::present::table::{Column, ReportTable, text, value};
 
 /// Renders the profiles of all cells. Empty without profiles.
 pub(super) fn profiles(report: &Report) -> Markup {
@@ -121,8 +121,8 @@ pub(crate) fn flame_figure(index: usize, side: SampleKind, flame: &Flame) -> Mar
             div.flame {}
             "\n"
             (note(&samples_note(flame, side)))
-            (folded("Functions with the most own time (without the functions that they \
-                     call)", &hottest_table(flame)))
+            (folded_table("Functions with the most own time (without the functions that they \
+                           call)", &hottest_table(flame)))
         }
         "\n"
     }
@@ -151,23 +151,17 @@ fn samples_note(flame: &Flame, side: SampleKind) -> String {
     )
 }
 
-/// Renders the table of functions with the most own time.
-fn hottest_table(flame: &Flame) -> Markup {
-    let row = |hot: &dyno_analysis::profile::HotFunction| -> TableRow {
-        let function = &flame.functions[hot.function as usize];
-        vec![
-            text(&function.name),
-            text(function.module.as_deref().unwrap_or(function.kind.name())),
-            value(Some(hot.own_share), percent),
-            value(hot.own_us_per_request, micros),
-            value(Some(hot.share), percent),
-        ]
-        .into()
-    };
-    let rows: Vec<TableRow> = flame.hottest.iter().map(row).collect();
-    table(
-        "counters",
-        &["Function", "File or origin", "#Own time", "#Own time per response", "#With callees"],
-        &rows,
-    )
+/// Returns the table of functions with the most own time.
+fn hottest_table(flame: &Flame) -> ReportTable {
+    let function = |hot: &HotFunction| &flame.functions[hot.function as usize];
+    let columns: [Column<'_, HotFunction>; 5] = [
+        ("Function", &|hot| text(&function(hot).name)),
+        ("File or origin", &|hot| {
+            text(function(hot).module.as_deref().unwrap_or(function(hot).kind.name()))
+        }),
+        ("#Own time", &|hot| value(Some(hot.own_share), percent)),
+        ("#Own time per response", &|hot| value(hot.own_us_per_request, micros)),
+        ("#With callees", &|hot| value(Some(hot.share), percent)),
+    ];
+    ReportTable::plain("counters", &columns, &flame.hottest)
 }

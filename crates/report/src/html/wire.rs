@@ -14,10 +14,10 @@ use dyno_archive::Protocol;
 use dyno_archive::load::TlsUse;
 use maud::{Markup, html};
 
-use super::part_scope::PartScope;
-use super::table::{Column, TableCell, table_from_columns, text, value};
-use super::{count_cell, folded, note, trial_table};
+use super::{count_cell, folded_table, note, part, table, trial_table};
 use crate::format::{count, micros, number, percent, quantity};
+use crate::present::part_scope::PartScope;
+use crate::present::table::{Column, ReportTable, TableCell, text, value};
 
 /// Renders tables of segments and HTTP/2 frames, with a row per subject and protocol. The tables of
 /// all trials are folded.
@@ -32,7 +32,7 @@ pub(super) fn wire(report: &Report) -> Markup {
         (note(&format!("Each number is the median over all trials of a subject and protocol. The \
                         lowest and the highest trial are in smaller text.{note_on_workloads}")))
         (grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
-        (folded("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
+        (folded_table("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
         (by_protocol(report))
         @if !h2_trials.is_empty() {
             h3 { "HTTP/2: frames and segments" } "\n"
@@ -40,7 +40,7 @@ pub(super) fn wire(report: &Report) -> Markup {
                    response. A server that writes each frame separately needs one segment per \
                    frame. Several responses may share a segment if there are many streams."))
             (grouped_rows(report, &h2_rows, &FRAMES))
-            (folded("Every trial", &frames_of_every_trial(report, &h2_trials)))
+            (folded_table("Every trial", &frames_of_every_trial(report, &h2_trials)))
         }
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn wire(report: &Report) -> Markup {
 const COMBINED_WORKLOADS_NOTE: &str = " Workloads of one protocol are combined.";
 
 /// A column: its head, the key of its metric, and the function that formats a value. A head with
-/// the prefix `#` marks a column of numbers ([`super::table::table`]).
+/// the prefix `#` marks a column of numbers.
 type WireMetric = (&'static str, MetricId, fn(f64) -> String);
 
 const SEGMENTS: [WireMetric; 4] = [
@@ -83,12 +83,12 @@ fn grouped_rows(report: &Report, rows: &[&WireResult], metrics: &[WireMetric]) -
         })
         .collect();
     let columns = cells.iter().map(|(name, cell)| -> Column<'_, &WireResult> { (name, cell) });
-    table_from_columns(
+    table::render(&ReportTable::scoped(
         "sortable",
         &name_columns.into_iter().chain(columns).collect::<Vec<_>>(),
         rows,
         |w| PartScope::subject(report, &w.subject).with_workloads(report, workloads_of(report, w)),
-    )
+    ))
 }
 
 /// Returns the workloads that a row of [`grouped_rows`] combines.
@@ -146,32 +146,17 @@ fn tls_text(tls: &TlsUse) -> String {
 
 /// Renders the comparison of HTTP/2 with HTTP/1.1. Empty if no request of the suite uses both.
 fn by_protocol(report: &Report) -> Markup {
-    if report.protocols.is_empty() {
-        return Markup::default();
-    }
-    html! {
-        h3 { "By protocol" } "\n"
-        (note("Each ratio is HTTP/2 divided by HTTP/1.1, for the same request, server and number \
-               of requests in flight. Each repeat has a ratio. HTTP/2 uses fewer connections for \
-               the same number of requests in flight. ≥ or ≤ marks a bound, because some repeats \
-               of one protocol are excluded."))
-        (by_protocol_table(report))
-    }
+    let table = ReportTable::scoped("sortable", &BY_PROTOCOL, &report.protocols, |c| {
+        PartScope::subject(report, &c.subject).with_workloads(report, both_workloads(report, c))
+    });
+    part("By protocol", BY_PROTOCOL_NOTE, &table, "")
 }
 
-/// Renders the table of comparisons between protocols.
-fn by_protocol_table(report: &Report) -> Markup {
-    let name_columns: [Column<'_, ProtocolComparison>; 2] =
-        [("Subject", &|c| text(&c.subject)), ("Workload", &|c| text(&c.workload))];
-    table_from_columns(
-        "sortable",
-        &name_columns.into_iter().chain(BY_PROTOCOL).collect::<Vec<_>>(),
-        &report.protocols,
-        |c| {
-            PartScope::subject(report, &c.subject).with_workloads(report, both_workloads(report, c))
-        },
-    )
-}
+const BY_PROTOCOL_NOTE: &str = "Each ratio is HTTP/2 divided by HTTP/1.1, for the same request, \
+                                server and number of requests in flight. Each repeat has a ratio. \
+                                HTTP/2 uses fewer connections for the same number of requests in \
+                                flight. ≥ or ≤ marks a bound, because some repeats of one protocol \
+                                are excluded.";
 
 /// Returns the workloads of a comparison, over HTTP/2 and over HTTP/1.1.
 fn both_workloads(report: &Report, c: &ProtocolComparison) -> impl Iterator<Item = usize> {
@@ -179,7 +164,9 @@ fn both_workloads(report: &Report, c: &ProtocolComparison) -> impl Iterator<Item
     workloads.filter(|(_, w)| w.name == c.workload || w.name == c.baseline).map(|(index, _)| index)
 }
 
-const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
+const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 11] = [
+    ("Subject", &|c| text(&c.subject)),
+    ("Workload", &|c| text(&c.workload)),
     ("Compared with", &|c| text(baseline_text(c))),
     ("#In flight", &|c| count_cell(c.in_flight)),
     ("#Connections", &|c| connections_cell(c)),
@@ -233,7 +220,7 @@ fn marked_ratios_cell(mark: &str, q: &Repeated) -> TableCell {
 type Http2Trial<'a> = (&'a TrialResult, &'a Http2Result);
 
 /// Renders the table of HTTP/2 frames, streams and errors of each trial.
-fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> Markup {
+fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> ReportTable {
     trial_table(
         report,
         trials,

@@ -1,5 +1,6 @@
-//! Parts that several forms of output share: colours, tables and the escaping of text.
+//! Parts that several forms of output share: tables as data, colours and the escaping of text.
 
 pub(crate) mod escape;
+pub(crate) mod part_scope;
 pub mod style;
 pub(crate) mod table;

@@ -1,49 +1,201 @@
-//! Renders tables as text and as Markdown.
+//! Tables of a report as data. A form of output renders a [`ReportTable`]: `html/table.rs` for
+//! pages, and this file for text and Markdown.
 
 use std::fmt::Write as _;
 
+use maud::{Markup, Render, html};
+
 use super::escape;
+use super::part_scope::PartScope;
 use super::style::Style;
+use crate::format::{bar_share, or_dash};
 use crate::terminal;
 
-/// Pads columns to their widest cell. The first and the last are left-aligned, the others
-/// right-aligned.
-pub(crate) fn aligned(table: &[Vec<String>], style: Style) -> String {
-    let table: Vec<Vec<String>> = table
-        .iter()
-        .map(|row| row.iter().map(|cell| terminal::escape_line(cell)).collect())
-        .collect();
-    let columns = table[0].len();
-    let width = |c: usize| table.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut out = String::new();
-    for (i, row) in table.iter().enumerate() {
-        let cells: Vec<String> = row
-            .iter()
-            .enumerate()
-            .map(|(c, cell)| {
+/// A column: its head, and a function from a row to its value. A column whose head begins with `#`
+/// holds numbers.
+pub(crate) type Column<'a, R> = (&'a str, &'a dyn Fn(&R) -> TableCell);
+
+/// A table: its class on a page, its columns and its rows.
+pub(crate) struct ReportTable {
+    pub(crate) class: &'static str,
+    pub(crate) heads: Vec<Head>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// The head of a column.
+pub(crate) struct Head {
+    pub(crate) name: String,
+    /// Whether the column holds numbers, which pages align to the right.
+    pub(crate) is_number: bool,
+}
+
+impl Head {
+    /// Makes a head. A leading `#` marks a column of numbers.
+    fn new(name: &str) -> Head {
+        let number = name.strip_prefix('#');
+        Head { name: number.unwrap_or(name).into(), is_number: number.is_some() }
+    }
+}
+
+/// A row: its values, and the part of the plan that it belongs to.
+pub(crate) struct Row {
+    pub(crate) scope: PartScope,
+    pub(crate) values: Vec<TableCell>,
+}
+
+impl Row {
+    pub(crate) fn new(scope: PartScope, values: Vec<TableCell>) -> Row {
+        Row { scope, values }
+    }
+}
+
+/// Makes a row of texts.
+impl FromIterator<String> for Row {
+    fn from_iter<I: IntoIterator<Item = String>>(texts: I) -> Row {
+        Row::from(texts.into_iter().map(text).collect::<Vec<TableCell>>())
+    }
+}
+
+/// Makes a row that is shown under every selection of the reader.
+impl From<Vec<TableCell>> for Row {
+    fn from(values: Vec<TableCell>) -> Row {
+        Row { scope: PartScope::default(), values }
+    }
+}
+
+impl ReportTable {
+    /// Makes a table of rows with a value for each head.
+    pub(crate) fn new(class: &'static str, heads: &[&str], rows: Vec<Row>) -> ReportTable {
+        ReportTable { class, heads: heads.iter().map(|name| Head::new(name)).collect(), rows }
+    }
+
+    /// Makes a table with a row per item of `rows`, which is shown under every selection.
+    pub(crate) fn plain<'r, R: 'r>(
+        class: &'static str,
+        columns: &[Column<'_, R>],
+        rows: impl IntoIterator<Item = &'r R>,
+    ) -> ReportTable {
+        ReportTable::scoped(class, columns, rows, |_| PartScope::default())
+    }
+
+    /// Makes a table with a row per item of `rows`. `scope` returns the scope of an item.
+    pub(crate) fn scoped<'r, R: 'r>(
+        class: &'static str,
+        columns: &[Column<'_, R>],
+        rows: impl IntoIterator<Item = &'r R>,
+        scope: impl Fn(&R) -> PartScope,
+    ) -> ReportTable {
+        let heads: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        let values = |item: &R| columns.iter().map(|(_, value)| value(item)).collect();
+        let row = |item| Row::new(scope(item), values(item));
+        ReportTable::new(class, &heads, rows.into_iter().map(row).collect())
+    }
+
+    /// Pads columns to their widest cell. The first and the last are left-aligned, the others
+    /// right-aligned.
+    pub(crate) fn aligned(&self, style: Style) -> String {
+        let lines: Vec<Vec<String>> = self
+            .texts()
+            .map(|row| row.iter().map(|text| terminal::escape_line(text)).collect())
+            .collect();
+        let columns = self.heads.len();
+        let width = |c: usize| lines.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut out = String::new();
+        for (i, row) in lines.iter().enumerate() {
+            let padded = row.iter().enumerate().map(|(c, cell)| {
                 let pad = " ".repeat(widths[c] - cell.chars().count());
                 if c == 0 || c == columns - 1 {
                     format!("{cell}{pad}")
                 } else {
                     format!("{pad}{cell}")
                 }
-            })
-            .collect();
-        let line = cells.join("  ");
-        let line = line.trim_end();
-        let _ = writeln!(out, "{}", if i == 0 { style.dim(line) } else { line.to_string() });
+            });
+            let line = padded.collect::<Vec<_>>().join("  ");
+            let line = line.trim_end();
+            let _ = writeln!(out, "{}", if i == 0 { style.dim(line) } else { line.to_string() });
+        }
+        out
     }
-    out
+
+    /// Renders the table as Markdown. Its text is escaped.
+    pub(crate) fn markdown(&self) -> String {
+        let rule = format!("|{}\n", " --- |".repeat(self.heads.len()));
+        let mut lines = self.texts().map(|row| {
+            let cells: Vec<String> = row.iter().map(|text| escape::markdown(text)).collect();
+            format!("| {} |\n", cells.join(" | "))
+        });
+        lines.next().unwrap_or_default() + &rule + &lines.collect::<String>()
+    }
+
+    /// Returns the texts of the heads, and then those of each row.
+    fn texts(&self) -> impl Iterator<Item = Vec<&str>> {
+        let heads = self.heads.iter().map(|head| head.name.as_str()).collect();
+        let rows = self.rows.iter().map(|row| row.values.iter().map(|v| v.text.as_str()).collect());
+        std::iter::once(heads).chain(rows)
+    }
 }
 
-/// Renders a table. The text of its cells is escaped.
-pub(crate) fn markdown(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|c| escape::markdown(c)).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let rule = format!("|{}\n", " --- |".repeat(head.len()));
-    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
-    line(&head) + &rule + &rows.map(|row| line(&row)).collect::<String>()
+/// A value of a table: its text in every form, and what only pages show.
+#[derive(Default)]
+pub(crate) struct TableCell {
+    pub(crate) text: String,
+    /// Content on a page; `None`: the text.
+    page: Option<Markup>,
+    /// Key by which the viewer sorts rows.
+    pub(crate) key: Option<f64>,
+    /// Hint on hover.
+    pub(crate) hint: Option<String>,
+    /// Length of a bar, 0 to 1.
+    pub(crate) bar: Option<f64>,
+    /// Whether the bar is truncated.
+    pub(crate) is_cut: bool,
+}
+
+/// Returns a value with a content of its own on pages.
+pub(crate) fn cell(text: impl Into<String>, page: Markup) -> TableCell {
+    TableCell { text: text.into(), page: Some(page), ..TableCell::default() }
+}
+
+/// Returns a text.
+pub(crate) fn text(text: impl Into<String>) -> TableCell {
+    TableCell { text: text.into(), ..TableCell::default() }
+}
+
+/// Returns a number, which is its sort key. The text is `–` if the number is missing.
+pub(crate) fn value(value: Option<f64>, show: impl FnOnce(f64) -> String) -> TableCell {
+    text(or_dash(value, show)).sorted_by(value)
+}
+
+impl TableCell {
+    /// Returns the content on a page. Text is escaped.
+    pub(crate) fn content(&self) -> Markup {
+        self.page.clone().unwrap_or_else(|| self.text.render())
+    }
+
+    /// Sets the sort key.
+    pub(crate) fn sorted_by(mut self, key: Option<f64>) -> TableCell {
+        self.key = key;
+        self
+    }
+
+    /// Adds a bar that fills the cell if the key is `end`, and is truncated if the key is higher.
+    pub(crate) fn with_bar(mut self, end: f64) -> TableCell {
+        let key = if end > 0.0 { self.key } else { None };
+        self.bar = key.map(|key| bar_share(key, end));
+        self.is_cut = key.is_some_and(|key| key > end);
+        self
+    }
+
+    /// Sets the hint on hover.
+    pub(crate) fn with_hint(mut self, hint: Option<String>) -> TableCell {
+        self.hint = hint;
+        self
+    }
+
+    /// Adds smaller text below the content on a page.
+    pub(crate) fn with_small(mut self, below: impl Render) -> TableCell {
+        self.page = Some(html! { (self.content()) small { (below) } });
+        self
+    }
 }

@@ -11,24 +11,24 @@ use dyno_analysis::report::Report;
 /// Subject, workloads and step of a part of the page, as indices in the plan. `None`: the part is
 /// shown under any selection of the reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct PartScope {
-    pub(super) subject: Option<usize>,
-    pub(super) workloads: Option<String>,
-    pub(super) step: Option<usize>,
+pub(crate) struct PartScope {
+    pub(crate) subject: Option<usize>,
+    pub(crate) workloads: Option<String>,
+    pub(crate) step: Option<usize>,
     /// Whether the part belongs to a control. The viewer scales charts to the other subjects, so
     /// that their differences stay visible next to a fast control.
-    pub(super) control: bool,
+    pub(crate) control: bool,
 }
 
 impl PartScope {
     /// Returns the scope of a subject, given the name of its arm.
-    pub(super) fn subject(report: &Report, id: &str) -> PartScope {
+    pub(crate) fn subject(report: &Report, id: &str) -> PartScope {
         let subject = report.subjects.iter().position(|s| s.id == id);
         PartScope { subject, ..PartScope::default() }
     }
 
     /// Returns the scope of a cell.
-    pub(super) fn cell(report: &Report, cell: CellKey) -> PartScope {
+    pub(crate) fn cell(report: &Report, cell: CellKey) -> PartScope {
         let step = (report.run.load.steps.len() > 1).then_some(cell.step);
         PartScope { subject: Some(cell.arm), step, ..PartScope::default() }
             .with_workloads(report, [cell.workload])
@@ -36,7 +36,7 @@ impl PartScope {
 
     /// Returns the scope of a row of the overview. If its subject or its workload has no numbers,
     /// the row belongs to every workload, so that it is always shown.
-    pub(super) fn row(report: &Report, row: &OverviewRow) -> PartScope {
+    pub(crate) fn row(report: &Report, row: &OverviewRow) -> PartScope {
         let key = row.reference_cell;
         let has_arm_numbers = report.summaries.iter().any(|s| s.cell.arm == key.arm);
         let has_workload_numbers = report.summaries.iter().any(|s| s.cell.workload == key.workload);
@@ -52,7 +52,7 @@ impl PartScope {
     }
 
     /// Sets the workloads if the report has several.
-    pub(super) fn with_workloads(
+    pub(crate) fn with_workloads(
         mut self,
         report: &Report,
         workloads: impl IntoIterator<Item = usize>,
