@@ -27,6 +27,7 @@ pub mod profile;
 pub mod revisions;
 pub mod run;
 mod runtime;
+pub mod settings;
 pub mod single;
 pub mod suite;
 pub mod tracking;

@@ -11,6 +11,7 @@ pub mod import;
 pub mod keys;
 pub mod limits;
 pub mod mistake;
+pub mod one_or_many;
 pub mod quotation;
 mod raw_expect;
 pub mod relative_path;

@@ -3,17 +3,15 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 
 use dyno_archive::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use dyno_archive::secret::{is_secret_parameter, with_parameters};
 use dyno_engine::Protocol;
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, IntoDeserializer as _, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::compile::{CompileError, Field};
 use crate::mistake::{Mistake, all_positive, mistake};
+use crate::one_or_many::OneOrMany;
 use crate::quotation::quote;
 use crate::raw_expect::RawExpect;
 use crate::relative_path::RelativePath;
@@ -84,57 +82,6 @@ pub struct RawRequest {
     extract: BTreeMap<String, RawExtraction>,
 }
 
-/// One value, or a list of them.
-#[derive(Clone, Debug)]
-pub struct OneOrMany<T>(Vec<T>);
-
-impl<T> OneOrMany<T> {
-    pub fn from_value(value: T) -> OneOrMany<T> {
-        OneOrMany(vec![value])
-    }
-
-    pub fn into_values(self) -> Vec<T> {
-        self.0
-    }
-}
-
-/// Written by hand, because an untagged enum would lose the error of a value and its position.
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Values<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Values<T> {
-            type Value = Vec<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value, or a list of values")
-            }
-
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Vec<T>, E> {
-                T::deserialize(value.into_deserializer()).map(|value| vec![value])
-            }
-
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Vec<T>, E> {
-                T::deserialize(value.into_deserializer()).map(|value| vec![value])
-            }
-
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Vec<T>, E> {
-                T::deserialize(value.into_deserializer()).map(|value| vec![value])
-            }
-
-            fn visit_str<E: de::Error>(self, value: &str) -> Result<Vec<T>, E> {
-                T::deserialize(value.into_deserializer()).map(|value| vec![value])
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<T>, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list))
-            }
-        }
-
-        from.deserialize_any(Values(PhantomData)).map(OneOrMany)
-    }
-}
-
 /// Requests per second: a number, or a text with a unit or a shape.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
@@ -145,6 +92,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
 pub enum Rate {
     Number(f64),
     Text(String),
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rate::Number(n) => n.fmt(f),
+            Rate::Text(text) => f.write_str(text),
+        }
+    }
 }
 
 /// A checked workload, and its settings of the steps.

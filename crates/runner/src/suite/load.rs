@@ -3,99 +3,17 @@
 use dyno_analysis::cell::Shape;
 use dyno_analysis::window_levels;
 use dyno_archive::plan::{
-    self, Arrivals, DriverKind, Gaps, Http2, Load, LoadModel, Order, Priority, Reconnect,
-    SearchOptions, Spin, Step, StillWarming, UntilSteady,
+    Arrivals, Gaps, Load, LoadModel, Order, Priority, SearchOptions, Spin, Step, StillWarming,
+    UntilSteady,
 };
-use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
+use dyno_workload::mistake::{Mistake, all_positive, mistake};
 use dyno_workload::sequence::NO_PIPELINED_STEPS;
-use dyno_workload::units;
-use dyno_workload::workloads::{
-    CheckedWorkload, NO_REQUESTS, NO_STREAMS, OneOrMany, PAGE_STREAMS, Rate,
-};
-use serde::Deserialize;
+use dyno_workload::workloads::{CheckedWorkload, NO_STREAMS, PAGE_STREAMS, Rate};
 
-use crate::limits::{MIN_WARMUP_LIMIT_NS, SEARCH_WIDTH, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
-use crate::load::{default_load, drain_ns};
+use crate::limits::{SEARCH_WIDTH, STEP_WARMUP_NS};
+use crate::settings::{LoadSettings, Setting, Warmup};
 
-/// The load of a suite. The number of threads depends on the machine if the suite names none.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SuiteLoad {
-    load: Load,
-    threads: Option<u32>,
-    /// Requested driver. `None`: the best that supports the load.
-    pub driver: Option<DriverKind>,
-}
-
-impl SuiteLoad {
-    /// Returns the load with this driver, and with the machine's number of threads if the suite
-    /// names none.
-    #[must_use]
-    pub fn with_driver(self, threads: u32, driver: DriverKind) -> Load {
-        Load { threads: self.threads.unwrap_or(threads), driver, ..self.load }
-    }
-
-    /// Returns the load with intervals of this length.
-    pub(super) fn with_interval(self, interval_ns: u64) -> SuiteLoad {
-        SuiteLoad { load: Load { interval_ns, ..self.load }, ..self }
-    }
-
-    /// Returns the load, whose threads and driver may still depend on the machine.
-    #[must_use]
-    pub const fn load(&self) -> &Load {
-        &self.load
-    }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RawLoad {
-    model: Option<LoadModel>,
-    arrival: Option<Arrival>,
-    order: Option<Order>,
-    connections: Option<OneOrMany<u32>>,
-    pub(super) in_flight: Option<OneOrMany<u32>>,
-    pub(super) rate: Option<OneOrMany<Rate>>,
-    streams: Option<OneOrMany<u32>>,
-    pipeline: Option<OneOrMany<u32>>,
-    window_bits: Option<u32>,
-    connection_window_bits: Option<u32>,
-    header_table_size: Option<u32>,
-    /// Accuracy of a search for a rate, such as `5%`.
-    find_width: Option<String>,
-    requests_per_connection: Option<u64>,
-    warmup: Option<String>,
-    warmup_limit: Option<String>,
-    duration: Option<String>,
-    pub(super) interval: Option<String>,
-    timeout: Option<String>,
-    first_byte_timeout: Option<String>,
-    connect_timeout: Option<String>,
-    ramp_connections: Option<String>,
-    reconnect: Option<Reconnect>,
-    check_one_in: Option<u64>,
-    spin: Option<Spin>,
-    priority: Option<Priority>,
-    trace: Option<String>,
-    threads: Option<u32>,
-    driver: Option<String>,
-}
-
-/// Value of `warmup` that warms each start up until it is steady.
-const AUTO: &str = "auto";
-
-/// Value of `warmup` that includes the warm-up in the measurement.
-const MEASURED: &str = "measured";
-
-/// Schedules of a suite; only `dyno load` replays traces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Arrival {
-    #[default]
-    Constant,
-    Poisson,
-}
-
-impl RawLoad {
+impl LoadSettings {
     /// Removes the search of `rate = "find"` from the load, and returns it. Each search begins with
     /// a closed loop, which is the load without the search. `None`: no search.
     pub(super) fn take_search(
@@ -104,8 +22,7 @@ impl RawLoad {
         has_objective: bool,
     ) -> Result<Option<SearchOptions>, Mistake> {
         let is_find = |rate: &Rate| matches!(rate, Rate::Text(text) if text.trim() == FIND);
-        let rates = self.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
-        if !rates.iter().any(is_find) {
+        if !self.rates.iter().any(is_find) {
             if self.find_width.is_none() {
                 return Ok(None);
             }
@@ -115,7 +32,7 @@ impl RawLoad {
                  \"find\"`, or remove `find_width`",
             ));
         }
-        if rates.len() > 1 {
+        if self.rates.len() > 1 {
             return Err(mistake(
                 "rate",
                 "`rate`: \"find\" cannot be combined with other rates\nhint: remove the other \
@@ -142,14 +59,6 @@ impl RawLoad {
             );
             return Err(mistake("rate", message));
         }
-        let width = match self.find_width.take() {
-            Some(text) => search_width(&text)?,
-            None => SEARCH_WIDTH,
-        };
-        let arrival = match self.arrival.unwrap_or_default() {
-            Arrival::Constant => plan::Arrival::Constant,
-            Arrival::Poisson => plan::Arrival::Poisson,
-        };
         if workloads.iter().all(|workload| workload.steps.rate.is_some()) && !workloads.is_empty() {
             return Err(mistake(
                 "rate",
@@ -157,184 +66,94 @@ impl RawLoad {
                  \nhint: remove `rate` here, or in at least one workload",
             ));
         }
-        self.rate = None;
-        Ok(Some(SearchOptions { width, arrival }))
+        self.rates.clear();
+        let width = self.find_width.unwrap_or(SEARCH_WIDTH);
+        Ok(Some(SearchOptions { width, arrival: self.arrival() }))
     }
 
     /// Changes a load without a rate into the closed loop that measures a capacity.
     pub(super) fn make_closed(&mut self) {
         self.model = None;
-        self.arrival = None;
+        self.gaps = Gaps::Even;
     }
 
-    /// Returns the checked load, and for each workload the indices of its steps in the load. The
-    /// position of a mistake is a path from the root of the suite, because the mistake may be in
-    /// `[load]` or in a workload.
+    /// Returns the checked load with its steps, and for each workload the indices of its steps in
+    /// the load. `order`: order of the subjects, which is the default order of steps. The position
+    /// of a mistake is a path from the root of the suite, because the mistake may be in `[load]`
+    /// or in a workload.
     pub(super) fn check(
-        self,
+        mut self,
         workloads: &[CheckedWorkload],
         order: Order,
-    ) -> Result<(SuiteLoad, Vec<Vec<usize>>), Mistake> {
+    ) -> Result<(LoadSettings, Vec<Vec<usize>>), Mistake> {
+        self.resolve_warmup().map_err(locate_in_load)?;
         let (steps, workload_steps) = self.steps(workloads)?;
-        Ok((self.options(workloads, steps, order).map_err(locate_in_load)?, workload_steps))
+        self.load.steps = steps;
+        self.check_combinations(workloads).map_err(locate_in_load)?;
+        if !self.has("order") {
+            self.load.order = order;
+        }
+        if !self.has("interval") {
+            const S: u64 = 1_000_000_000;
+            // Levels of the throughput within the window are found only with enough intervals.
+            let interval_ns = self.load.duration_ns.div_ceil(window_levels::MIN_INTERVALS as u64);
+            self.load.interval_ns = interval_ns.clamp(S / 10, S);
+        }
+        Ok((self, workload_steps))
     }
 
-    /// Returns the checked load. `order`: order of the subjects, which is the default order of
-    /// steps.
-    fn options(
-        self,
-        workloads: &[CheckedWorkload],
-        steps: Vec<Step>,
-        order: Order,
-    ) -> Result<SuiteLoad, Mistake> {
-        const S: u64 = 1_000_000_000;
-        let driver = self.driver()?;
-        self.check_protocol_keys(workloads)?;
-        let duration_ns = self.duration_ns()?;
-        // Levels of the throughput within the window are found only with enough intervals.
-        let default_interval_ns =
-            duration_ns.div_ceil(window_levels::MIN_INTERVALS as u64).clamp(S / 10, S);
-        let defaults = default_load();
-        let timeout_ns = time("timeout", &self.timeout, defaults.timeout_ns)?;
-        let options = Load {
-            warmup_ns: self.warmup_ns()?,
-            until_steady: self.until_steady()?,
-            still_warming: if self.is_measured() {
-                StillWarming::Measured
-            } else {
-                StillWarming::Refused
-            },
-            order: self.order.unwrap_or(order),
-            duration_ns,
-            interval_ns: time("interval", &self.interval, default_interval_ns)?,
-            timeout_ns,
-            drain_ns: drain_ns(timeout_ns),
-            connect_timeout_ns: time(
-                "connect_timeout",
-                &self.connect_timeout,
-                defaults.connect_timeout_ns,
-            )?,
-            first_byte_timeout_ns: optional("first_byte_timeout", &self.first_byte_timeout)?,
-            requests_per_connection: self.requests_per_connection,
-            ramp_connections_ns: optional("ramp_connections", &self.ramp_connections)?,
-            reconnect: self.reconnect.unwrap_or(defaults.reconnect),
-            check_one_in: self.check_one_in.unwrap_or(defaults.check_one_in),
-            spin: self.spin.unwrap_or(defaults.spin),
-            priority: self.priority.unwrap_or(defaults.priority),
-            http2: self.http2()?,
-            steps,
-            ..defaults
-        };
-        let threads = self.threads.map(|t| positive("threads", t)).transpose()?;
-        for (key, ns) in [
-            ("duration", options.duration_ns),
-            ("interval", options.interval_ns),
-            ("timeout", options.timeout_ns),
-            ("connect_timeout", options.connect_timeout_ns),
-            ("first_byte_timeout", options.first_byte_timeout_ns.unwrap_or(u64::MAX)),
-        ] {
-            if ns < 10_000_000 {
-                return Err(mistake(key, format!("`{key}`: must be at least 10ms")));
-            }
+    /// Stores the length and the limit of the warm-up in the load.
+    fn resolve_warmup(&mut self) -> Result<(), Mistake> {
+        let warmup = self.warmup.unwrap_or(Warmup::Auto);
+        if warmup != Warmup::Auto && self.has("warmup_limit") {
+            return Err(mistake(
+                "warmup_limit",
+                "`warmup_limit`: needs `warmup = \"auto\"`\nhint: remove `warmup_limit`",
+            ));
         }
-        if options.priority == Priority::Realtime && options.spin == Spin::Always {
+        // The time during which connections are opened is never measured, unless the suite sets
+        // the length of the warm-up.
+        let ramp_ns = self.load.ramp_connections_ns.unwrap_or(0);
+        self.load.warmup_ns = match warmup {
+            Warmup::Auto => STEP_WARMUP_NS + ramp_ns,
+            Warmup::Measured => ramp_ns,
+            Warmup::Length(ns) => ns,
+        };
+        self.load.until_steady =
+            (warmup == Warmup::Auto).then_some(UntilSteady { limit_ns: self.warmup_limit_ns });
+        if warmup == Warmup::Measured {
+            self.load.still_warming = StillWarming::Measured;
+        }
+        Ok(())
+    }
+
+    /// Refuses settings that contradict each other.
+    fn check_combinations(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
+        self.check_protocol_keys(workloads)?;
+        if self.load.priority == Priority::Realtime && self.load.spin == Spin::Always {
             let message = "`spin`: cannot be used with `priority = \"realtime\"`, because a load \
                            generator that polls with this priority would block all other programs \
                            on its CPUs\nhint: remove `spin`";
             return Err(mistake("spin", message));
         }
-        if options.requests_per_connection == Some(0) {
-            return Err(mistake("requests_per_connection", NO_REQUESTS));
-        }
-        Ok(SuiteLoad { load: options, threads, driver })
-    }
-
-    fn driver(&self) -> Result<Option<DriverKind>, Mistake> {
-        let find_driver = |name: &String| {
-            let unknown = || format!("driver {name:?}: unknown\nhint: use \"uring\" or \"epoll\"");
-            DriverKind::from_name(name).ok_or_else(|| mistake("driver", unknown()))
-        };
-        self.driver.as_ref().map(find_driver).transpose()
-    }
-
-    /// Returns whether starts are warmed until they are steady, which is the default.
-    fn is_auto(&self) -> bool {
-        self.warmup.as_deref().is_none_or(|text| text == AUTO)
-    }
-
-    /// Returns whether the warm-up itself is measured.
-    fn is_measured(&self) -> bool {
-        self.warmup.as_deref() == Some(MEASURED)
-    }
-
-    /// Returns the length of each step's warm-up, nanoseconds.
-    fn warmup_ns(&self) -> Result<u64, Mistake> {
-        let explain = |m| {
-            let alternatives = format!(
-                "or {AUTO:?} to warm up until the server is in a steady state, or {MEASURED:?} to \
-                 measure the warm-up itself"
-            );
-            mistake("warmup", format!("{m}, {alternatives}"))
-        };
-        let ramp_ns = optional("ramp_connections", &self.ramp_connections)?.unwrap_or(0);
-        // The time during which connections are opened is never measured, unless the suite sets
-        // the length of the warm-up.
-        match self.warmup.as_deref() {
-            None | Some(AUTO) => Ok(STEP_WARMUP_NS + ramp_ns),
-            Some(MEASURED) => Ok(ramp_ns),
-            Some(text) => units::span(text).map_err(explain),
-        }
-    }
-
-    /// Returns the limit of the warm-up; `None`: starts are not warmed until they are steady.
-    fn until_steady(&self) -> Result<Option<UntilSteady>, Mistake> {
-        if !self.is_auto() {
-            return match self.warmup_limit {
-                None => Ok(None),
-                Some(_) => Err(mistake(
-                    "warmup_limit",
-                    "`warmup_limit`: needs `warmup = \"auto\"`\nhint: remove `warmup_limit`",
-                )),
-            };
-        }
-        let limit_ns = time("warmup_limit", &self.warmup_limit, WARMUP_LIMIT_NS)?;
-        if limit_ns < MIN_WARMUP_LIMIT_NS {
-            return Err(mistake(
-                "warmup_limit",
-                "`warmup_limit`: must be at least 1s, to detect the steady state",
-            ));
-        }
-        Ok(Some(UntilSteady { limit_ns }))
-    }
-
-    fn duration_ns(&self) -> Result<u64, Mistake> {
-        const DEFAULT: &str = "10s";
-        units::span(self.duration.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("duration", m))
+        Ok(())
     }
 
     /// Refuses keys of one protocol if all workloads use the other.
     fn check_protocol_keys(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
-        let exceeds_one = |values: &Option<OneOrMany<u32>>| {
-            values.clone().is_some_and(|values| values.into_values().iter().any(|n| *n > 1))
-        };
         let is_h2 = |workload: &CheckedWorkload| workload.workload.protocol.is_h2();
         if !workloads.iter().any(is_h2) {
-            let h2_keys = [
-                ("window_bits", self.window_bits.is_some()),
-                ("connection_window_bits", self.connection_window_bits.is_some()),
-                ("header_table_size", self.header_table_size.is_some()),
-            ];
-            if exceeds_one(&self.streams) {
+            if self.streams.iter().any(|n| *n > 1) {
                 return Err(mistake("streams", NO_STREAMS));
             }
-            if let Some((key, _)) = h2_keys.into_iter().find(|(_, is_set)| *is_set) {
+            if let Some(Setting { key, .. }) = self.given().find(|setting| setting.is_http2) {
                 let message = format!(
                     "`{key}`: needs HTTP/2, but no workload uses HTTP/2\nhint: remove `{key}`"
                 );
-                return Err(mistake(key, message));
+                return Err(mistake(*key, message));
             }
         }
-        if workloads.iter().all(is_h2) && exceeds_one(&self.pipeline) {
+        if workloads.iter().all(is_h2) && self.pipeline.iter().any(|n| *n > 1) {
             return Err(mistake(
                 "pipeline",
                 "`pipeline`: needs HTTP/1.1, but all workloads use HTTP/2\nhint: use `streams` \
@@ -344,42 +163,9 @@ impl RawLoad {
         Ok(())
     }
 
-    /// Returns the HTTP/2 settings of the client.
-    fn http2(&self) -> Result<Http2, Mistake> {
-        let default = Http2::default();
-        let bits =
-            |key: &'static str, value: Option<u32>, default: u8| match value.map(u8::try_from) {
-                None => Ok(default),
-                Some(Ok(bits @ 10..=30)) => Ok(bits),
-                Some(_) => Err(mistake(
-                    key,
-                    format!(
-                        "`{key}`: must be 10 to 30. The value N sets an HTTP/2 window of 2^N − 1 \
-                         bytes"
-                    ),
-                )),
-            };
-        Ok(Http2 {
-            window_bits: bits("window_bits", self.window_bits, default.window_bits)?,
-            connection_window_bits: bits(
-                "connection_window_bits",
-                self.connection_window_bits,
-                default.connection_window_bits,
-            )?,
-            header_table_size: self.header_table_size.unwrap_or(default.header_table_size),
-        })
-    }
-
     /// Returns the schedules of the load, which apply to workloads without their own rates.
     fn arrivals(&self, workloads: &[CheckedWorkload]) -> Result<Vec<Arrivals>, Mistake> {
-        if let Some(file) = &self.trace {
-            return Err(mistake(
-                "trace",
-                format!("trace {file:?}: cannot be used in a suite\nhint: use `dyno load --trace`"),
-            ));
-        }
-        let rates =
-            self.rates(&self.rate.clone().map(OneOrMany::into_values).unwrap_or_default())?;
+        let rates = self.schedules(&self.rates)?;
         let model = self.model.unwrap_or(if rates.is_empty() {
             LoadModel::Closed
         } else {
@@ -405,11 +191,9 @@ impl RawLoad {
         }
     }
 
-    fn rates(&self, rates: &[Rate]) -> Result<Vec<Arrivals>, Mistake> {
-        let (warmup_ns, duration_ns) = (self.warmup_ns()?, self.duration_ns()?);
-        let gaps = self.arrival.unwrap_or_default();
+    fn schedules(&self, rates: &[Rate]) -> Result<Vec<Arrivals>, Mistake> {
         let checked = rates.iter().enumerate().map(|(i, rate)| {
-            check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.with_child(i))
+            self.schedule(rate).map_err(|message| mistake("rate", message).with_child(i))
         });
         checked.collect()
     }
@@ -467,10 +251,10 @@ impl RawLoad {
             ));
         }
         let arrivals = match &steps.rate {
-            Some(rates) => self.rates(rates)?,
+            Some(rates) => self.schedules(rates)?,
             None => arrivals.to_vec(),
         };
-        if steps.connections.is_some() && self.in_flight.is_some() {
+        if steps.connections.is_some() && self.has("in_flight") {
             let message = "`connections`: cannot be combined with `in_flight` of [load], which \
                            determines the number of connections\nhint: remove one of the two keys";
             return Err(mistake("connections", message));
@@ -484,21 +268,16 @@ impl RawLoad {
 
     /// Returns the width of the load: `connections` or `in_flight`, 64 connections by default.
     fn width(&self) -> Result<Width, Mistake> {
-        let (key, width) = match (&self.connections, &self.in_flight) {
-            (Some(_), Some(_)) => {
+        let (key, width) = match (self.has("connections"), self.has("in_flight")) {
+            (true, true) => {
                 return Err(mistake(
                     "in_flight",
                     "`in_flight`: cannot be combined with `connections`\nhint: remove one of the \
                      two keys",
                 ));
             }
-            (None, Some(in_flight)) => {
-                ("in_flight", Width::InFlight(in_flight.clone().into_values()))
-            }
-            (Some(connections), None) => {
-                ("connections", Width::Connections(connections.clone().into_values()))
-            }
-            (None, None) => ("connections", Width::Connections(vec![64])),
+            (false, true) => ("in_flight", Width::InFlight(self.in_flight.clone())),
+            (_, false) => ("connections", Width::Connections(self.connections.clone())),
         };
         let (Width::Connections(values) | Width::InFlight(values)) = &width;
         all_positive(key, values)?;
@@ -513,22 +292,19 @@ impl RawLoad {
         arrivals: &[Arrivals],
         width: &Width,
     ) -> Result<Vec<Step>, Mistake> {
-        let values_or_one = |values: &Option<OneOrMany<u32>>| {
-            values.clone().map_or_else(|| vec![1], OneOrMany::into_values)
-        };
         let (mut pipelines, mut streams) = (vec![1], vec![1]);
         if workload.workload.protocol.is_h2() {
             streams = match &workload.steps.streams {
                 Some(of_workload) => of_workload.clone(),
-                None if workload.workload.page.is_some() && self.streams.is_none() => {
+                None if workload.workload.page.is_some() && !self.has("streams") => {
                     vec![PAGE_STREAMS]
                 }
-                None => values_or_one(&self.streams),
+                None => self.streams.clone(),
             };
         } else {
             pipelines = match &workload.steps.pipeline {
                 Some(of_workload) => of_workload.clone(),
-                None => values_or_one(&self.pipeline),
+                None => self.pipeline.clone(),
             };
         }
         if workload.workload.sequence.is_some() && pipelines.iter().any(|n| *n != 1) {
@@ -592,55 +368,11 @@ pub(super) fn locate_in_load(mistake: Mistake) -> Mistake {
     mistake.with_parent("load")
 }
 
-fn time(key: &'static str, text: &Option<String>, default_ns: u64) -> Result<u64, Mistake> {
-    optional(key, text).map(|ns| ns.unwrap_or(default_ns))
-}
-
-fn optional(key: &'static str, text: &Option<String>) -> Result<Option<u64>, Mistake> {
-    text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
-}
-
 /// Value of `rate` that searches for the highest rate that meets the objective.
 const FIND: &str = "find";
 
 const NO_OBJECTIVE: &str = "`rate = \"find\"`: needs an objective\nhint: add one to [report], such \
                             as `objective = \"p99<5ms,errors<0.1%\"`";
-
-/// Parses `find_width`, a percentage, to a share from 0.001 to 1.
-fn search_width(text: &str) -> Result<f64, Mistake> {
-    let percent =
-        text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let share = percent.map(|percent| percent / 100.0);
-    share.filter(|share| (0.001..=1.0).contains(share)).ok_or_else(|| {
-        mistake(
-            "find_width",
-            format!(
-                "`find_width`: {text:?} is not a percentage from 0.1% to 100%\nhint: write a \
-                 percentage such as 5%"
-            ),
-        )
-    })
-}
-
-/// Parses a rate to the schedule of an open loop.
-fn check_rate(
-    rate: &Rate,
-    arrival: Arrival,
-    warmup_ns: u64,
-    duration_ns: u64,
-) -> Result<Arrivals, Mistake> {
-    let text = match rate {
-        Rate::Number(n) => n.to_string(),
-        Rate::Text(text) => text.clone(),
-    };
-    let gaps = match arrival {
-        Arrival::Constant => Gaps::Even,
-        Arrival::Poisson => Gaps::Exponential,
-    };
-    units::rate(&text, warmup_ns, duration_ns)
-        .map(|profile| profile.arrivals(gaps))
-        .map_err(|m| mistake("rate", m))
-}
 
 /// Refuses keys that have no meaning for a workload that is a page, because visitors load pages one
 /// after the other over persistent connections. `steps`: indices of the workload's steps.

@@ -38,9 +38,8 @@ use serde::Deserialize;
 use crate::files::Folder;
 use crate::limits::SUITE_BYTES;
 use crate::observe::RawObserve;
+use crate::settings::LoadSettings;
 use experiment::RawExperiment;
-use load::RawLoad;
-pub use load::SuiteLoad;
 pub use reading::AcrossRevisions;
 use reading::SuiteReading;
 use stop::RawStop;
@@ -80,7 +79,7 @@ pub struct SuiteFile {
     /// The suite's settings for services that its subjects need.
     pub backends: Vec<SuiteBackend>,
     pub workloads: Vec<Workload>,
-    pub load: SuiteLoad,
+    pub load: LoadSettings,
     /// Search for a rate, which follows each closed loop of a start. `None`: no search.
     pub search: Option<SearchOptions>,
     /// Rates as shares of the capacity of the slowest subject. `load` is the closed loop that
@@ -205,7 +204,7 @@ struct RawSuiteFile {
     #[serde(default)]
     workloads: Vec<RawWorkload>,
     #[serde(default)]
-    load: RawLoad,
+    load: LoadSettings,
     cost: Option<RawCost>,
     #[serde(default)]
     report: RawReport,
@@ -377,7 +376,7 @@ impl RawSuiteFile {
         };
         let (load, workload_steps, slice_ns) = timing.check(&workloads)?;
         let duet = self.suite.order == Some(RawOrder::Duet);
-        duet::check(duet, load.load(), has_objective)?;
+        duet::check(duet, &load.load, has_objective)?;
         let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {

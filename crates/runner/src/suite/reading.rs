@@ -3,12 +3,13 @@
 
 use dyno_archive::plan::{Capacity, Experiment, ExperimentKind, SearchOptions};
 use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::workloads::{CheckedWorkload, OneOrMany, Rate};
+use dyno_workload::workloads::{CheckedWorkload, Rate};
 
 use super::experiment::{self, RawExperiment};
-use super::load::{RawLoad, locate_in_load};
+use super::load::locate_in_load;
 use super::subjects::{self, SuiteSubject};
 use crate::revisions::RevisionFolders;
+use crate::settings::LoadSettings;
 
 /// Way to read a suite.
 #[derive(Clone, Copy, Debug)]
@@ -92,14 +93,14 @@ impl SuiteReading<'_> {
     /// be measured.
     pub(super) fn rates(
         self,
-        load: &mut RawLoad,
+        load: &mut LoadSettings,
         workloads: &mut [CheckedWorkload],
     ) -> Result<Vec<f64>, Mistake> {
         let shares = shares(load)?;
         if shares.is_empty() {
             return Ok(shares);
         }
-        load.rate = None;
+        load.rates.clear();
         match self {
             SuiteReading::AsWritten => {
                 load.make_closed();
@@ -124,7 +125,7 @@ impl SuiteReading<'_> {
                 }
                 // A workload that no subject serves has no capacity, so it uses this rate. Any
                 // valid rate will do, because the workload has no trials.
-                load.rate = Some(OneOrMany::from_value(Rate::Number(1.0)));
+                load.rates = vec![Rate::Number(1.0)];
                 Ok(Vec::new())
             }
         }
@@ -132,8 +133,8 @@ impl SuiteReading<'_> {
 }
 
 /// Returns the rates that are shares of a capacity, such as `25%`; empty: no rate is a share.
-fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
-    let rates = load.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
+fn shares(load: &LoadSettings) -> Result<Vec<f64>, Mistake> {
+    let rates = &load.rates;
     let mut shares = Vec::new();
     for (index, rate) in rates.iter().enumerate() {
         let Rate::Text(text) = rate else { continue };
@@ -179,7 +180,7 @@ mod tests {
     }
 
     fn rates(suite: &SuiteFile) -> Vec<Option<f64>> {
-        suite.load.load().steps.iter().map(|step| step.arrivals.rate()).collect()
+        suite.load.load.steps.iter().map(|step| step.arrivals.rate()).collect()
     }
 
     #[test]
@@ -196,7 +197,7 @@ mod tests {
         let at = suite.with_capacities(&[capacity("x", 12_345.0), capacity("z", 333.0)]).unwrap();
         assert_eq!(at.shares, [0.0; 0]);
         assert_eq!(rates(&at), [Some(3090.0), Some(6170.0), Some(7.0), Some(83.2), Some(166.0)]);
-        assert!(matches!(at.load.load().steps[0].arrivals, Arrivals::Poisson { .. }));
+        assert!(matches!(at.load.load.steps[0].arrivals, Arrivals::Poisson { .. }));
         assert_eq!((round_rate(0.2), round_rate(17.912)), (0.2, 17.9));
         assert_eq!(round_rate(1_234_567.0), 1_230_000.0);
     }
@@ -223,7 +224,7 @@ mod tests {
              \"/y\"\nrate = 7\n"
         );
         let mixed = suite("rate = \"find\"\narrival = \"poisson\"", &suite_with_rates).unwrap();
-        let steps = &mixed.load.load().steps;
+        let steps = &mixed.load.load.steps;
         assert!(matches!(steps[2].arrivals, Arrivals::Poisson { rate: 7.0 }), "{steps:?}");
         let rates = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
         let page =

@@ -9,10 +9,11 @@ use dyno_workload::workloads::CheckedWorkload;
 use serde::Deserialize;
 
 use super::SuiteFile;
-use super::load::{RawLoad, SuiteLoad, check_pages, locate_in_load};
+use super::load::{check_pages, locate_in_load};
 use crate::limits::{
     INTERVALS_PER_SLICE, MAX_INTERVALS, MAX_TURN_NS, MIN_QUOTA_TURN_NS, MIN_TURN_NS, TURNS_NS,
 };
+use crate::settings::LoadSettings;
 
 /// The order of subjects, as suites write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -52,7 +53,7 @@ enum Turns {
 fn read_turns(
     order: Option<RawOrder>,
     slice: Option<&str>,
-    load: &RawLoad,
+    load: &LoadSettings,
     is_experiment: bool,
 ) -> Result<Turns, Mistake> {
     let suite_mistake = |key, message: String| mistake(key, message).with_parent("suite");
@@ -63,10 +64,10 @@ fn read_turns(
                            \"interleaved\"` in [suite]";
             return Err(suite_mistake("slice", message.into()));
         }
-        let allows_turns = is_experiment && order.is_none() && load.interval.is_none();
+        let allows_turns = is_experiment && order.is_none() && !load.has("interval");
         return Ok(if allows_turns { Turns::IfPossible } else { Turns::None });
     }
-    if load.interval.is_some() {
+    if load.has("interval") {
         let message = "`interval`: cannot be set with `order = \"interleaved\"`. With this order, \
                        the interval is always a quarter of `slice`\nhint: remove `interval`. To \
                        change the interval, set `slice` in [suite]";
@@ -92,7 +93,7 @@ fn read_turns(
 pub(super) struct LoadTiming<'a> {
     pub order: Option<RawOrder>,
     pub slice: Option<&'a str>,
-    pub load: RawLoad,
+    pub load: LoadSettings,
     pub is_experiment: bool,
     pub has_quota: bool,
     pub subjects: usize,
@@ -103,22 +104,22 @@ impl LoadTiming<'_> {
     pub(super) fn check(
         self,
         workloads: &[CheckedWorkload],
-    ) -> Result<(SuiteLoad, Vec<Vec<usize>>, Option<u64>), Mistake> {
+    ) -> Result<(LoadSettings, Vec<Vec<usize>>, Option<u64>), Mistake> {
         let has_pages = workloads.iter().any(|s| s.workload.page.is_some());
         let visit = workloads.iter().find_map(|s| Visit::of_workload(&s.workload));
-        if has_pages && self.load.in_flight.is_some() {
+        if has_pages && self.load.has("in_flight") {
             return Err(locate_in_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
         let turns = read_turns(self.order, self.slice, &self.load, self.is_experiment)?;
         let turns = if self.has_quota { turns.with_quota() } else { turns };
         let (load, workload_steps) =
             self.load.check(workloads, self.order.unwrap_or_default().start_order())?;
-        let slice_ns = turns.slice_ns(load.load(), self.subjects, visit);
+        let slice_ns = turns.slice_ns(&load.load, self.subjects, visit);
         check_quota(slice_ns, self.has_quota)?;
         let load = with_turns(load, slice_ns, visit)?;
         for (workload, steps) in workloads.iter().zip(&workload_steps) {
             if workload.workload.page.is_some() {
-                check_pages(load.load(), steps).map_err(locate_in_load)?;
+                check_pages(&load.load, steps).map_err(locate_in_load)?;
             }
         }
         Ok((load, workload_steps, slice_ns))
@@ -218,13 +219,14 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
 /// # Errors
 /// The load cannot take turns.
 fn with_turns(
-    load: SuiteLoad,
+    mut load: LoadSettings,
     slice_ns: Option<u64>,
     visit: Option<Visit>,
-) -> Result<SuiteLoad, Mistake> {
+) -> Result<LoadSettings, Mistake> {
     let Some(slice_ns) = slice_ns else { return Ok(load) };
-    check_steps(load.load(), visit)?;
-    Ok(load.with_interval(slice_ns / INTERVALS_PER_SLICE))
+    check_steps(&load.load, visit)?;
+    load.load.interval_ns = slice_ns / INTERVALS_PER_SLICE;
+    Ok(load)
 }
 
 /// Checks that all steps are closed loops of requests, which turns need.
@@ -265,7 +267,7 @@ fn check_steps(load: &Load, visit: Option<Visit>) -> Result<(), Mistake> {
 /// There are too many intervals.
 pub(crate) fn check_length(suite: &SuiteFile, subjects: usize) -> Result<(), Mistake> {
     let Some(slice_ns) = suite.slice_ns.filter(|_| subjects > 1) else { return Ok(()) };
-    check_time(suite.load.load(), subjects, slice_ns)
+    check_time(&suite.load.load, subjects, slice_ns)
 }
 
 /// Checks that a trial in turns has at most as many intervals as can be recorded.
@@ -305,11 +307,11 @@ mod tests {
         let suite = |suite_keys| suite(suite_keys, "connections = [1, 2]").unwrap();
         let default = suite("order = \"interleaved\"");
         assert_eq!((default.order, default.slice_ns), (Order::Random, Some(100_000_000)));
-        assert_eq!(default.load.load().interval_ns, 25_000_000);
-        assert_eq!(default.load.load().order, Order::Random);
+        assert_eq!(default.load.load.interval_ns, 25_000_000);
+        assert_eq!(default.load.load.order, Order::Random);
         let custom = suite("order = \"interleaved\"\nslice = \"200ms\"");
         assert_eq!(
-            (custom.slice_ns, custom.load.load().interval_ns),
+            (custom.slice_ns, custom.load.load.interval_ns),
             (Some(200_000_000), 50_000_000)
         );
         assert_eq!(suite("order = \"fixed\"").slice_ns, None);
@@ -353,7 +355,7 @@ mod tests {
     fn many_subjects_take_longer_turns() {
         let slice_ns = |subjects| {
             let load = suite("", "connections = [1]\nduration = \"1s\"").unwrap().load;
-            Turns::Required(None).slice_ns(load.load(), subjects, None)
+            Turns::Required(None).slice_ns(&load.load, subjects, None)
         };
         assert_eq!(
             (slice_ns(3), slice_ns(4), slice_ns(7)),
