@@ -8,6 +8,7 @@ mod examples;
 mod load;
 mod profile;
 mod report;
+mod settings;
 pub mod usage_error;
 mod values;
 mod watch;
@@ -18,18 +19,18 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use dyno_archive::plan::DriverKind;
 use dyno_responder::Writes;
 use dyno_runner::observe::ProbeChoice;
 
 use crate::habits;
 pub use compare::{CompareArgs, CompareFormat, Undecided};
-pub use load::{
-    ArrivalArg, DriverArg, ImportArg, LoadArgs, LoadFormat, ProtocolArg, SpinArg, SwitchArg,
-};
+pub use load::{ImportArg, LoadArgs, LoadFormat, ProtocolArg, SwitchArg};
 pub use profile::{ProfileArgs, ProfileFormat};
 pub use report::ReportArgs;
-pub use values::{Ns, timeout};
-use values::{budget, quiet_wait, whole_number};
+use settings::driver_parser;
+pub use values::Ns;
+use values::{budget, quiet_wait, timeout, whole_number};
 pub use watch::WatchArgs;
 
 const ABOUT: &str = "Benchmark HTTP servers and explain the results: dyno builds and starts \
@@ -222,8 +223,8 @@ pub struct Choices {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// I/O backend [default: the suite's, else io_uring if available].
-    #[arg(long, value_enum)]
-    pub driver: Option<DriverArg>,
+    #[arg(long, value_parser = driver_parser())]
+    pub driver: Option<DriverKind>,
     // The help text is made from the list of probes.
     #[arg(
         long,

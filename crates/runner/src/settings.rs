@@ -173,8 +173,8 @@ pub struct SuiteKey {
 /// An option of `dyno load`.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOption {
-    /// Index in [`GROUPS`].
-    pub group: usize,
+    /// Heading of the option in the help.
+    pub group: &'static str,
     /// Name of the value, such as `TIME`.
     pub value_name: &'static str,
     pub short: Option<char>,
@@ -182,20 +182,6 @@ pub struct LoadOption {
     pub default: Option<&'static str>,
     /// Whether `-h` lists the option, too.
     pub is_common: bool,
-}
-
-/// Headings of the options in the help.
-pub const GROUPS: [&str; 6] =
-    ["Load", "Response checks", "HTTP/2", "Connections", "Generator", "Output"];
-
-/// Indices of [`GROUPS`].
-pub mod group {
-    pub const LOAD: usize = 0;
-    pub const CHECKS: usize = 1;
-    pub const HTTP2: usize = 2;
-    pub const CONNECTIONS: usize = 3;
-    pub const GENERATOR: usize = 4;
-    pub const OUTPUT: usize = 5;
 }
 
 impl Setting {

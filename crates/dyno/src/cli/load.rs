@@ -3,28 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use dyno_archive::plan::{DriverKind, ProxyProtocol};
 use dyno_workload::import::ImportFormat;
 
 use super::examples;
-use super::values::{
-    Cpus, Ns, count, cpus, duration, load_length, small_count, timeout, whole_number, width,
-};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DriverArg {
-    Uring,
-    Epoll,
-}
-
-impl From<DriverArg> for DriverKind {
-    fn from(arg: DriverArg) -> DriverKind {
-        match arg {
-            DriverArg::Uring => DriverKind::Uring,
-            DriverArg::Epoll => DriverKind::Epoll,
-        }
-    }
-}
+use super::settings::SettingArgs;
+use super::values::{Cpus, cpus, whole_number, width};
 
 #[derive(Debug, Args)]
 #[command(after_help = examples::LOAD_SHORT, after_long_help = examples::LOAD)]
@@ -33,67 +16,13 @@ pub struct LoadArgs {
     #[arg(required_unless_present_any = ["import", "curl"])]
     pub url: Option<String>,
 
-    /// Concurrent connections.
-    #[arg(
-        short,
-        long,
-        value_name = "N",
-        default_value = "64",
-        value_parser = count,
-        allow_negative_numbers = true,
-        help_heading = "Load"
-    )]
-    pub connections: u64,
-    /// Generator threads.
-    ///
-    /// Default: one thread per CPU that dyno may use, or half as many if the server is on this
-    /// machine. With --cpus the default is one thread per listed CPU. There is at most one thread
-    /// per connection.
-    #[arg(
-        hide_short_help = true,
-        short,
-        long,
-        value_name = "N",
-        value_parser = small_count,
-        allow_negative_numbers = true,
-        help_heading = "Load"
-    )]
-    pub threads: Option<u32>,
-    /// Length of the measured window [default: 10s].
-    ///
-    /// A bare number is in seconds. With -n or a trace the load ends with its last request.
-    #[arg(
-        short,
-        long,
-        value_name = "TIME",
-        value_parser = load_length,
-        allow_negative_numbers = true,
-        help_heading = "Load"
-    )]
-    pub duration: Option<Ns>,
-    /// End after this many requests.
-    #[arg(
-        short = 'n',
-        long,
-        value_name = "N",
-        value_parser = count,
-        allow_negative_numbers = true,
-        help_heading = "Load"
-    )]
-    pub requests: Option<u64>,
-    /// Open loop: requests per second (5k, 1k..5k, 1k@10s,5k).
-    ///
-    /// Requests start on schedule, even if earlier responses are late. 5k is constant, 1k..5k is a
-    /// ramp, and 1k@10s,1k..5k@30s,5k are sections of given lengths.
-    #[arg(short, long, value_name = "RATE", allow_negative_numbers = true, help_heading = "Load")]
-    pub rate: Option<String>,
     /// Find the highest rate that meets an objective: 'p99<5ms'.
     ///
     /// The objective can have several conditions: 'p99<5ms,errors<0.1%'. Conditions can use p50 to
     /// p99.99, max and mean of the response time, and errors. The search runs open loops of 2 s
     /// each (-d), and begins at -r. It ends when a rate meets the objective, and a rate at most 2 %
     /// above it (--width) does not. A longer load confirms the result.
-    #[arg(long, value_name = "OBJECTIVE", help_heading = "Load")]
+    #[arg(long, value_name = "OBJECTIVE", display_order = 100, help_heading = "Load")]
     pub find: Option<String>,
     /// Largest gap between the two final rates of --find, in percent [default: 2].
     #[arg(
@@ -102,19 +31,10 @@ pub struct LoadArgs {
         value_name = "PERCENT",
         requires = "find",
         value_parser = width,
+        display_order = 101,
         help_heading = "Load"
     )]
     pub width: Option<f64>,
-    /// Distribution of the gaps between scheduled requests.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_enum,
-        default_value = "constant",
-        conflicts_with = "trace",
-        help_heading = "Load"
-    )]
-    pub arrival: ArrivalArg,
     /// Start requests at recorded times.
     ///
     /// The file has a number of seconds on each line.
@@ -122,31 +42,16 @@ pub struct LoadArgs {
         hide_short_help = true,
         long,
         value_name = "FILE",
-        conflicts_with = "rate",
+        conflicts_with_all = ["rate", "arrival"],
+        display_order = 102,
         help_heading = "Load"
     )]
     pub trace: Option<PathBuf>,
-    /// Load before the measured window [default: 0].
-    ///
-    /// With --find the default is 500ms.
-    #[arg(short, long, value_name = "TIME", value_parser = load_length, help_heading = "Load")]
-    pub warmup: Option<Ns>,
-    /// HTTP/1.1 requests in flight per connection.
-    #[arg(
-        short,
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        value_parser = small_count,
-        allow_negative_numbers = true,
-        help_heading = "Load"
-    )]
-    pub pipeline: u32,
     /// HTTP version, and how a connection selects the version.
     ///
     /// auto: HTTP/1.1 for http://. For https:// the server chooses by ALPN, and HTTP/2 is
     /// preferred.
-    #[arg(long, value_enum, default_value = "auto", help_heading = "Load")]
+    #[arg(long, value_enum, default_value = "auto", display_order = 103, help_heading = "Load")]
     pub protocol: ProtocolArg,
     /// Seed of random arrivals, mixes and placeholders.
     #[arg(
@@ -154,6 +59,7 @@ pub struct LoadArgs {
         long,
         value_name = "N",
         default_value_t = 1,
+        display_order = 104,
         help_heading = "Load"
     )]
     pub seed: u64,
@@ -309,121 +215,6 @@ pub struct LoadArgs {
         help_heading = "Response checks"
     )]
     pub expect_json: Vec<String>,
-    /// Fully check one in N responses [default: 100].
-    ///
-    /// A full check covers headers, SHA-256, text and JSON. With 1, each response is fully checked.
-    /// With 0, only one response is fully checked, before the load.
-    #[arg(hide_short_help = true, long, value_name = "N", help_heading = "Response checks")]
-    pub check_one_in: Option<u64>,
-
-    /// HTTP/2 streams per connection [default: 1; pages: 100].
-    ///
-    /// If the server allows fewer streams, its limit is used.
-    #[arg(
-        short = 'm',
-        long,
-        value_name = "N",
-        value_parser = small_count,
-        allow_negative_numbers = true,
-        help_heading = "HTTP/2"
-    )]
-    pub streams: Option<u32>,
-    /// Flow-control window of a stream: 2^N − 1 bytes [default: 30].
-    ///
-    /// N is from 10 to 30.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "N",
-        value_parser = whole_number(10_u8, 30),
-        help_heading = "HTTP/2"
-    )]
-    pub window_bits: Option<u8>,
-    /// Flow-control window of a connection: 2^N − 1 bytes [default: 30].
-    ///
-    /// HTTP/2 cannot announce fewer than 2^16 − 1 bytes. With N below 16, dyno sends window updates
-    /// later instead.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "N",
-        value_parser = whole_number(10_u8, 30),
-        help_heading = "HTTP/2"
-    )]
-    pub connection_window_bits: Option<u8>,
-    /// Bytes of the HPACK table for response headers [default: 4096].
-    ///
-    /// 0: no table.
-    #[arg(hide_short_help = true, long, value_name = "BYTES", help_heading = "HTTP/2")]
-    pub header_table_size: Option<u32>,
-
-    /// Close a connection after N requests; 1: no keep-alive.
-    #[arg(long, value_name = "N", value_parser = count, help_heading = "Connections")]
-    pub requests_per_connection: Option<u64>,
-    /// Open the connections one by one over this time.
-    ///
-    /// Without this option, all connections are opened before the load starts.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "TIME",
-        value_parser = duration,
-        help_heading = "Connections"
-    )]
-    pub ramp_connections: Option<Ns>,
-    /// Request time-out, from sending to the last byte [default: 10s].
-    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "Connections")]
-    pub timeout: Option<Ns>,
-    /// Time-out for the first byte of a response [default: --timeout].
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "TIME",
-        value_parser = timeout,
-        help_heading = "Connections"
-    )]
-    pub first_byte_timeout: Option<Ns>,
-    /// Connect time-out, TLS handshake included [default: 5s].
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "TIME",
-        value_parser = timeout,
-        help_heading = "Connections"
-    )]
-    pub connect_timeout: Option<Ns>,
-    /// Local addresses to connect from, in turn.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "ADDRESS",
-        value_delimiter = ',',
-        help_heading = "Connections"
-    )]
-    pub source: Vec<std::net::IpAddr>,
-    /// Connect to this Unix socket; the URL's host only names the server.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "PATH",
-        conflicts_with = "source",
-        help_heading = "Connections"
-    )]
-    pub unix_socket: Option<PathBuf>,
-    /// Send a PROXY protocol header first on each connection.
-    #[arg(hide_short_help = true, long, value_name = "VERSION", help_heading = "Connections")]
-    pub proxy_protocol: Option<ProxyArg>,
-    /// Address for the URL's host and port, as in curl.
-    ///
-    /// Several addresses, separated by commas, are tried in their order. An address for another
-    /// host or port is refused.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "HOST:PORT:ADDRESS[,ADDRESS]",
-        help_heading = "Connections"
-    )]
-    pub resolve: Vec<String>,
 
     /// Accept any certificate.
     #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "TLS")]
@@ -453,20 +244,38 @@ pub struct LoadArgs {
     #[arg(hide_short_help = true, long, value_enum, help_heading = "TLS")]
     pub tls_resumption: Option<SwitchArg>,
 
-    /// I/O backend [default: io_uring if available, else epoll].
-    #[arg(hide_short_help = true, long, value_enum, help_heading = "Generator")]
-    pub driver: Option<DriverArg>,
-    /// Poll instead of sleeping, to avoid late wake-ups.
-    ///
-    /// auto: poll only near the deadlines of an open loop, and only if there is a second CPU.
+    #[command(flatten)]
+    pub settings: SettingArgs,
+    /// Local addresses to connect from, in turn.
     #[arg(
         hide_short_help = true,
         long,
-        value_enum,
-        default_value = "auto",
-        help_heading = "Generator"
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        help_heading = "Connections"
     )]
-    pub spin: SpinArg,
+    pub source: Vec<std::net::IpAddr>,
+    /// Connect to this Unix socket; the URL's host only names the server.
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "PATH",
+        conflicts_with = "source",
+        help_heading = "Connections"
+    )]
+    pub unix_socket: Option<PathBuf>,
+    /// Address for the URL's host and port, as in curl.
+    ///
+    /// Several addresses, separated by commas, are tried in their order. An address for another
+    /// host or port is refused.
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "HOST:PORT:ADDRESS[,ADDRESS]",
+        help_heading = "Connections"
+    )]
+    pub resolve: Vec<String>,
+
     /// CPUs of the generator's threads, such as 1 or 2-3 [default: any].
     #[arg(
         hide_short_help = true,
@@ -483,16 +292,6 @@ pub struct LoadArgs {
     /// Write the result to this file instead of standard output.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Length of the intervals of progress, --stream and the result; at least 10ms.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "TIME",
-        default_value = "1s",
-        value_parser = duration,
-        help_heading = "Output"
-    )]
-    pub interval: Ns,
     /// Write each interval as a line of JSON during the load.
     ///
     /// - is standard output. In this case, the text result goes to standard error.
@@ -519,19 +318,6 @@ pub struct LoadArgs {
     pub no_tui: bool,
 }
 
-impl LoadArgs {
-    /// Nanoseconds of load before the measured window.
-    pub fn warmup_ns(&self) -> u64 {
-        self.warmup.map_or(0, |Ns(ns)| ns)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ArrivalArg {
-    Constant,
-    Poisson,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImportArg {
     Curl,
@@ -555,29 +341,6 @@ impl From<ImportArg> for ImportFormat {
 pub enum SwitchArg {
     On,
     Off,
-}
-
-/// A version of the PROXY protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProxyArg {
-    V1,
-    V2,
-}
-
-impl From<ProxyArg> for ProxyProtocol {
-    fn from(arg: ProxyArg) -> ProxyProtocol {
-        match arg {
-            ProxyArg::V1 => ProxyProtocol::V1,
-            ProxyArg::V2 => ProxyProtocol::V2,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SpinArg {
-    Auto,
-    Never,
-    Always,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

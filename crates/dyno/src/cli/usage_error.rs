@@ -178,7 +178,7 @@ mod tests {
         );
         assert_eq!(
             head(&["load", "http://h/", "-m", "0"]),
-            "--streams \"0\": must be a whole number from 1 to 4294967295"
+            "--streams \"0\": must be a whole number from 1 to 1048576"
         );
         assert_eq!(
             head(&["plan", "a.toml", "--seed", "x"]),

@@ -1,9 +1,10 @@
 //! Parses the values of options: times, numbers and CPUs.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
+
+use dyno_runner::settings::with_unit;
 
 use crate::other_programs::QUIET_FOR;
 
@@ -18,7 +19,7 @@ pub(super) fn duration(text: &str) -> Result<Ns, String> {
 }
 
 /// Parses a timeout of at least a millisecond.
-pub fn timeout(text: &str) -> Result<Ns, String> {
+pub(super) fn timeout(text: &str) -> Result<Ns, String> {
     const MIN_NS: u64 = 1_000_000;
     match duration(text)? {
         Ns(ns) if ns < MIN_NS => Err("must be at least 1ms".into()),
@@ -41,12 +42,6 @@ pub(super) fn quiet_wait(text: &str) -> Result<Ns, String> {
 /// Parses the length of a load or warm-up: up to 30 days.
 pub(super) fn load_length(text: &str) -> Result<Ns, String> {
     dyno_workload::units::span(&with_unit(text)).map(Ns)
-}
-
-/// Adds the unit to a bare number of seconds.
-fn with_unit(text: &str) -> Cow<'_, str> {
-    let is_bare = text.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0);
-    if is_bare { format!("{text}s").into() } else { text.into() }
 }
 
 /// Parses the time for a whole run: from a second to 30 days.
@@ -85,22 +80,6 @@ pub(super) fn width(text: &str) -> Result<f64, String> {
         .ok_or_else(error)
 }
 
-/// Parses a whole number above 0.
-pub(super) fn count(text: &str) -> Result<u64, String> {
-    let n = dyno_workload::units::count(text)?;
-    if n >= 1.0 && n.fract() == 0.0 {
-        Ok(n as u64)
-    } else {
-        Err("must be a whole number above 0".into())
-    }
-}
-
-/// Parses a 32-bit number above 0, such as the number of threads.
-pub(super) fn small_count(text: &str) -> Result<u32, String> {
-    let small = count(text).ok().and_then(|n| u32::try_from(n).ok());
-    small.ok_or_else(|| format!("must be a whole number from 1 to {}", u32::MAX))
-}
-
 /// Returns a parser of whole numbers from `min` to `max`. Their type must be the type of the
 /// option.
 pub(super) fn whole_number<T>(min: T, max: T) -> impl Fn(&str) -> Result<T, String> + Clone
@@ -116,15 +95,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts_accept_thousands() {
-        assert_eq!((count("5k"), small_count("1.5k")), (Ok(5000), Ok(1500)));
-        assert_eq!((count("64"), small_count("64")), (Ok(64), Ok(64)));
-        for invalid in ["0", "-1", "1.5", "x", "5000M"] {
-            assert!(small_count(invalid).is_err(), "{invalid}");
-        }
-    }
 
     #[test]
     fn quiet_wait_has_time_for_quiet() {

@@ -68,7 +68,7 @@ impl Choices {
             seed: self.seed,
             repeats: self.repeats,
             only: self.only.clone(),
-            driver: self.driver.map(Into::into),
+            driver: self.driver,
             observe: self.observe.clone(),
         }
     }

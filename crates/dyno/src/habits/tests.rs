@@ -242,6 +242,6 @@ fn bare_duration_is_in_seconds() {
         let words: Vec<OsString> =
             ["dyno", "load"].iter().chain(&words).map(OsString::from).collect();
         let crate::cli::Command::Load(args) = Cli::read(&words).unwrap().command else { panic!() };
-        assert_eq!(args.duration.unwrap().0, ns);
+        assert_eq!(args.settings.load.duration_ns, ns);
     }
 }

@@ -6,13 +6,19 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::Error;
 
-use super::group::{CHECKS, CONNECTIONS, GENERATOR, HTTP2, LOAD, OUTPUT};
 use super::{LoadOption, LoadSettings, Setting, SuiteKey, Value};
 use crate::limits::{MAX_STREAMS, MIN_WARMUP_LIMIT_NS};
 use crate::load::drain_ns;
 
 const MS: u64 = 1_000_000;
 const SMALL: u64 = u32::MAX as u64;
+
+const LOAD: &str = "Load";
+const CHECKS: &str = "Response checks";
+const HTTP2: &str = "HTTP/2";
+const CONNECTIONS: &str = "Connections";
+const GENERATOR: &str = "Generator";
+const OUTPUT: &str = "Output";
 
 /// Makes the table. The doc comment of a setting is its help in `dyno load`: its first paragraph is
 /// the line of `-h`, and `--help` has the others, too.
@@ -218,7 +224,7 @@ impl Setting {
     }
 
     /// Adds the option of `dyno load`, which the help lists in this group.
-    const fn option(self, group: usize, value_name: &'static str) -> Setting {
+    const fn option(self, group: &'static str, value_name: &'static str) -> Setting {
         self.with(LoadOption { group, value_name, short: None, default: None, is_common: true })
     }
 

@@ -10,15 +10,17 @@ use dyno_analysis::load::LoadConfig;
 use dyno_analysis::verdict::{self, Context};
 use dyno_analysis::{Code, LoadResult};
 use dyno_archive::LoadRecord;
-use dyno_archive::plan::{Arrival, Arrivals, Load, Objective};
+use dyno_archive::plan::{Load, Objective};
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::limits::SEARCH_WARMUP_NS;
 use dyno_runner::load::{LoadSpec, LoadStopReason, SingleResponse, Watch};
+use dyno_runner::settings::Warmup;
 use dyno_runner::tracking;
-use dyno_workload::units;
+use dyno_workload::units::{self, Profile};
+use dyno_workload::workloads::Rate;
 
 use super::{Preparation, PreparedLoad, spec};
-use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns};
+use crate::cli::{LoadArgs, LoadFormat};
 use crate::exit::{Exit, usage_error};
 use crate::terminal;
 
@@ -32,15 +34,14 @@ const START_RPS: f64 = 1000.0;
 pub fn run(mut args: LoadArgs, objective: &str, preparation: Preparation) -> anyhow::Result<Exit> {
     let objective = capacity::parse_objective(objective, &units::duration)
         .map_err(|error| usage_error(format!("--find: {error}")))?;
-    let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
-    let arrival = match args.arrival {
-        ArrivalArg::Constant => Arrival::Constant,
-        ArrivalArg::Poisson => Arrival::Poisson,
-    };
-    let least_rps = capacity::least_rps(&objective, duration_ns, arrival);
+    if !args.settings.has("duration") {
+        args.settings.load.duration_ns = DURATION_NS;
+    }
+    let arrival = args.settings.arrival();
+    let least_rps = capacity::least_rps(&objective, args.settings.load.duration_ns, arrival);
     let start_rps = start_rate(&args, &objective, least_rps)?;
-    args.rate = Some(start_rps.to_string());
-    args.warmup.get_or_insert(Ns(SEARCH_WARMUP_NS));
+    args.settings.rates = vec![Rate::Number(start_rps)];
+    args.settings.warmup.get_or_insert(Warmup::Length(SEARCH_WARMUP_NS));
     let prepared = preparation.run(move || PreparedLoad::new(args))?;
     super::outputs::check_files(&prepared.args, &prepared.files)?;
     if let Some(note) = spec::note_on_threads(&prepared.args, &prepared.spec) {
@@ -69,14 +70,14 @@ pub fn run(mut args: LoadArgs, objective: &str, preparation: Preparation) -> any
 /// for the objective's percentiles.
 fn start_rate(args: &LoadArgs, objective: &Objective, least_rps: f64) -> anyhow::Result<f64> {
     let options = [
-        ("-n", args.requests.is_some()),
+        ("-n", args.settings.has("requests")),
         ("--save", args.save.is_some()),
         ("--stream", args.stream.is_some()),
         ("--hgrm", args.hgrm.is_some()),
         ("--hlog", args.hlog.is_some()),
         ("--trace", args.trace.is_some()),
         ("--metrics", args.metrics.is_some()),
-        ("--ramp-connections", args.ramp_connections.is_some()),
+        ("--ramp-connections", args.settings.has("ramp_connections")),
         ("--resource", !args.resources.is_empty()),
         ("--format csv", args.format == LoadFormat::Csv),
     ];
@@ -86,10 +87,12 @@ fn start_rate(args: &LoadArgs, objective: &Objective, least_rps: f64) -> anyhow:
              {option} or --find"
         )));
     }
-    let Some(rate) = args.rate.as_deref() else { return Ok(START_RPS.max(least_rps.ceil())) };
+    let Some(rate) = args.settings.rates.first().map(ToString::to_string) else {
+        return Ok(START_RPS.max(least_rps.ceil()));
+    };
     // Negative numbers are refused here, because the error of `units::count` explains less.
-    spec::refuse_rate_not_above_zero(rate)?;
-    let rate = units::count(rate).map_err(|_| {
+    spec::refuse_rate_not_above_zero(&rate)?;
+    let rate = units::count(&rate).map_err(|_| {
         usage_error(format!(
             "--rate {rate:?}: with --find, must be one number, the rate at which the search \
              begins\nhint: write it like 5k"
@@ -190,10 +193,7 @@ fn run_load(
     interrupts: &Interrupts,
 ) -> Result<(LoadRecord, LoadResult), String> {
     let &SearchAttempt { rate, duration_ns, number } = attempt;
-    let arrivals = match prepared.args.arrival {
-        ArrivalArg::Constant => Arrivals::Constant { rate },
-        ArrivalArg::Poisson => Arrivals::Poisson { rate },
-    };
+    let arrivals = Profile::Constant(rate).arrivals(prepared.args.settings.gaps);
     let step = dyno_archive::plan::Step { arrivals, ..prepared.spec.step.clone() };
     let seed = prepared.spec.seed.wrapping_add(number as u64);
     let load = Load { duration_ns, ..prepared.spec.load.clone() };

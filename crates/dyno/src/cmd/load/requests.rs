@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use dyno_archive::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use dyno_archive::{Protocol, hint};
 use dyno_runner::files::Folder;
+use dyno_runner::settings::Setting;
 use dyno_workload::import::{
     self, Braces, ChangeKind, Changes, ImportFormat, ImportOrder, ImportedRequest, Imports,
     UniqueRequests,
@@ -16,7 +17,7 @@ use dyno_workload::{command_line, header, workloads};
 
 use super::steps;
 use super::target::{Scheme, Url};
-use crate::cli::{self, ImportArg, LoadArgs, Ns, ProtocolArg};
+use crate::cli::{ImportArg, LoadArgs, ProtocolArg};
 use crate::exit::usage_error;
 use crate::inputs::read_file;
 use crate::terminal;
@@ -139,7 +140,8 @@ pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
 /// browsers request all its resources concurrently.
 pub fn streams(args: &LoadArgs) -> u32 {
     let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
-    args.streams.unwrap_or(if is_page { workloads::PAGE_STREAMS } else { 1 })
+    let is_given = args.settings.has("streams");
+    if is_page && !is_given { workloads::PAGE_STREAMS } else { args.settings.streams[0] }
 }
 
 /// Returns the protocol for the scheme of the URL. A plain connection cannot negotiate the
@@ -441,8 +443,8 @@ fn is_default(name: &str, value: &str, is_https: bool) -> bool {
 /// Whether an option of the command line sets curl's setting `kind`.
 fn is_set_by_option(args: &LoadArgs, kind: &str) -> bool {
     match kind {
-        "max-time" => args.timeout.is_some(),
-        "connect-timeout" => args.connect_timeout.is_some(),
+        "max-time" => args.settings.has("timeout"),
+        "connect-timeout" => args.settings.has("connect_timeout"),
         "http" => args.protocol != ProtocolArg::Auto,
         "cacert" => args.insecure || args.cacert.is_some(),
         "insecure" => args.cacert.is_some(),
@@ -479,9 +481,9 @@ fn apply_settings(
                 apply_tls(request, (name, value), args, files)?;
             }
             "resolve" | "unix-socket" => apply_address(request, (name, value), args)?,
-            "max-time" => args.timeout = args.timeout.or(time_limit(request, (name, value))?),
+            "max-time" => apply_time_limit(request, "timeout", (name, value), args)?,
             "connect-timeout" => {
-                args.connect_timeout = args.connect_timeout.or(time_limit(request, (name, value))?);
+                apply_time_limit(request, "connect_timeout", (name, value), args)?;
             }
             "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {
             }
@@ -582,16 +584,19 @@ fn apply_address(
     Ok(())
 }
 
-/// Converts a number of seconds to a time limit. `None`: 0, which means the default.
-fn time_limit(
+/// Applies a time limit of an imported command, in seconds, to the setting with this key. 0 means
+/// the default.
+fn apply_time_limit(
     request: &ImportedRequest,
+    key: &str,
     (name, value): (&str, &str),
-) -> anyhow::Result<Option<Ns>> {
-    if value.parse() == Ok(0.0) {
-        return Ok(None);
+    args: &mut LoadArgs,
+) -> anyhow::Result<()> {
+    if value.parse() == Ok(0.0) || args.settings.has(key) {
+        return Ok(());
     }
     let error = |error| usage_error(format!("{}: --{name} {value}: {error}", request.location));
-    cli::timeout(value).map(Some).map_err(error)
+    args.settings.set(Setting::with_key(key), value).map_err(error)
 }
 
 /// Returns the expected response of the `--expect` options.

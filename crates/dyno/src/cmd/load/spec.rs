@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use dyno_analysis::load::LoadConfig;
 use dyno_archive::plan::{
-    AcceptedCertificates, Arrivals, ConnectionSettings, Gaps, Load, Request, Spin, Step,
-    TlsSettings, Workload,
+    AcceptedCertificates, Arrivals, ConnectionSettings, Gaps, Load, Request, Step, TlsSettings,
+    Workload,
 };
 use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::{Endpoint, PeerAddress};
-use dyno_engine::{Http2, Protocol};
+use dyno_engine::Protocol;
 use dyno_report::format::plural;
-use dyno_runner::load::{self, LoadSpec, polling};
+use dyno_runner::load::{LoadSpec, polling};
+use dyno_runner::settings::LoadSettings;
 use dyno_workload::{compile, units};
 use sha2::{Digest as _, Sha256};
 
@@ -22,7 +23,7 @@ use super::outputs::streams_to_stdout;
 use super::requests::{ReadableFiles, streams};
 use super::steps;
 use super::target::{self, Scheme, Url};
-use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
+use crate::cli::{LoadArgs, LoadFormat, ProtocolArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
 use crate::exit::usage_error;
 use crate::inputs::read_file;
@@ -36,30 +37,22 @@ const SHORTEST_TRACE_NS: u64 = 10_000_000;
 
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
-    if args.requests.is_some() && args.warmup_ns() > 0 {
+    let settings = &args.settings;
+    if settings.has("requests") && settings.warmup_length_ns() > 0 {
         return Err(usage_error(
             "-n: cannot be used with a warm-up (-w), because -n counts requests from the \
              start\nhint: remove -w, or use -d instead of -n",
         ));
     }
-    if args.rate.is_none() && args.arrival == ArrivalArg::Poisson {
+    if settings.rates.is_empty() && settings.gaps == Gaps::Exponential {
         return Err(usage_error(
             "--arrival poisson: needs --rate or --find\nhint: add one of them, such as --rate 5k",
         ));
-    }
-    let max_streams = dyno_runner::limits::MAX_STREAMS;
-    for (option, count) in [("--streams", args.streams), ("--pipeline", Some(args.pipeline))] {
-        if let Some(count) = count.filter(|count| *count > max_streams) {
-            return Err(usage_error(format!("{option} {count}: must be at most {max_streams}")));
-        }
     }
     if !args.resources.is_empty() {
         refuse_page_conflicts(args)?;
     }
     steps::refuse_conflicts(args)?;
-    if args.interval.0 < 10_000_000 {
-        return Err(usage_error("--interval: must be at least 10ms"));
-    }
     if streams_to_stdout(args)
         && is_standard_output(args.output.as_deref())
         && args.format != LoadFormat::Text
@@ -90,14 +83,16 @@ pub fn refuse_unused_options(
 
 /// Returns the error of an option that has no effect with the protocol.
 fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
-    if args.pipeline > 1 && protocol == Protocol::Auto {
+    let settings = &args.settings;
+    let is_pipelined = settings.pipeline[0] > 1;
+    if is_pipelined && protocol == Protocol::Auto {
         return Some(
             "--pipeline: https:// may select HTTP/2, which has no pipelining\nhint: add --protocol \
              h1, or use --streams (-m) instead"
                 .into(),
         );
     }
-    if args.pipeline > 1 && protocol.is_h2() {
+    if is_pipelined && protocol.is_h2() {
         return Some(
             "--pipeline: is for HTTP/1.1, but this load uses HTTP/2\nhint: use --streams (-m) \
              instead"
@@ -114,19 +109,14 @@ fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
     if !protocol.is_h1() {
         return None;
     }
-    if args.streams.is_some_and(|streams| streams > 1) {
+    if settings.streams[0] > 1 {
         return Some(
             "--streams: is for HTTP/2, but this load uses HTTP/1.1\nhint: use --pipeline (-p) \
              instead"
                 .into(),
         );
     }
-    let options = [
-        ("--window-bits", args.window_bits.is_some()),
-        ("--connection-window-bits", args.connection_window_bits.is_some()),
-        ("--header-table-size", args.header_table_size.is_some()),
-    ];
-    let (option, _) = options.into_iter().find(|(_, is_given)| *is_given)?;
+    let option = settings.given().find(|setting| setting.is_http2)?.flag();
     Some(format!(
         "{option}: is for HTTP/2, but this load uses HTTP/1.1\nhint: choose another --protocol, or \
          remove {option}"
@@ -161,7 +151,7 @@ fn unused_request_option(args: &LoadArgs, workload: &Workload) -> Option<String>
                 .into(),
         );
     }
-    if args.check_one_in.is_some() && !workload.requests.iter().any(Request::is_sampled) {
+    if args.settings.has("check_one_in") && !workload.requests.iter().any(Request::is_sampled) {
         return Some(
             "--check-one-in: applies to an expected header, SHA-256, text, JSON or encoded body, \
              but none is expected\nhint: add an expectation, such as --expect-json, or remove \
@@ -186,8 +176,8 @@ fn unused_request_option(args: &LoadArgs, workload: &Workload) -> Option<String>
 
 /// Returns the error of a first-byte time-out that the request time-out always precedes.
 fn unused_timeout(args: &LoadArgs) -> Option<String> {
-    let timeout_ns = args.timeout.map_or(load::default_load().timeout_ns, |Ns(ns)| ns);
-    if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= timeout_ns) {
+    let load = &args.settings.load;
+    if load.first_byte_timeout_ns.is_some_and(|ns| ns >= load.timeout_ns) {
         return Some(
             "--first-byte-timeout: must be shorter than --timeout (default 10s)\nhint: use a \
              shorter --first-byte-timeout, or remove it"
@@ -199,7 +189,8 @@ fn unused_timeout(args: &LoadArgs) -> Option<String> {
 
 /// Refuses options that a page (`--resource`) cannot have.
 fn refuse_page_conflicts(args: &LoadArgs) -> anyhow::Result<()> {
-    if args.rate.is_some() || args.trace.is_some() {
+    let settings = &args.settings;
+    if !settings.rates.is_empty() || args.trace.is_some() {
         return Err(usage_error(
             "--resource: cannot be used with --rate or --trace, because each visitor loads one \
              page after the other\nhint: remove --rate and --trace",
@@ -211,13 +202,13 @@ fn refuse_page_conflicts(args: &LoadArgs) -> anyhow::Result<()> {
              of HTTP/1.1\nhint: add --protocol h1, h2 or h2c",
         ));
     }
-    if args.pipeline > 1 {
+    if settings.pipeline[0] > 1 {
         return Err(usage_error(
             "--resource: cannot be used with --pipeline, because browsers do not pipeline\nhint: \
              remove --pipeline",
         ));
     }
-    if args.requests_per_connection.is_some() || args.ramp_connections.is_some() {
+    if settings.has("requests_per_connection") || settings.has("ramp_connections") {
         return Err(usage_error(
             "--resource: cannot be used with --requests-per-connection or --ramp-connections, \
              because visitors keep their connections from the beginning\nhint: remove these \
@@ -234,35 +225,31 @@ pub fn spec(
     workload: &Workload,
     files: &ReadableFiles,
 ) -> anyhow::Result<LoadSpec> {
-    let connections = u32::try_from(args.connections).map_err(|_| {
-        usage_error(format!("--connections {}: must be at most {}", args.connections, u32::MAX))
-    })?;
     let (arrivals, trace) = arrivals(args)?;
-    let http2 = http2(args);
+    let load = &args.settings.load;
     let read = |name: &str| files.read(name);
     let compiled =
-        compile::compile(workload, &url.authority(), &http2, &read).map_err(usage_error)?;
-    let settings = load_settings(args, http2);
-    let endpoint = target::endpoint(args, url, Duration::from_nanos(settings.connect_timeout_ns))?;
+        compile::compile(workload, &url.authority(), &load.http2, &read).map_err(usage_error)?;
+    let endpoint = target::endpoint(args, url, Duration::from_nanos(load.connect_timeout_ns))?;
     let protocol = workload.protocol;
     let tls = (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
+    let connections = args.settings.connections[0];
     let threads = threads(args, &endpoint, connections);
-    let step =
-        Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals, pass: 1 };
+    let (streams, pipeline) = (streams(args), args.settings.pipeline[0]);
+    let step = Step { connections, streams, pipeline, arrivals, pass: 1 };
     Ok(LoadSpec {
         traffic: Arc::new(compiled),
         page_connections: workload.page_connections(),
-        spin: polling(spin(args), &step.arrivals, leaves_free_cpu(threads, &cpus)),
+        spin: polling(load.spin, &step.arrivals, leaves_free_cpu(threads, &cpus)),
         load: Load {
-            warmup_ns: args.warmup_ns(),
+            warmup_ns: args.settings.warmup_length_ns(),
             duration_ns: duration(args, &trace)?.unwrap_or(0),
-            requests: args.requests,
-            interval_ns: args.interval.0,
             threads,
+            driver: args.settings.driver.unwrap_or(load.driver),
             steps: vec![step.clone()],
             connection: connection_settings(&endpoint, tls.as_ref()),
-            ..settings
+            ..load.clone()
         },
         endpoint,
         protocol,
@@ -276,38 +263,6 @@ pub fn spec(
     })
 }
 
-/// Returns the settings of a load, except its length, threads and steps.
-fn load_settings(args: &LoadArgs, http2: Http2) -> Load {
-    let ns = |limit: Option<Ns>| limit.map(|Ns(ns)| ns);
-    let defaults = load::default_load();
-    let timeout_ns = ns(args.timeout).unwrap_or(defaults.timeout_ns);
-    Load {
-        timeout_ns,
-        drain_ns: load::drain_ns(timeout_ns),
-        first_byte_timeout_ns: ns(args.first_byte_timeout),
-        connect_timeout_ns: ns(args.connect_timeout).unwrap_or(defaults.connect_timeout_ns),
-        requests_per_connection: args.requests_per_connection,
-        proxy_protocol: args.proxy_protocol.map(Into::into),
-        ramp_connections_ns: ns(args.ramp_connections),
-        check_one_in: args.check_one_in.unwrap_or(defaults.check_one_in),
-        spin: spin(args),
-        driver: args.driver.map_or(defaults.driver, Into::into),
-        http2,
-        ..defaults
-    }
-}
-
-fn http2(args: &LoadArgs) -> Http2 {
-    let defaults = Http2::default();
-    Http2 {
-        window_bits: args.window_bits.unwrap_or(defaults.window_bits),
-        connection_window_bits: args
-            .connection_window_bits
-            .unwrap_or(defaults.connection_window_bits),
-        header_table_size: args.header_table_size.unwrap_or(defaults.header_table_size),
-    }
-}
-
 /// Returns the number of generator threads:
 ///
 /// - `--threads`, if it is given;
@@ -317,7 +272,7 @@ fn http2(args: &LoadArgs) -> Http2 {
 /// There is at most one thread per connection.
 fn threads(args: &LoadArgs, endpoint: &Endpoint, connections: u32) -> u32 {
     let usable = usable_cpus(args);
-    let threads = match args.threads {
+    let threads = match args.settings.threads {
         Some(threads) => threads,
         None if args.cpus.is_none() && is_on_this_machine(&endpoint.peer) => usable / 2,
         None => usable,
@@ -344,7 +299,7 @@ fn is_on_this_machine(peer: &PeerAddress) -> bool {
 /// Returns a note on the number of threads, shown before the load. `None`: no note is needed.
 pub fn note_on_threads(args: &LoadArgs, spec: &LoadSpec) -> Option<String> {
     let usable = usable_cpus(args);
-    if let Some(threads) = args.threads.filter(|threads| *threads > spec.load.threads) {
+    if let Some(threads) = args.settings.threads.filter(|threads| *threads > spec.load.threads) {
         return Some(format!(
             "-t {threads}: reduced to {}, because each thread needs a connection",
             plural(u64::from(spec.load.threads), "thread")
@@ -371,14 +326,6 @@ fn leaves_free_cpu(threads: u32, thread_cpus: &[u32]) -> bool {
     }
 }
 
-fn spin(args: &LoadArgs) -> Spin {
-    match args.spin {
-        SpinArg::Auto => Spin::Auto,
-        SpinArg::Never => Spin::Never,
-        SpinArg::Always => Spin::Always,
-    }
-}
-
 /// Refuses a rate that is a plain number of 0 or less.
 pub fn refuse_rate_not_above_zero(rate: &str) -> anyhow::Result<()> {
     match rate.trim().parse::<f64>() {
@@ -394,17 +341,21 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     if let Some(path) = &args.trace {
         return read_trace(path);
     }
-    let Some(rate) = &args.rate else { return Ok((Arrivals::Closed, Arc::from([]))) };
-    refuse_rate_not_above_zero(rate)?;
-    let gaps = match args.arrival {
-        ArrivalArg::Constant => Gaps::Even,
-        ArrivalArg::Poisson => Gaps::Exponential,
-    };
-    let length_ns = units::rate_length_ns(rate).unwrap_or(load::default_load().duration_ns);
-    let duration_ns = args.duration.map_or(length_ns, |Ns(ns)| ns);
-    let profile = units::rate(rate, args.warmup_ns(), duration_ns)
-        .map_err(|m| usage_error(format!("--rate: {m}")))?;
-    Ok((profile.arrivals(gaps), Arc::from([])))
+    let settings = &args.settings;
+    let Some(rate) = settings.rates.first() else { return Ok((Arrivals::Closed, Arc::from([]))) };
+    refuse_rate_not_above_zero(&rate.to_string())?;
+    let mut settings = LoadSettings::clone(settings);
+    settings.load.warmup_ns = settings.warmup_length_ns();
+    settings.load.duration_ns = planned_ns(&settings);
+    let schedule = settings.schedule(rate);
+    Ok((schedule.map_err(|m| usage_error(format!("--rate: {m}")))?, Arc::from([])))
+}
+
+/// Returns the length of a load that nothing ends earlier, nanoseconds.
+fn planned_ns(settings: &LoadSettings) -> u64 {
+    let is_given = settings.has("duration");
+    let rate = settings.rates.first().filter(|_| !is_given).map(ToString::to_string);
+    rate.and_then(|rate| units::rate_length_ns(&rate)).unwrap_or(settings.load.duration_ns)
 }
 
 /// Reads recorded times: a number of seconds on each line, from any origin and in any order. `#`
@@ -446,13 +397,11 @@ fn read_trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
 
 /// Returns the length of the measured window, nanoseconds. `None`: a number of requests ends it.
 fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
-    let rate_length_ns = args.rate.as_deref().and_then(units::rate_length_ns);
-    match (args.duration, args.requests, trace.last()) {
-        (Some(Ns(0)), ..) => Err(usage_error("--duration 0: must be above 0")),
-        (Some(Ns(ns)), ..) => Ok(Some(ns)),
-        (None, Some(_), _) => Ok(None),
-        (None, None, Some(last)) => trace_window_ns(*last, args.warmup_ns()).map(Some),
-        (None, None, None) => Ok(Some(rate_length_ns.unwrap_or(load::default_load().duration_ns))),
+    let settings = &args.settings;
+    match (settings.has("duration"), settings.load.requests, trace.last()) {
+        (false, Some(_), _) => Ok(None),
+        (false, None, Some(last)) => trace_window_ns(*last, settings.warmup_length_ns()).map(Some),
+        (true, ..) | (false, None, None) => Ok(Some(planned_ns(settings))),
     }
 }
 

@@ -31,7 +31,7 @@ pub fn fault(args: &LoadArgs, workload: &Workload) -> Option<String> {
     if count > limits::STEPS {
         return Some(too_many_steps(count));
     }
-    (args.pipeline > 1).then(|| {
+    (args.settings.pipeline[0] > 1).then(|| {
         "--pipeline: cannot be used with a sequence, because a visitor sends its requests one \
          after the other\nhint: remove --pipeline, or use more connections (-c)"
             .into()

@@ -154,7 +154,7 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
              use a shorter path, such as a symbolic link to the folder of the socket"
         )));
     }
-    let proxy = args.proxy_protocol.map(Into::into);
+    let proxy = args.settings.load.proxy_protocol;
     Ok(Endpoint { peer, sources: args.source.clone(), stamps: Stamps::None, proxy })
 }
 
