@@ -38,7 +38,16 @@ impl LoadSettings {
             Value::Counts { max, set } => {
                 set(self, vec![whole_number(text, 1, max.into())? as u32]);
             }
-            Value::Rates => self.rates = vec![Rate::Text(text.into())],
+            Value::Rates => {
+                // The error of `units::rate` explains less.
+                let number = text.trim().parse().or_else(|_| units::count(text));
+                if number.is_ok_and(|number| number <= 0.0) {
+                    return Err(
+                        "must be above 0\nhint: give requests per second, such as 5k".into()
+                    );
+                }
+                self.rates = vec![Rate::Text(text.into())];
+            }
             Value::Warmup => {
                 self.warmup = Some(Warmup::Length(units::span(&with_unit(text))?));
             }

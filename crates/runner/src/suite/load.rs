@@ -11,7 +11,7 @@ use dyno_workload::sequence::NO_PIPELINED_STEPS;
 use dyno_workload::workloads::{CheckedWorkload, NO_STREAMS, PAGE_STREAMS, Rate};
 
 use crate::limits::{SEARCH_WIDTH, STEP_WARMUP_NS};
-use crate::settings::{LoadSettings, Setting, Warmup};
+use crate::settings::{LoadSettings, Setting, Warmup, error_of_pages, key_not_for_pages};
 
 impl LoadSettings {
     /// Removes the search of `rate = "find"` from the load, and returns it. Each search begins with
@@ -374,30 +374,12 @@ const FIND: &str = "find";
 const NO_OBJECTIVE: &str = "`rate = \"find\"`: needs an objective\nhint: add one to [report], such \
                             as `objective = \"p99<5ms,errors<0.1%\"`";
 
-/// Refuses keys that have no meaning for a workload that is a page, because visitors load pages one
-/// after the other over persistent connections. `steps`: indices of the workload's steps.
+/// Refuses keys that have no meaning for a workload that is a page. `steps`: indices of the
+/// workload's steps.
 pub(super) fn check_pages(load: &Load, steps: &[usize]) -> Result<(), Mistake> {
-    let refuse = |key, name| {
-        Err(mistake(
-            key,
-            format!(
-                "`{name}`: cannot be used with pages. Each visitor loads one page after the other \
-                 (closed loop) over persistent connections\nhint: remove `{name}`"
-            ),
-        ))
-    };
-    let mut page_steps = steps.iter().map(|step| &load.steps[*step]);
-    if page_steps.clone().any(|step| !step.arrivals.is_closed()) {
-        return refuse("rate", "rate");
+    let page_steps: Vec<&Step> = steps.iter().map(|step| &load.steps[*step]).collect();
+    match key_not_for_pages(load, &page_steps) {
+        None => Ok(()),
+        Some(key) => Err(mistake(key, error_of_pages(&format!("`{key}`")))),
     }
-    if page_steps.any(|step| step.pipeline > 1) {
-        return refuse("pipeline", "pipeline");
-    }
-    if load.requests_per_connection.is_some() {
-        return refuse("requests_per_connection", "requests_per_connection");
-    }
-    if load.ramp_connections_ns.is_some() {
-        return refuse("ramp_connections", "ramp_connections");
-    }
-    Ok(())
 }

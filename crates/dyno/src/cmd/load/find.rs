@@ -90,16 +90,12 @@ fn start_rate(args: &LoadArgs, objective: &Objective, least_rps: f64) -> anyhow:
     let Some(rate) = args.settings.rates.first().map(ToString::to_string) else {
         return Ok(START_RPS.max(least_rps.ceil()));
     };
-    // Negative numbers are refused here, because the error of `units::count` explains less.
-    spec::refuse_rate_not_above_zero(&rate)?;
     let rate = units::count(&rate).map_err(|_| {
         usage_error(format!(
             "--rate {rate:?}: with --find, must be one number, the rate at which the search \
              begins\nhint: write it like 5k"
         ))
     })?;
-    // Refuses 0 with a suffix, such as 0k.
-    spec::refuse_rate_not_above_zero(&rate.to_string())?;
     let start_rps = rate.max(least_rps.ceil()).max(MIN_RPS);
     if rate < least_rps.max(MIN_RPS) {
         terminal::say(&raised_rate_note(rate, start_rps, objective, least_rps));
