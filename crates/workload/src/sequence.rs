@@ -8,17 +8,22 @@ use crate::mistake::{Mistake, mistake};
 use crate::quotation::quote;
 
 /// Message for cookies without a sequence.
-pub const COOKIES_NEED_STEPS: &str = "`cookies`: only the visitors of a sequence keep cookies. The requests of a mix are drawn at \
-     random and belong to no visitor\nhint: write the requests as `[[workloads.steps]]`, or remove \
-     `cookies`";
+pub const COOKIES_NEED_STEPS: &str = concat!(
+    "`cookies`: only the visitors of a sequence keep cookies. The requests of a mix are drawn at ",
+    "random and belong to no visitor\n",
+    "hint: write the requests as `[[workloads.steps]]`, or remove `cookies`",
+);
 
 /// Message for a sequence of one request.
 pub const SINGLE_STEP: &str = "`steps`: a sequence needs at least two steps\nhint: add the request \
                            that follows, or set `path` in the workload instead";
 
 /// Message for a pipeline in a sequence.
-pub const NO_PIPELINED_STEPS: &str = "`pipeline`: cannot be combined with `steps`, because a visitor sends its requests one after \
-     the other\nhint: remove `pipeline`, or use more `connections`";
+pub const NO_PIPELINED_STEPS: &str = concat!(
+    "`pipeline`: cannot be combined with `steps`, because a visitor sends its requests one after ",
+    "the other\n",
+    "hint: remove `pipeline`, or use more `connections`",
+);
 
 /// Returns the message for more steps than [`limits::STEPS`].
 #[must_use]

@@ -39,8 +39,10 @@ const IDLE_SHARE: f64 = 0.75;
 const AT_REST: f64 = 0.2;
 
 /// Doubt about the full CPU of a server that may poll.
-pub(super) const MAY_POLL_UNSEEN: &str = " The server may poll (ask for work when there is none): its system calls were not counted, \
-     and its use of CPU time without requests is unknown.";
+pub(super) const MAY_POLL_UNSEEN: &str = concat!(
+    " The server may poll (ask for work when there is none): its system calls were not counted, ",
+    "and its use of CPU time without requests is unknown.",
+);
 
 /// Sentence about a server that polls.
 pub(super) const POLLS: &str =
