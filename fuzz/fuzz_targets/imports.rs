@@ -30,6 +30,7 @@ fuzz_target!(|input: (u8, &str)| {
                 changes: import::Changes::default(),
             }],
             changes: import::Changes::default(),
+            order: import::ImportOrder::Random,
         }),
     };
     for one in imported.into_iter().flat_map(|all| all.requests) {
