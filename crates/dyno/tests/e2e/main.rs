@@ -27,6 +27,7 @@ mod protocols;
 mod safety;
 mod saved;
 mod sequences;
+mod small_server;
 mod stall;
 mod streams;
 mod terminal;

@@ -2,48 +2,21 @@
 //! responder.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use serde_json::Value;
 
 use crate::drive::{Sandbox, Server, text};
+use crate::small_server::SmallServer;
 
 /// Number of sessions so far, over all servers of these tests. Tokens have this number.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
 /// Starts a server that runs until the test's process ends. Returns its URL.
 fn start_server() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.unwrap();
-            thread::spawn(move || serve(stream));
-        }
-    });
-    format!("http://127.0.0.1:{port}/")
-}
-
-fn serve(mut stream: TcpStream) {
-    let mut received = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        while let Some(at) = received.windows(4).position(|w| w == b"\r\n\r\n") {
-            let head = String::from_utf8_lossy(&received[..at + 4]).into_owned();
-            received.drain(..at + 4);
-            if stream.write_all(respond(&head).as_bytes()).is_err() {
-                return;
-            }
-        }
-        match stream.read(&mut buffer) {
-            Ok(n @ 1..) => received.extend_from_slice(&buffer[..n]),
-            _ => return,
-        }
-    }
+    let server = SmallServer::start("127.0.0.1", |head| respond(head).into_bytes());
+    format!("http://127.0.0.1:{}/", server.port)
 }
 
 /// Responds to a request. `/login` sets a cookie and redirects. `/token` also sends a token in
