@@ -238,8 +238,8 @@ fn percentile_with_key(p: &Percentiles, q: f64) -> TableCell {
     percentile_cell(p, q, percentile_text)
 }
 
-/// Returns the cell of a percentile of page time.
-fn page_percentile_with_key(p: &Percentiles, q: f64) -> TableCell {
+/// Returns the cell of a percentile of the times of pages or visits.
+fn time_cell(p: &Percentiles, q: f64) -> TableCell {
     percentile_cell(p, q, page_percentile_text)
 }
 
@@ -275,9 +275,9 @@ fn pages(report: &Report) -> Markup {
         |(t, _)| t,
         &[
             ("#Pages/s", &|(_, p)| value(Some(p.per_second), number)),
-            ("#Page p50", &|(_, p)| page_percentile_with_key(&p.time_us, 0.5)),
-            ("#Page p90", &|(_, p)| page_percentile_with_key(&p.time_us, 0.9)),
-            ("#Page p99", &|(_, p)| page_percentile_with_key(&p.time_us, 0.99)),
+            ("#Page p50", &|(_, p)| time_cell(&p.time_us, 0.5)),
+            ("#Page p90", &|(_, p)| time_cell(&p.time_us, 0.9)),
+            ("#Page p99", &|(_, p)| time_cell(&p.time_us, 0.99)),
             ("#Complete", &|(_, p)| count_cell(p.completed)),
             ("#Not complete", &|(_, p)| count_cell(p.failed.saturating_add(p.unfinished))),
             ("#Resources per page", &|(_, p)| count_cell(p.resources as u64)),
@@ -304,9 +304,9 @@ fn visits(report: &Report) -> Markup {
         |(t, _)| t,
         &[
             ("#Visits/s", &|(_, v)| value(Some(v.per_second), number)),
-            ("#Visit p50", &|(_, v)| page_percentile_with_key(&v.time_us, 0.5)),
-            ("#Visit p90", &|(_, v)| page_percentile_with_key(&v.time_us, 0.9)),
-            ("#Visit p99", &|(_, v)| page_percentile_with_key(&v.time_us, 0.99)),
+            ("#Visit p50", &|(_, v)| time_cell(&v.time_us, 0.5)),
+            ("#Visit p90", &|(_, v)| time_cell(&v.time_us, 0.9)),
+            ("#Visit p99", &|(_, v)| time_cell(&v.time_us, 0.99)),
             ("#Complete", &|(_, v)| count_cell(v.completed)),
             ("#Not complete", &|(_, v)| count_cell(v.failed.saturating_add(v.unfinished))),
             ("#Requests per visit", &|(_, v)| count_cell(v.steps as u64)),
