@@ -10,12 +10,17 @@
 #![forbid(unsafe_code)]
 
 mod coding;
+mod config;
+mod conversation;
 mod cookie_date;
+mod cookie_watch;
 pub mod cookies;
 mod draw;
 pub mod driver;
+mod exchange;
 pub mod expect;
 pub mod extraction;
+mod kinds;
 pub mod limits;
 pub mod proxy;
 mod recorder;
@@ -30,12 +35,15 @@ mod time;
 mod tls;
 pub mod traffic;
 mod turn;
+mod visits;
 mod worker;
 
 // The protocols of loads, as archives name them.
 pub use dyno_archive::Protocol;
 pub use dyno_archive::plan::Http2;
 
+pub use config::{Policy, SpinPolicy, WorkerConfig};
+pub use conversation::upgrade_settings;
 pub use driver::{Completion, CompletionKind, ConnId, ConnectError, Driver};
 pub use expect::Expectation;
 pub use recorder::Window;
@@ -45,4 +53,4 @@ pub use tls::Tls;
 pub use tls::reason::error_text as tls_error_text;
 pub use traffic::{CompiledRequest, Draws, Traffic};
 pub use turn::{Stop, run, run_until_drained};
-pub use worker::{Policy, SpinPolicy, Worker, WorkerConfig, WorkerReport, upgrade_settings};
+pub use worker::{Worker, WorkerReport};

@@ -9,7 +9,7 @@ use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::silence::{self, Silence};
 use dyno_archive::times::Recording;
 
-use crate::slot::Exchange;
+use crate::exchange::Exchange;
 use crate::{Instant, limits};
 
 /// Lengths of the phases and intervals of a load, nanoseconds.

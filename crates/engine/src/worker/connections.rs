@@ -1,28 +1,17 @@
-//! Opens connections, handles their failures, and replaces them. Includes the choice of the
-//! protocol after a TLS handshake.
+//! Opens connections, handles their failures, and replaces them.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
-use dyno_archive::Protocol;
 use dyno_archive::load::TcpCounters;
 use dyno_archive::outcome::Outcome;
-use dyno_wire::h2;
 
 use super::{Stage, Worker};
+use crate::conversation::{CloseReason, Conversation as _, PeerClose};
 use crate::driver::{Completion, CompletionKind, ConnId, ConnectError, Driver};
-use crate::slot::{ConnectionState, ProtocolState, Upgrade};
+use crate::kinds::count_kind;
+use crate::slot::ConnectionState;
 use crate::tls::{TlsSession, reason};
 use crate::{Instant, limits};
-
-/// Kind of a close by the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PeerClose {
-    /// An orderly close, which can mark the end of a body.
-    Clean,
-    /// The end of a TLS connection without close notify. Bytes before it may be missing.
-    Truncated,
-}
 
 impl Worker {
     /// Handles a completion of the driver.
@@ -59,8 +48,7 @@ impl Worker {
     /// Starts an attempt to connect.
     pub(super) fn connect<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.slots[conn as usize].state = ConnectionState::Connecting { since: now };
-        self.next_timeout_check =
-            self.next_timeout_check.min(now.plus(self.config.policy.connect_timeout_ns));
+        self.add_deadline(now.plus(self.shared.config.policy.connect_timeout_ns));
         driver.connect(conn);
     }
 
@@ -71,9 +59,9 @@ impl Worker {
             ConnectionState::Connecting { since } => since,
             _ => now,
         };
-        self.recorder.distributions.connect.record(now.ns_since(connecting_since));
+        self.shared.recorder.distributions.connect.record(now.ns_since(connecting_since));
         slot.tcp_base = TcpCounters::default();
-        let Some(tls) = &self.config.tls else {
+        let Some(tls) = &self.shared.config.tls else {
             return self.begin_protocol(conn, None, now, driver);
         };
         // The TLS handshake time begins at the completed connect.
@@ -86,7 +74,8 @@ impl Worker {
         self.read_tls(conn, &mut [], now, driver);
     }
 
-    /// Begins the protocol of a new connection, which ALPN or the configuration has determined.
+    /// Begins the conversation on a new connection. `alpn`: the protocol that the TLS handshake
+    /// chose.
     fn begin_protocol<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -94,20 +83,18 @@ impl Worker {
         now: Instant,
         driver: &mut D,
     ) {
-        let protocol = self.config.protocol;
-        if protocol == Protocol::H2c || alpn == Some("h2") {
-            return self.begin_http2(conn, now, driver);
+        let slot = &mut self.slots[conn as usize];
+        slot.conversation.begin(alpn, now, &mut self.shared);
+        if slot.conversation.is_ready() {
+            return self.on_established(conn, now, driver);
         }
-        // The connection uses HTTP/1.1. The report counts such connections if the load requested
-        // HTTP/2, or if the load left the choice to the server.
-        self.frames.fallen_back += u64::from(protocol == Protocol::H2);
-        self.frames.http1_chosen +=
-            u64::from(protocol == Protocol::Auto && self.config.tls.is_some());
-        self.slots[conn as usize].may_speak_h2 = protocol == Protocol::H2cUpgrade;
-        if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol {
-            h1.reset(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
-        }
-        self.on_established(conn, now, driver);
+        let connecting_since = match slot.state {
+            ConnectionState::Connecting { since: at }
+            | ConnectionState::Securing { connecting_since: at, .. } => at,
+            _ => now,
+        };
+        slot.state = ConnectionState::Greeting { connecting_since };
+        self.queue_output(conn, driver);
     }
 
     /// Handles a connection that can now take requests: sends the requests that waited for it.
@@ -137,7 +124,7 @@ impl Worker {
     pub(super) fn record_handshake(&mut self, conn: ConnId, now: Instant) -> Option<String> {
         let slot = &self.slots[conn as usize];
         if let ConnectionState::Securing { since, .. } = slot.state {
-            self.recorder.distributions.tls_handshake.record(now.ns_since(since));
+            self.shared.recorder.distributions.tls_handshake.record(now.ns_since(since));
         }
         let mut alpn = None;
         if let Some(session) = &slot.tls {
@@ -202,10 +189,10 @@ impl Worker {
         if first.is_timeout() {
             self.connections.closed_by_us += 1;
         }
-        self.end_all_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
+        slot.conversation.end_stalls(now, &mut self.shared);
         let was_unused = slot.is_unused();
-        let mut lost_exchanges = slot.take_in_flight();
+        let mut lost_exchanges = slot.conversation.take_exchanges();
         if failed_to_connect {
             lost_exchanges.extend(slot.assigned.drain(..));
         }
@@ -239,9 +226,9 @@ impl Worker {
     ) {
         self.connections.closed_by_us += 1;
         *self.connection_failures.entry(reason.name().into()).or_default() += 1;
-        self.end_all_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
-        let lost_exchanges = slot.take_in_flight();
+        slot.conversation.end_stalls(now, &mut self.shared);
+        let lost_exchanges = slot.conversation.take_exchanges();
         slot.failures += 1;
         self.drop_connection(conn, driver);
         for exchange in &lost_exchanges {
@@ -258,12 +245,12 @@ impl Worker {
                 self.add_tcp_counters(conn, driver);
             }
         }
-        self.record_streams_withheld(conn);
+        self.slots[conn as usize].conversation.record_last_settings(&mut self.shared);
         driver.close(conn);
         // The output must not go to another connection, and a failed TLS session must not end the
         // next connection of this slot.
-        self.output.clear();
-        self.broken_tls.retain(|failed| *failed != conn);
+        self.shared.output.clear();
+        self.tls_output.broken.retain(|failed| *failed != conn);
         self.slots[conn as usize].disconnect();
     }
 
@@ -274,16 +261,16 @@ impl Worker {
         now: Instant,
         driver: &mut D,
     ) {
-        self.check_stream_room(conn);
-        let slot = &self.slots[conn as usize];
+        let slot = &mut self.slots[conn as usize];
+        slot.conversation.on_read_end();
         let (served, has_responded) = (slot.served, slot.has_responded);
         let was_unused = slot.is_unused();
-        let max_requests = self.config.policy.requests_per_connection;
+        let max_requests = self.shared.config.policy.requests_per_connection;
         let has_served_all = max_requests.is_some_and(|max| served >= max);
         let is_idle = slot.state == ConnectionState::Up && slot.in_flight() == 0;
-        let must_close = is_idle && (has_served_all || slot.is_draining());
+        let must_close = is_idle && (has_served_all || slot.conversation.is_draining());
         if must_close {
-            self.send_go_away(conn, h2::ErrorCode::NoError, driver);
+            self.announce_close(conn, CloseReason::Unneeded, driver);
             self.connections.closed_by_us += 1;
             self.drop_connection(conn, driver);
             if was_unused {
@@ -313,7 +300,7 @@ impl Worker {
     /// - After consecutive failures without back-off, in the next turn. With attempts that fail
     ///   immediately, reconnecting in the same turn would keep that turn from ever ending.
     pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        let backs_off = self.config.policy.backs_off;
+        let backs_off = self.shared.config.policy.backs_off;
         let slot = &mut self.slots[conn as usize];
         if slot.failures < 2 {
             return self.refill(conn, now, driver);
@@ -333,16 +320,6 @@ impl Worker {
             // The other connections of the visitor continue.
             self.refill_page(conn, now, driver);
         }
-    }
-}
-
-/// Counts a failure by name, or as `other` if there are too many names.
-pub(super) fn count_kind(kinds: &mut BTreeMap<String, u64>, name: &str, max_kinds: usize) {
-    if let Some(n) = kinds.get_mut(name) {
-        *n += 1;
-    } else {
-        let name = if kinds.len() < max_kinds { name } else { "other" };
-        *kinds.entry(name.into()).or_default() += 1;
     }
 }
 

@@ -8,7 +8,7 @@
 use super::Worker;
 use crate::Instant;
 use crate::driver::{ConnId, Driver};
-use crate::slot::Exchange;
+use crate::exchange::Exchange;
 use dyno_archive::outcome::Outcome;
 
 /// Index of the document in the traffic. The other requests are its resources.
@@ -117,7 +117,7 @@ impl Worker {
             if !can_continue {
                 // The load is over, so the page stays incomplete.
                 visitor.page_start = None;
-                return self.recorder.record_unfinished_page(page_start);
+                return self.shared.recorder.record_unfinished_page(page_start);
             }
             visitor.next_resource = DOCUMENT + 1;
             // The document is complete, so its resources are intended from now on.
@@ -125,12 +125,12 @@ impl Worker {
             visitor.open_exchanges = pages.resources;
             self.started += u64::from(pages.resources);
             for _ in 0..pages.resources {
-                self.recorder.record_scheduled(now);
-                self.recorder.record_start(now, now);
+                self.shared.recorder.record_scheduled(now);
+                self.shared.recorder.record_start(now, now);
             }
         } else if visitor.open_exchanges == 0 {
             visitor.page_start = None;
-            self.recorder.record_page(page_start, now, !visitor.has_failed);
+            self.shared.recorder.record_page(page_start, now, !visitor.has_failed);
         }
     }
 
@@ -176,12 +176,12 @@ impl Worker {
         pages.visitors[visitor_index] =
             Visitor { page_start: Some(now), open_exchanges: 1, ..Visitor::default() };
         self.started += 1;
-        self.recorder.record_scheduled(now);
-        self.recorder.record_start(now, now);
+        self.shared.recorder.record_scheduled(now);
+        self.shared.recorder.record_start(now, now);
         self.assign_exchange(conn, Exchange::new(now, DOCUMENT), now, driver);
     }
 
     fn is_loading_at(&self, now: Instant) -> bool {
-        self.is_loading() && now < self.recorder.window_end()
+        self.is_loading() && now < self.shared.recorder.window_end()
     }
 }

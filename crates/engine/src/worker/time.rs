@@ -6,10 +6,12 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::sample::ThreadUse;
 
 use super::pages::Pages;
-use super::streams::TimeoutCheck;
-use super::{OffSliceWait, OwnSlice, SpinPolicy, Stage, Worker};
+use super::{OffSliceWait, OwnSlice, Stage, Worker};
+use crate::config::SpinPolicy;
+use crate::conversation::{ConnectionAfterTimeout, Conversation as _, TimeoutResult};
 use crate::driver::{ConnId, Driver, Turn, Wait};
-use crate::slot::{ConnectionState, Exchange, ProtocolState, Slot};
+use crate::exchange::Exchange;
+use crate::slot::{ConnectionState, Slot};
 use crate::{Instant, limits};
 
 impl Worker {
@@ -17,8 +19,8 @@ impl Worker {
     #[must_use]
     pub fn wait(&self) -> Wait {
         let deadline = self.deadline();
-        let is_in_flight = self.recorder.in_flight() > 0;
-        let (spin_from, until) = match self.config.spin {
+        let is_in_flight = self.shared.recorder.in_flight() > 0;
+        let (spin_from, until) = match self.shared.config.spin {
             SpinPolicy::Always => (Instant(0), deadline),
             // Polling is worth its cost in two cases:
             // - After a hand-over, a response can arrive at any moment. The whole wait polls, up to
@@ -43,16 +45,17 @@ impl Worker {
     /// Whether requests start on a schedule.
     #[must_use]
     pub fn has_schedule(&self) -> bool {
-        !self.config.schedule.is_closed()
+        !self.shared.config.schedule.is_closed()
     }
 
     /// Returns the next deadline.
     fn deadline(&self) -> Instant {
         // A request that starts in the coming turn cannot time out before `woke` plus the shortest
         // time-out.
-        let mut deadline =
-            self.next_timeout_check.min(self.woke.plus(self.config.policy.shortest_timeout_ns()));
-        if self.continues.is_some() {
+        let mut deadline = self
+            .next_timeout_check
+            .min(self.woke.plus(self.shared.config.policy.shortest_timeout_ns()));
+        if self.shared.continues.is_some() {
             deadline = deadline.min(self.woke.plus(limits::CONTINUE_NS));
         }
         if let Some(Reverse((at, _))) = self.retries.peek() {
@@ -62,14 +65,14 @@ impl Worker {
             // All connections were tried, so the next turn asks for the start of the load.
             Stage::Opening if self.untried_slots == 0 => Instant(0),
             Stage::Opening | Stage::Finished => deadline,
-            Stage::Warmup if self.woke < self.began => deadline.min(self.began),
+            Stage::Warmup if self.woke < self.shared.began => deadline.min(self.shared.began),
             Stage::Warmup | Stage::Measured => {
-                let arrival = self.config.schedule.peek().filter(|_| self.is_loading());
-                let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.plus(ns));
+                let arrival = self.shared.config.schedule.peek().filter(|_| self.is_loading());
+                let arrival = arrival.map_or(Instant::NEVER, |ns| self.shared.began.plus(ns));
                 let slice = if self.is_slice_offered { self.slice.end } else { self.slice.start };
                 deadline
-                    .min(self.recorder.interval_end())
-                    .min(self.recorder.window_end())
+                    .min(self.shared.recorder.interval_end())
+                    .min(self.shared.recorder.window_end())
                     .min(arrival)
                     .min(slice)
             }
@@ -83,16 +86,16 @@ impl Worker {
         let is_loading = matches!(self.stage, Stage::Warmup | Stage::Measured);
         let last_woke = self.woke;
         let planned_end = wait.until.max(turn.entered);
-        if is_loading && last_woke >= self.began {
+        if is_loading && last_woke >= self.shared.began {
             // The time from the last wake-up to the hand-over delayed every timestamp of the turn.
-            self.recorder.distributions.loop_lag.record(turn.entered.ns_since(last_woke));
+            self.shared.recorder.distributions.loop_lag.record(turn.entered.ns_since(last_woke));
             // Wake lag is recorded in two cases:
             // - The turn waited, and the wait ran to its planned end.
             // - The turn did not wait, but took longer than any system call.
             let late_ns = turn.woke.ns_since(planned_end);
             let has_waited = planned_end > turn.entered;
             if turn.woke >= planned_end && (has_waited || late_ns > limits::STANDSTILL_NS) {
-                self.recorder.distributions.wake_lag.record(late_ns);
+                self.shared.recorder.distributions.wake_lag.record(late_ns);
             }
         }
         self.woke = turn.woke;
@@ -100,24 +103,24 @@ impl Worker {
             return;
         }
         if turn.spun_ns > 0 {
-            self.recorder.worker_use(self.config.worker).spun_ns += turn.spun_ns;
+            self.shared.recorder.worker_use(self.shared.config.worker).spun_ns += turn.spun_ns;
         }
-        if turn.woke >= self.recorder.window_end() {
+        if turn.woke >= self.shared.recorder.window_end() {
             // Arrivals intended before the end belong to the window, even if the worker woke late.
-            let last_of_window = Instant(self.recorder.window_end().0 - 1);
+            let last_of_window = Instant(self.shared.recorder.window_end().0 - 1);
             self.start_arrivals(last_of_window, driver);
         }
-        if self.recorder.has_interval_ended(turn.woke) {
+        if self.shared.recorder.has_interval_ended(turn.woke) {
             self.seal(turn.woke, driver);
         }
-        if self.stage == Stage::Warmup && turn.woke >= self.recorder.window_start() {
+        if self.stage == Stage::Warmup && turn.woke >= self.shared.recorder.window_start() {
             self.stage = Stage::Measured;
             self.open_window(driver);
             self.record_window_lags(last_woke, turn, planned_end);
         }
-        if self.stage == Stage::Measured && turn.woke >= self.recorder.window_end() {
+        if self.stage == Stage::Measured && turn.woke >= self.shared.recorder.window_end() {
             self.stage = Stage::Drain;
-            self.drain_ends = turn.woke.plus(self.config.window.drain_ns);
+            self.drain_ends = turn.woke.plus(self.shared.config.window.drain_ns);
             self.close_window(driver);
         }
     }
@@ -126,12 +129,12 @@ impl Worker {
     /// interval in which it began. If the lag is long, its part within the window is recorded in
     /// the window as well. `planned_end`: planned end of the wait.
     fn record_window_lags(&mut self, last_woke: Instant, turn: Turn, planned_end: Instant) {
-        let window_start = self.recorder.window_start();
+        let window_start = self.shared.recorder.window_start();
         let part_in_window =
             |from: Instant, to: Instant| to.ns_since(from.max(window_start).min(to));
         let (loop_ns, late_ns) =
             (part_in_window(last_woke, turn.entered), part_in_window(planned_end, turn.woke));
-        let lags = &mut self.recorder.distributions;
+        let lags = &mut self.shared.recorder.distributions;
         if loop_ns > limits::STANDSTILL_NS {
             lags.loop_lag.record(loop_ns);
         }
@@ -146,16 +149,16 @@ impl Worker {
         let run_ns = driver.thread_run_ns();
         let used_ns = run_ns - self.counted_cpu_ns;
         self.counted_cpu_ns = run_ns;
-        self.recorder.worker_use(self.config.worker).run_ns += used_ns;
+        self.shared.recorder.worker_use(self.shared.config.worker).run_ns += used_ns;
         self.count_sent_bytes(driver);
-        self.recorder.current().connections_open = self.connections_up;
-        self.recorder.advance(now);
+        self.shared.recorder.current().connections_open = self.connections_up;
+        self.shared.recorder.advance(now);
     }
 
     /// Adds the bytes sent since the last call to the current interval.
     fn count_sent_bytes<D: Driver>(&mut self, driver: &D) {
         let sent = driver.taken_bytes();
-        self.recorder.current().bytes_sent += sent - self.counted_sent_bytes;
+        self.shared.recorder.current().bytes_sent += sent - self.counted_sent_bytes;
         self.counted_sent_bytes = sent;
     }
 
@@ -174,15 +177,15 @@ impl Worker {
         }
         if !self.is_slice_offered
             && self.stage != Stage::Opening
-            && now >= self.began.max(self.slice.start)
+            && now >= self.shared.began.max(self.slice.start)
         {
             self.is_slice_offered = true;
             if self.is_sliced() {
                 self.off_slice_wait.end(driver.thread_use().run_delay_ns);
             }
-            (0..self.config.connections).for_each(|conn| self.refill(conn, now, driver));
+            (0..self.shared.config.connections).for_each(|conn| self.refill(conn, now, driver));
         }
-        if self.is_loading() && now >= self.began {
+        if self.is_loading() && now >= self.shared.began {
             self.start_arrivals(now, driver);
         }
         self.check_finished(now, driver);
@@ -195,9 +198,13 @@ impl Worker {
 
     /// Selects the current or next own slice at `now`. The slots are filled when the slice begins.
     pub(super) fn select_slice(&mut self, now: Instant) {
-        if let Some((start_ns, end_ns)) = self.config.schedule.slice(now.ns_since(self.began)) {
-            self.slice =
-                OwnSlice { start: self.began.plus(start_ns), end: self.began.plus(end_ns) };
+        if let Some((start_ns, end_ns)) =
+            self.shared.config.schedule.slice(now.ns_since(self.shared.began))
+        {
+            self.slice = OwnSlice {
+                start: self.shared.began.plus(start_ns),
+                end: self.shared.began.plus(end_ns),
+            };
             self.is_slice_offered = false;
         }
     }
@@ -225,7 +232,7 @@ impl Worker {
     /// Ends connections whose TLS session failed to encrypt. Called after the completions of a
     /// turn, when no other code uses the connections.
     fn end_broken_tls<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        while let Some(conn) = self.broken_tls.pop() {
+        while let Some(conn) = self.tls_output.broken.pop() {
             self.fail_tls(conn, "the TLS session cannot encrypt further data", now, driver);
         }
     }
@@ -233,131 +240,132 @@ impl Worker {
     /// Whether the load may start further requests.
     pub(super) fn is_loading(&self) -> bool {
         matches!(self.stage, Stage::Warmup | Stage::Measured)
-            && self.config.total.is_none_or(|total| self.started < total)
+            && self.shared.config.total.is_none_or(|total| self.started < total)
     }
 
     /// Whether the schedule of an open loop has another request for this load.
     pub(super) fn has_arrivals_to_come(&self, now: Instant) -> bool {
-        let end = self.recorder.window_end();
-        let next = self.config.schedule.peek().filter(|_| self.is_loading() && now < end);
-        next.is_some_and(|ns| self.began.plus(ns) < end)
+        let end = self.shared.recorder.window_end();
+        let next = self.shared.config.schedule.peek().filter(|_| self.is_loading() && now < end);
+        next.is_some_and(|ns| self.shared.began.plus(ns) < end)
     }
 
     fn start_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while self.is_loading() {
             // `now` may be after the end of the window, but the schedule ends with the window.
-            let last_of_window = Instant(self.recorder.window_end().0 - 1);
-            let last_ns = last_of_window.ns_since(self.began);
+            let last_of_window = Instant(self.shared.recorder.window_end().0 - 1);
+            let last_ns = last_of_window.ns_since(self.shared.began);
             let Some(arrival_ns) =
-                self.config.schedule.pop_due(now.ns_since(self.began).min(last_ns))
+                self.shared.config.schedule.pop_due(now.ns_since(self.shared.began).min(last_ns))
             else {
                 break;
             };
-            let intended = self.began.plus(arrival_ns);
-            self.recorder.record_arrival(intended);
+            let intended = self.shared.began.plus(arrival_ns);
+            self.shared.recorder.record_arrival(intended);
             self.started += 1;
             if let Some(conn) = self.take_idle() {
-                self.recorder.record_start(intended, now);
+                self.shared.recorder.record_start(intended, now);
                 self.assign_next(conn, intended, now, driver);
                 self.queue_output(conn, driver);
                 self.list_if_idle(conn);
             } else if self.waiting.len() < limits::WAITING_ARRIVALS {
-                self.recorder.record_start(intended, now);
+                self.shared.recorder.record_start(intended, now);
                 self.waiting.push_back(intended);
             } else {
-                let request = self.config.traffic.choose(&mut self.config.draws);
-                self.recorder.record_drop(intended, request);
+                let request = self.shared.config.traffic.choose(&mut self.shared.config.draws);
+                self.shared.recorder.record_drop(intended, request);
             }
         }
+    }
+
+    /// Adds an instant at which a time-out can expire.
+    #[inline]
+    pub(super) fn add_deadline(&mut self, at: Instant) {
+        self.next_timeout_check = self.next_timeout_check.min(at);
     }
 
     fn check_timeouts<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        let policy = self.config.policy;
         let mut next = Instant::NEVER;
-        for conn in 0..self.config.connections {
-            if let (ConnectionState::Up, ProtocolState::H2(_)) =
-                (self.slots[conn as usize].state, &self.slots[conn as usize].protocol)
-            {
-                next = next.min(self.send_overdue_streams(conn, now));
-                match self.check_streams(conn, now) {
-                    TimeoutCheck::Alive(expires) => {
-                        next = next.min(expires);
-                        // Cancelled streams may have made room for requests, or were the last
-                        // streams of the connection.
-                        self.continue_or_replace(conn, now, driver);
-                    }
-                    TimeoutCheck::Silent(outcome) => {
-                        self.give_up(conn, outcome, Outcome::Cancelled, now, driver);
-                    }
-                    TimeoutCheck::NoStreams => {
-                        let refused = Outcome::StreamRefused;
-                        let assigned = std::mem::take(&mut self.slots[conn as usize].assigned);
-                        for exchange in assigned {
-                            self.on_exchange_end(conn, &exchange, refused, now, None);
-                        }
-                        self.give_up(conn, refused, refused, now, driver);
-                    }
-                }
-                continue;
-            }
-            if self.continues.is_some() {
-                next = next.min(self.send_overdue_body(conn, now, driver));
-            }
-            let Some((expires, outcome)) = self.next_timeout(conn) else { continue };
-            if expires > now {
-                next = next.min(expires);
+        for conn in 0..self.shared.config.connections {
+            let expires = self.slot_deadline(conn);
+            if expires <= now {
+                self.on_timeout(conn, now, driver);
+                next = next.min(self.slot_deadline(conn));
             } else {
-                let other_outcome =
-                    if outcome == Outcome::ConnectTimeout { outcome } else { Outcome::Cancelled };
-                if outcome.is_timeout()
-                    && let Some(progress) = self.slots[conn as usize].response_progress()
-                {
-                    progress.count(&mut self.timeouts);
-                }
-                self.fail(conn, outcome, other_outcome, now, driver);
+                next = next.min(expires);
             }
         }
         // A request that starts now takes at least this long to time out.
-        let mut shortest_ns = policy.shortest_timeout_ns();
-        if self.continues.is_some() {
+        let mut shortest_ns = self.shared.config.policy.shortest_timeout_ns();
+        if self.shared.continues.is_some() {
             shortest_ns = shortest_ns.min(limits::CONTINUE_NS);
         }
         // The next check comes after a thousandth of the shortest time-out or later. Otherwise each
-        // of many close time-outs would cause a check of all slots. Time-outs can therefore be
-        // late, but never early.
+        // of many close time-outs would cause a check of its own. Time-outs can therefore be late,
+        // but never early.
         self.next_timeout_check = next.min(now.plus(shortest_ns)).max(now.plus(shortest_ns / 1000));
     }
 
-    /// Returns the instant at which the connection of a slot or its oldest exchange times out, and
-    /// the outcome of this time-out.
-    fn next_timeout(&self, conn: ConnId) -> Option<(Instant, Outcome)> {
-        let policy = &self.config.policy;
+    /// Returns the next instant at which the connection of a slot or an exchange on it times out;
+    /// `NEVER`: nothing can time out.
+    fn slot_deadline(&self, conn: ConnId) -> Instant {
         let slot = &self.slots[conn as usize];
         match slot.state {
-            ConnectionState::Down => None,
-            ConnectionState::Connecting { since } => {
-                Some((since.plus(policy.connect_timeout_ns), Outcome::ConnectTimeout))
-            }
-            ConnectionState::Securing { connecting_since: since, .. }
+            ConnectionState::Down => Instant::NEVER,
+            ConnectionState::Connecting { since }
+            | ConnectionState::Securing { connecting_since: since, .. }
             | ConnectionState::Greeting { connecting_since: since } => {
-                Some((since.plus(policy.connect_timeout_ns), Outcome::ConnectTimeout))
+                since.plus(self.shared.config.policy.connect_timeout_ns)
             }
-            ConnectionState::Up => match &slot.protocol {
-                ProtocolState::H1(h1) => Some(policy.exchange_timeout(h1.in_flight.front()?)),
-                ProtocolState::H2(_) => None,
-            },
+            ConnectionState::Up => slot.conversation.poll_timeout(&self.shared),
+        }
+    }
+
+    /// Acts on the deadlines of a slot that are over.
+    fn on_timeout<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        let slot = &mut self.slots[conn as usize];
+        if slot.state != ConnectionState::Up {
+            let outcome = Outcome::ConnectTimeout;
+            return self.fail(conn, outcome, outcome, now, driver);
+        }
+        let TimeoutResult { ended, connection } =
+            slot.conversation.on_timeout(now, &mut self.shared);
+        for (exchange, outcome) in &ended {
+            self.on_exchange_end(conn, exchange, *outcome, now, None);
+        }
+        match connection {
+            ConnectionAfterTimeout::Open => {
+                self.send_requested_body(conn, driver);
+                if ended.is_empty() {
+                    self.queue_output(conn, driver);
+                } else {
+                    // The ended exchanges may have made room for requests, or were the last ones of
+                    // the connection.
+                    self.continue_or_replace(conn, now, driver);
+                }
+            }
+            ConnectionAfterTimeout::Silent(outcome) => {
+                self.give_up(conn, outcome, Outcome::Cancelled, now, driver);
+            }
+            ConnectionAfterTimeout::NoRoom => {
+                let refused = Outcome::StreamRefused;
+                for exchange in std::mem::take(&mut self.slots[conn as usize].assigned) {
+                    self.on_exchange_end(conn, &exchange, refused, now, None);
+                }
+                self.give_up(conn, refused, refused, now, driver);
+            }
         }
     }
 
     fn check_finished<D: Driver>(&mut self, now: Instant, driver: &D) {
-        let is_idle = self.recorder.in_flight() == 0;
+        let is_idle = self.shared.recorder.in_flight() == 0;
         // A schedule can end before the requested number of requests.
-        let has_ended = self.has_schedule() && self.config.schedule.peek().is_none();
+        let has_ended = self.has_schedule() && self.shared.config.schedule.peek().is_none();
         let has_started_all =
-            self.config.total.is_some_and(|total| has_ended || self.started >= total);
+            self.shared.config.total.is_some_and(|total| has_ended || self.started >= total);
         match self.stage {
             Stage::Warmup | Stage::Measured if has_started_all && is_idle => {
-                self.recorder.close_window(now);
+                self.shared.recorder.close_window(now);
             }
             Stage::Drain if is_idle || now >= self.drain_ends => self.finish(now, driver),
             _ => {}
@@ -368,28 +376,33 @@ impl Worker {
         self.stage = Stage::Finished;
         self.count_sent_bytes(driver);
         for intended in std::mem::take(&mut self.waiting) {
-            let request = self.config.traffic.choose(&mut self.config.draws);
-            self.recorder.record_unanswered(&Exchange::new(intended, request), now);
+            let request = self.shared.config.traffic.choose(&mut self.shared.config.draws);
+            self.shared.recorder.record_unanswered(&Exchange::new(intended, request), now);
         }
         for (intended, request) in self.pages.iter().flat_map(Pages::waiting) {
-            self.recorder.record_unanswered(&Exchange::new(intended, request), now);
+            self.shared.recorder.record_unanswered(&Exchange::new(intended, request), now);
         }
         let unfinished_pages = self.pages.iter().flat_map(Pages::unfinished_pages);
-        let unfinished_visits = self.visits.iter().flat_map(|visits| visits.unfinished());
+        let unfinished_visits = self.shared.visits.iter().flat_map(|visits| visits.unfinished());
         for began in unfinished_pages.chain(unfinished_visits) {
-            self.recorder.record_unfinished_page(began);
+            self.shared.recorder.record_unfinished_page(began);
         }
         for slot in &mut self.slots {
             slot.owes_responses = slot.in_flight() > 0;
-            for exchange in
-                slot.take_in_flight().into_iter().chain(std::mem::take(&mut slot.assigned))
+            for exchange in slot
+                .conversation
+                .take_exchanges()
+                .into_iter()
+                .chain(std::mem::take(&mut slot.assigned))
             {
-                self.recorder.record_unanswered(&exchange, now);
+                self.shared.recorder.record_unanswered(&exchange, now);
             }
         }
-        (0..self.config.connections).for_each(|conn| self.record_streams_withheld(conn));
-        self.recorder.current().connections_open = self.connections_up;
-        self.recorder.finish(now);
+        for slot in &self.slots {
+            slot.conversation.record_last_settings(&mut self.shared);
+        }
+        self.shared.recorder.current().connections_open = self.connections_up;
+        self.shared.recorder.finish(now);
     }
 
     /// Opens the measured window: reads cumulative counters as its base.
@@ -401,7 +414,8 @@ impl Worker {
         }
         if !self.has_schedule() {
             let waiting = self.pages.iter().flat_map(Pages::waiting).map(|(intended, _)| intended);
-            self.recorder
+            self.shared
+                .recorder
                 .carry_in(self.slots.iter().flat_map(Slot::intended_starts).chain(waiting));
         }
         self.cpu_base = driver.thread_use();
@@ -409,12 +423,12 @@ impl Worker {
         if self.is_sliced() && !self.is_slice_offered {
             self.off_slice_wait.begin(self.cpu_base.run_delay_ns);
         }
-        self.frames_base = self.frames.clone();
+        self.http2_base = self.shared.http2.clone();
     }
 
     /// Closes the measured window: adds the growth of cumulative counters.
     fn close_window<D: Driver>(&mut self, driver: &mut D) {
-        self.frames_used = self.frames.growth_since(&self.frames_base);
+        self.http2_used = self.shared.http2.growth_since(&self.http2_base);
         let used = driver.thread_use();
         self.off_slice_wait.end(used.run_delay_ns);
         let off_slice_ns = self.off_slice_wait.waited_ns;
@@ -432,7 +446,7 @@ impl Worker {
             faults_major: since(used.faults_major, base.faults_major),
             ..used
         };
-        for conn in 0..self.config.connections {
+        for conn in 0..self.shared.config.connections {
             if self.slots[conn as usize].state == ConnectionState::Up {
                 self.connections.established += 1;
                 self.add_tcp_counters(conn, driver);

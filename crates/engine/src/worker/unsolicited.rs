@@ -2,6 +2,7 @@
 //! doubt, so they are counted.
 
 use super::Worker;
+use crate::conversation::Conversation as _;
 use crate::driver::{Completion, CompletionKind, ConnId, Driver};
 
 impl Worker {
@@ -28,12 +29,12 @@ impl Worker {
         }
         let slot = &mut self.slots[conn as usize];
         let has_bytes = match &mut slot.tls {
-            None => !is_idle_notice(driver.received_bytes()),
+            None => !slot.conversation.is_close_notice(driver.received_bytes()),
             Some(session) => {
                 let mut has_plain = false;
                 // Session tickets and close notices are expected.
                 let _ = session.read(driver.received_bytes(), &mut |plain| {
-                    has_plain |= !plain.is_empty() && !is_idle_notice(plain);
+                    has_plain |= !plain.is_empty() && !slot.conversation.is_close_notice(plain);
                     Ok::<(), ()>(())
                 });
                 has_plain
@@ -46,9 +47,4 @@ impl Worker {
             self.slots[conn as usize].disconnect();
         }
     }
-}
-
-/// Whether these bytes begin a 408 response, which servers send when they close an idle connection.
-pub(super) fn is_idle_notice(bytes: &[u8]) -> bool {
-    [&b"HTTP/1.1 408 "[..], b"HTTP/1.0 408 "].iter().any(|notice| bytes.starts_with(notice))
 }

@@ -14,17 +14,17 @@ use std::sync::Arc;
 use dyno_archive::outcome::Outcome;
 
 use crate::driver::ConnId;
+use crate::exchange::Exchange;
 use crate::expect::ResponseVerdict;
 use crate::extraction::{StoredText, extract_from_body};
 use crate::recorder::Recorder;
 use crate::sequence::{AfterFailure, CompiledSequence, CookiePolicy, SequenceRequest};
 use crate::session::VisitorSession;
-use crate::slot::Exchange;
 use crate::{Instant, coding, limits};
 
 /// The visits of a worker.
 #[derive(Debug)]
-pub(super) struct Visits {
+pub(crate) struct Visits {
     sequence: Arc<CompiledSequence>,
     /// Visitors per connection.
     per_connection: u32,
@@ -37,7 +37,7 @@ pub(super) struct Visits {
 
 /// Whether the times of whole visits are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VisitTiming {
+pub(crate) enum VisitTiming {
     Recorded,
     /// In an open loop the schedule decides how long a visitor waits between two requests, so a
     /// visit has no time of its own.
@@ -80,7 +80,7 @@ struct ReceivedParts {
 }
 
 impl Visits {
-    pub(super) fn new(
+    pub(crate) fn new(
         sequence: Arc<CompiledSequence>,
         connections: u32,
         per_connection: u32,
@@ -92,7 +92,7 @@ impl Visits {
 
     /// Returns the exchange of the next request of a free visitor of a connection. Visits that have
     /// begun have precedence.
-    pub(super) fn next_exchange(&mut self, conn: ConnId, intended: Instant) -> Exchange {
+    pub(crate) fn next_exchange(&mut self, conn: ConnId, intended: Instant) -> Exchange {
         let free = &mut self.free[conn as usize];
         let index = match free.begun.pop_front().or_else(|| free.fresh.pop()) {
             Some(index) => index,
@@ -109,7 +109,7 @@ impl Visits {
 
     /// Whether a connection has a visit that has begun and waits for nothing but its next request.
     /// In an open loop the next request is an arrival.
-    pub(super) fn has_next_step(&self, conn: ConnId) -> bool {
+    pub(crate) fn has_next_step(&self, conn: ConnId) -> bool {
         self.timing == VisitTiming::Recorded && !self.free[conn as usize].begun.is_empty()
     }
 
@@ -133,19 +133,19 @@ impl Visits {
     }
 
     /// Returns the state with which the request of an exchange is rendered at `now`.
-    pub(super) fn session(&mut self, exchange: &Exchange, now: Instant) -> &mut VisitorSession {
+    pub(crate) fn session(&mut self, exchange: &Exchange, now: Instant) -> &mut VisitorSession {
         let request = &self.sequence.requests[usize::from(exchange.request)];
         let session = &mut self.visitors[exchange.visitor as usize].session;
         session.begin_request(exchange.request, &request.host, now);
         session
     }
 
-    pub(super) fn needs_fields(&self, request: u16) -> bool {
+    pub(crate) fn needs_fields(&self, request: u16) -> bool {
         self.sequence.needs_fields(request)
     }
 
     /// Takes cookies and values from the head of a response.
-    pub(super) fn on_head<'a, F>(
+    pub(crate) fn on_head<'a, F>(
         &mut self,
         exchange: &Exchange,
         now: Instant,
@@ -170,7 +170,7 @@ impl Visits {
 
     /// Stores a part of the body of a response if a value will be extracted from it.
     #[inline]
-    pub(super) fn on_body(&mut self, exchange: &Exchange, data: &[u8]) {
+    pub(crate) fn on_body(&mut self, exchange: &Exchange, data: &[u8]) {
         let request = &self.sequence.requests[usize::from(exchange.request)];
         let Some(first) = request.extractions.iter().find(|e| e.needs_body()) else { return };
         let response = &mut self.visitors[exchange.visitor as usize].response;
@@ -186,7 +186,7 @@ impl Visits {
 
     /// Extracts the values from a complete response. A response that met its expectations, but has
     /// no such value, is incorrect.
-    pub(super) fn extract(
+    pub(crate) fn extract(
         &mut self,
         exchange: &Exchange,
         verdict: ResponseVerdict,
@@ -206,7 +206,7 @@ impl Visits {
     }
 
     /// Advances the visit of an exchange that has ended. Returns whether the load goes on.
-    pub(super) fn record_end(
+    pub(crate) fn record_end(
         &mut self,
         exchange: &Exchange,
         outcome: Outcome,
@@ -237,7 +237,7 @@ impl Visits {
     /// Returns the intended starts of visits that wait for a response. A visit that waits for no
     /// response was ended by dyno, with the last of a given number of requests, so its server is
     /// not late.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = Instant> + '_ {
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = Instant> + '_ {
         let is_recorded = self.timing == VisitTiming::Recorded;
         self.visitors
             .iter()
@@ -248,7 +248,7 @@ impl Visits {
 
 /// Takes cookies and values from the head of a response, if its request belongs to a visit.
 #[inline]
-pub(super) fn on_head<'a, F>(
+pub(crate) fn on_head<'a, F>(
     visits: &mut Option<Box<Visits>>,
     exchange: &Exchange,
     now: Instant,
@@ -263,7 +263,7 @@ pub(super) fn on_head<'a, F>(
 
 /// Stores a part of the body of a response, if its request belongs to a visit that needs it.
 #[inline]
-pub(super) fn on_body(visits: &mut Option<Box<Visits>>, exchange: &Exchange, data: &[u8]) {
+pub(crate) fn on_body(visits: &mut Option<Box<Visits>>, exchange: &Exchange, data: &[u8]) {
     if let Some(visits) = visits {
         visits.on_body(exchange, data);
     }

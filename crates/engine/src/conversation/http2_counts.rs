@@ -9,32 +9,32 @@ use dyno_wire::h2::{ErrorCode, frame::Kind};
 
 /// Counts over all HTTP/2 connections of a worker.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Http2Counts {
-    pub(super) counts: FrameCounts,
+pub(crate) struct Http2Counts {
+    pub(crate) counts: FrameCounts,
     /// Connections that use HTTP/2.
-    pub(super) connections: u64,
+    pub(crate) connections: u64,
     /// Connections on which ALPN chose another protocol although HTTP/2 was requested.
-    pub(super) fallen_back: u64,
+    pub(crate) fallen_back: u64,
     /// TLS connections of a load with automatic protocol on which the server chose HTTP/1.1.
-    pub(super) http1_chosen: u64,
+    pub(crate) http1_chosen: u64,
     /// Requests for an upgrade to which the server responded without upgrading.
-    pub(super) declined: u64,
+    pub(crate) declined: u64,
     /// Number of receive operations that returned data of HTTP/2 connections.
-    pub(super) receives: u64,
+    pub(crate) receives: u64,
     /// Complete responses on HTTP/2 connections.
-    pub(super) responses: u64,
+    pub(crate) responses: u64,
     /// TLS records with application data.
-    pub(super) tls_records: u64,
+    pub(crate) tls_records: u64,
     /// Requests retried because the server had not processed them.
-    pub(super) retried: u64,
+    pub(crate) retried: u64,
     /// Smallest limit of open streams that the server announced; `None`: it announced no limit.
-    pub(super) granted: Option<u32>,
+    pub(crate) granted: Option<u32>,
 }
 
 impl Http2Counts {
     /// Returns the counts since `earlier`, an older copy. Counts of connections still cover the
     /// whole time.
-    pub(super) fn growth_since(&self, earlier: &Http2Counts) -> Http2Counts {
+    pub(crate) fn growth_since(&self, earlier: &Http2Counts) -> Http2Counts {
         Http2Counts {
             counts: self.counts.growth_since(&earlier.counts),
             receives: self.receives - earlier.receives,
@@ -46,7 +46,7 @@ impl Http2Counts {
     }
 
     /// Returns the record of a load. `window`: the counts of its measured window.
-    pub(super) fn report(
+    pub(crate) fn report(
         &self,
         window: &Http2Counts,
         protocol: Protocol,
