@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use dyno_archive::load::TcpCounters;
 
 use crate::Instant;
-use crate::conversation::{Conn, Conversation as _};
+use crate::conversation::{Conn, Conversation as _, Shared};
 use crate::exchange::Exchange;
 use crate::tls::TlsSession;
 
@@ -106,6 +106,20 @@ impl Slot {
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {
         self.conversation.in_flight()
+    }
+
+    /// Returns the next instant at which the connection or an exchange on it times out; `NEVER`:
+    /// nothing can time out.
+    pub(crate) fn deadline(&self, shared: &Shared) -> Instant {
+        match self.state {
+            ConnectionState::Down => Instant::NEVER,
+            ConnectionState::Connecting { since }
+            | ConnectionState::Securing { connecting_since: since, .. }
+            | ConnectionState::Greeting { connecting_since: since } => {
+                since.plus(shared.config.policy.connect_timeout_ns)
+            }
+            ConnectionState::Up => self.conversation.poll_timeout(shared),
+        }
     }
 
     /// Returns the intended starts of the exchanges of the slot that have not ended.

@@ -48,7 +48,7 @@ impl Worker {
     /// Starts an attempt to connect.
     pub(super) fn connect<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.slots[conn as usize].state = ConnectionState::Connecting { since: now };
-        self.add_deadline(now.plus(self.shared.config.policy.connect_timeout_ns));
+        self.timers.add(conn, now.plus(self.shared.config.policy.connect_timeout_ns));
         driver.connect(conn);
     }
 

@@ -8,6 +8,7 @@
 //! - `connections`: connecting, TLS, failures and reconnects.
 //! - `requests`: slots with free capacity, and requests on them.
 //! - `responses`: received bytes and the exchanges that they end.
+//! - `timers`: the deadlines of all connections.
 //! - `output`: bytes for the driver, and TLS.
 //! - `pages`: documents with their resources.
 //! - `unsolicited`: bytes that belong to no request.
@@ -20,6 +21,7 @@ mod pages;
 mod requests;
 mod responses;
 mod time;
+mod timers;
 mod unsolicited;
 
 use std::cmp::Reverse;
@@ -41,6 +43,7 @@ use crate::visits::{VisitTiming, Visits};
 use crate::{Instant, limits};
 use output::TlsOutput;
 use pages::Pages;
+use timers::Timers;
 
 /// Results of a worker, apart from its intervals.
 #[derive(Clone, Debug)]
@@ -138,8 +141,8 @@ pub struct Worker {
     waiting: VecDeque<Instant>,
     /// Slots to retry, by the instant of the retry.
     retries: BinaryHeap<Reverse<(Instant, ConnId)>>,
-    /// Earliest instant at which a time-out can expire.
-    next_timeout_check: Instant,
+    /// When connections and exchanges time out.
+    timers: Timers,
     /// End of the drain.
     drain_ends: Instant,
     /// Number of requests started, compared with `config.total`.
@@ -203,7 +206,7 @@ impl Worker {
             idle_slots: VecDeque::new(),
             waiting: VecDeque::new(),
             retries: BinaryHeap::new(),
-            next_timeout_check: Instant::NEVER,
+            timers: Timers::new(connections, &config.policy),
             drain_ends: Instant::NEVER,
             started: 0,
             untried_slots: if config.policy.ramp_ns.is_some() { 0 } else { connections as usize },

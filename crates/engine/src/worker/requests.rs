@@ -200,11 +200,13 @@ impl Worker {
         // The time-out until the hand-over begins here. All other time-outs of the request begin
         // later.
         exchange.queued = now;
-        let mut timeout_ns = self.shared.config.policy.shortest_response_timeout_ns();
-        if self.shared.config.traffic.expects_continue(exchange.request) {
+        let mut timeout_ns = self.timers.response_ns;
+        if self.shared.continues.is_some()
+            && self.shared.config.traffic.expects_continue(exchange.request)
+        {
             timeout_ns = timeout_ns.min(limits::CONTINUE_NS);
         }
-        self.add_deadline(now.plus(timeout_ns));
+        self.timers.add(conn, now.plus(timeout_ns));
         let slot = &mut self.slots[conn as usize];
         slot.served += 1;
         let bytes = slot.conversation.submit(exchange, now, &mut self.shared);

@@ -205,7 +205,7 @@ impl Worker {
                     }
                 }
                 Event::Upgraded(exchange) => self.on_upgraded(conn, exchange, now),
-                Event::Deadline(at) => self.add_deadline(at),
+                Event::Deadline(at) => self.timers.add(conn, at),
                 Event::Unsolicited => {
                     // A notice counts only if no response was read together with it.
                     let is_notice = bytes.len() == received && conversation.is_close_notice(bytes);
@@ -237,7 +237,7 @@ impl Worker {
         slot.conversation.upgrade(exchange, now, &mut self.shared);
         slot.state = ConnectionState::Greeting { connecting_since: now };
         self.connections_up -= 1;
-        self.add_deadline(now.plus(self.shared.config.policy.connect_timeout_ns));
+        self.timers.add(conn, now.plus(self.shared.config.policy.connect_timeout_ns));
     }
 
     /// Establishes a connection whose conversation has become ready.

@@ -53,7 +53,8 @@ impl Worker {
         // A request that starts in the coming turn cannot time out before `woke` plus the shortest
         // time-out.
         let mut deadline = self
-            .next_timeout_check
+            .timers
+            .next_check()
             .min(self.woke.plus(self.shared.config.policy.shortest_timeout_ns()));
         if self.shared.continues.is_some() {
             deadline = deadline.min(self.woke.plus(limits::CONTINUE_NS));
@@ -164,7 +165,7 @@ impl Worker {
 
     /// Starts all work that is scheduled up to `now`, and ends overdue exchanges.
     pub fn run_due<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        if now >= self.next_timeout_check {
+        if now >= self.timers.next_check() {
             self.check_timeouts(now, driver);
         }
         self.run_retries(now, driver);
@@ -278,21 +279,13 @@ impl Worker {
         }
     }
 
-    /// Adds an instant at which a time-out can expire.
-    #[inline]
-    pub(super) fn add_deadline(&mut self, at: Instant) {
-        self.next_timeout_check = self.next_timeout_check.min(at);
-    }
-
+    /// Acts on all deadlines up to `now`, and plans the next check.
     fn check_timeouts<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        let mut next = Instant::NEVER;
         for conn in 0..self.shared.config.connections {
-            let expires = self.slot_deadline(conn);
-            if expires <= now {
+            if self.timers.is_due(conn, now)
+                && self.slots[conn as usize].deadline(&self.shared) <= now
+            {
                 self.on_timeout(conn, now, driver);
-                next = next.min(self.slot_deadline(conn));
-            } else {
-                next = next.min(expires);
             }
         }
         // A request that starts now takes at least this long to time out.
@@ -303,22 +296,10 @@ impl Worker {
         // The next check comes after a thousandth of the shortest time-out or later. Otherwise each
         // of many close time-outs would cause a check of its own. Time-outs can therefore be late,
         // but never early.
-        self.next_timeout_check = next.min(now.plus(shortest_ns)).max(now.plus(shortest_ns / 1000));
-    }
-
-    /// Returns the next instant at which the connection of a slot or an exchange on it times out;
-    /// `NEVER`: nothing can time out.
-    fn slot_deadline(&self, conn: ConnId) -> Instant {
-        let slot = &self.slots[conn as usize];
-        match slot.state {
-            ConnectionState::Down => Instant::NEVER,
-            ConnectionState::Connecting { since }
-            | ConnectionState::Securing { connecting_since: since, .. }
-            | ConnectionState::Greeting { connecting_since: since } => {
-                since.plus(self.shared.config.policy.connect_timeout_ns)
-            }
-            ConnectionState::Up => slot.conversation.poll_timeout(&self.shared),
-        }
+        let (slots, shared) = (&self.slots, &self.shared);
+        self.timers.plan_check(now.plus(shortest_ns / 1000), now.plus(shortest_ns), |conn| {
+            slots[conn as usize].deadline(shared)
+        });
     }
 
     /// Acts on the deadlines of a slot that are over.
