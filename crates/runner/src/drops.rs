@@ -9,7 +9,9 @@ use dyno_observer::{Files, path, tracking};
 
 /// Counters of dropped packets, read when an operation begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DropWatch {
+pub struct DropWatch {
+    /// Reads the counters now.
+    read: fn() -> PathUse,
     began: PathUse,
     /// Packets dropped during the load before the operation, from the record of that load. No drops
     /// if the operation does not follow a load.
@@ -19,22 +21,29 @@ pub(crate) struct DropWatch {
 }
 
 impl DropWatch {
+    /// Begins a watch of this machine.
     pub(crate) fn begin() -> DropWatch {
-        DropWatch { began: read(), earlier: MachineDrops::default(), earlier_timeouts: 0 }
+        DropWatch::with_counters(read)
     }
 
-    /// Begins a watch after a load. The watch also has the drops in the record of the load.
-    pub(crate) fn after_load(record: &LoadRecord) -> DropWatch {
+    /// Begins a watch of a machine with these counters.
+    pub fn with_counters(read: fn() -> PathUse) -> DropWatch {
+        let began = read();
+        DropWatch { read, began, earlier: MachineDrops::default(), earlier_timeouts: 0 }
+    }
+
+    /// Returns a watch that began after a load, with the drops in the record of the load.
+    pub(crate) fn after_load(self, record: &LoadRecord) -> DropWatch {
         DropWatch {
             earlier: MachineDrops::from_load(record).unwrap_or_default(),
             earlier_timeouts: connect_timeouts(record),
-            ..DropWatch::begin()
+            ..self
         }
     }
 
     /// Returns the growth of the counters since they were read.
     pub(crate) fn growth(self) -> PathUse {
-        read().growth_since(self.began)
+        (self.read)().growth_since(self.began)
     }
 
     /// Returns the failure of a server. If the server may have waited for dropped packets, and the

@@ -2,18 +2,22 @@
 //! results. A run can be interrupted at any time, and resumed from its archive.
 
 mod backend_relays;
+mod bring_up;
 mod canary;
 mod closed_trial;
 mod failure_cause;
 mod first_start;
 #[cfg(test)]
 mod fixture;
+mod host;
 mod lifecycle_check;
 mod memory;
 mod observed_promise;
+mod part_failure;
 mod ports;
 mod price;
 mod profile;
+mod real_host;
 mod remaining_work;
 mod running_parts;
 mod search;
@@ -23,32 +27,26 @@ mod trial;
 mod walk;
 pub(crate) mod warm;
 
+pub use host::{CheckDepth, Host, Launched, MeasuredTrial, Part, RequiredListeners, TrialLoad};
 pub use memory::RunMemory;
+pub use real_host::RealHost;
 
 use dyno_analysis::capacity::CapacityTrial;
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{Failure, WarmUp, WarmUpSlice};
 use dyno_archive::{Interval, RunDir, StartRecord, TrialRecord};
-use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Interrupts;
 use dyno_subject::build::Built;
-use dyno_subject::definition::Definition;
 
-use crate::builds::Builds;
-use crate::plan::Snapshots;
+pub use crate::drops::DropWatch;
 
-/// Inputs of a run: its plan, the servers to start, and the archive to write.
+/// Inputs of a run: its plan, the machine that executes the plan, and the archive to write.
 #[allow(missing_debug_implementations)] // It holds a closure.
-pub struct Runner<'a> {
+pub struct Runner<'a, H> {
     pub plan: &'a Plan,
-    /// One definition per arm, in the plan's order.
-    pub arms: &'a [Definition],
-    pub snapshots: &'a Snapshots,
-    /// Artefacts and services to start.
-    pub builds: &'a Builds,
+    pub host: &'a H,
     pub dir: &'a RunDir,
-    pub guard: &'a Guard,
     pub interrupts: &'a Interrupts,
     /// Receives every event of the run.
     pub on_event: &'a mut dyn FnMut(RunEvent<'_>),

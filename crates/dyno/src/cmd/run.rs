@@ -16,7 +16,7 @@ use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::format::rate;
 use dyno_runner::builds::Builds;
 use dyno_runner::plan::{Overrides, Planned, resolve};
-use dyno_runner::run::{RunEnd, RunError, RunEvent, RunMemory, Runner};
+use dyno_runner::run::{RealHost, RunEnd, RunError, RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::tracking;
 use dyno_subject::definition::Definition;
@@ -296,13 +296,11 @@ pub(super) fn walk(
         };
         progress.event(plan, &event, || result.map(RecordedTrial::result));
     };
+    let host = RealHost::new(planned, builds, *supervision)?;
     let mut runner = Runner {
         plan: &planned.plan,
-        arms: &planned.arms,
-        snapshots: &planned.snapshots,
-        builds,
+        host: &host,
         dir,
-        guard: supervision.guard,
         interrupts: supervision.interrupts,
         on_event: &mut on_event,
         memory: RunMemory::default(),

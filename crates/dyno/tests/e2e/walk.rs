@@ -11,7 +11,7 @@ use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
-use dyno_runner::run::{RunEvent, RunMemory, Runner};
+use dyno_runner::run::{RealHost, RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::find::Folders;
 
@@ -104,13 +104,11 @@ pub fn run_until(
         resumptions: Vec::new(),
     };
     let dir = RunDir::create(sandbox.join("run"), &header).unwrap();
+    let host = RealHost::new(&planned, &builds, supervision).unwrap();
     let mut runner = Runner {
         plan: &planned.plan,
-        arms: &planned.arms,
-        snapshots: &planned.snapshots,
-        builds: &builds,
+        host: &host,
         dir: &dir,
-        guard: &guard,
         interrupts,
         on_event,
         memory: RunMemory::default(),

@@ -9,41 +9,26 @@ use dyno_archive::start::{IdleUse, PartStart};
 use dyno_archive::{Party, Sample};
 use dyno_observer::{Files, Reads, binary};
 
-use super::Runner;
-use super::running_parts::{Launched, MonitoredProcesses};
+use super::host::Launched;
+use super::running_parts::{MonitoredProcesses, RunningPart};
 use crate::limits::IDLE_MEASUREMENT;
 
-impl Runner<'_> {
-    /// Inspects a subject that is ready, before its first load.
-    pub(super) fn inspect_first_start(
-        &self,
-        launch: usize,
-        record: &mut PartStart,
-        launched: &mut Launched<'_>,
-    ) {
-        if !self.plan.is_first_start_with_probes(launch) || self.interrupts.count() > 0 {
-            return;
-        }
-        let sampler = launched.subject.process.sampler.clone();
-        let processes = MonitoredProcesses {
-            subject: &mut launched.subject.process,
-            monitor: launched.subject.monitor.as_deref(),
-            backends: launched.backends,
-            files: Files::default(),
-        };
-        let (before, cpu_before) = (processes.sample(Reads::All), sampler.cpu_ns());
-        // There are no requests during this time, so the measured use is the use of an idle server.
-        thread::sleep(IDLE_MEASUREMENT);
-        let (after, cpu_after) = (processes.sample(Reads::All), sampler.cpu_ns());
-        let growth = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
-        record.idle = Some(IdleUse {
-            length_ns: after.at_ns - before.at_ns,
-            cpu_ns: growth(cpu_before, cpu_after),
-            wakeups: wakeups_between(&before, &after),
-        });
-        record.binary =
-            after.party_use(Party::SUBJECT).and_then(busiest_process).and_then(binary::inspect);
-    }
+/// Inspects a subject that is ready, before its first load.
+pub(super) fn inspect(record: &mut PartStart, launched: &mut Launched<'_, RunningPart<'_>>) {
+    let sampler = launched.subject.process.sampler.clone();
+    let processes = MonitoredProcesses::new(launched, Files::default());
+    let (before, cpu_before) = (processes.sample(Reads::All), sampler.cpu_ns());
+    // There are no requests during this time, so the measured use is the use of an idle server.
+    thread::sleep(IDLE_MEASUREMENT);
+    let (after, cpu_after) = (processes.sample(Reads::All), sampler.cpu_ns());
+    let growth = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+    record.idle = Some(IdleUse {
+        length_ns: after.at_ns - before.at_ns,
+        cpu_ns: growth(cpu_before, cpu_after),
+        wakeups: wakeups_between(&before, &after),
+    });
+    record.binary =
+        after.party_use(Party::SUBJECT).and_then(busiest_process).and_then(binary::inspect);
 }
 
 /// Minimum number of unseen births (new threads and processes that are in no sample) at which the

@@ -8,14 +8,15 @@ use dyno_archive::{LoadRecord, Party, Protocol, RunDir};
 use dyno_contract::listener::Listener;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::group::Groups;
-use dyno_launch::guard::Guard;
 use dyno_launch::network::Network;
 use dyno_launch::process::{Process, ProcessSpec, Workspace};
 use dyno_launch::secret_values::SecretValues;
+use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::ServerCommand;
 use dyno_observer::cgroup::Layout;
 use dyno_subject::definition::{Definition, Role};
 
+use super::ports::Ports;
 use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
 
 pub(super) fn definition() -> Definition {
@@ -44,11 +45,15 @@ pub(super) fn command(command: &str) -> ServerCommand {
 }
 
 /// A running part, whose process only sleeps. `addr`: address of its listener, if it has one.
-pub(super) fn part(addr: Option<std::net::SocketAddr>, alive: AliveCheck) -> RunningPart {
-    // The guard of a test is this test program, which ends immediately with the unknown argument.
-    let guard = Guard::start().unwrap();
-    let groups = Groups::prepare(Layout::default(), &guard);
-    let workspace = Workspace::make(0, &groups, &guard).unwrap();
+///
+/// The guard of a test is this test program, which ends immediately with the unknown argument.
+pub(super) fn part<'a>(
+    supervision: &Supervision<'a>,
+    addr: Option<std::net::SocketAddr>,
+    alive: AliveCheck,
+) -> RunningPart<'a> {
+    let groups = Groups::prepare(Layout::default(), supervision.guard);
+    let workspace = Workspace::make(0, &groups, supervision.guard).unwrap();
     let spec = ProcessSpec {
         command: ["sleep", "98757"].map(String::from).to_vec(),
         environment: Environment::for_tool(&DynoVariables::read(), &[], &workspace.work),
@@ -63,9 +68,11 @@ pub(super) fn part(addr: Option<std::net::SocketAddr>, alive: AliveCheck) -> Run
         CheckedListener::new(&definition(), &listener(addr), SecretValues::default()).unwrap()
     };
     RunningPart {
+        supervision: *supervision,
         party: Party::Backend(0),
         name: "x".into(),
         process: Process::start(spec).unwrap(),
+        ports: Ports { plain: 0, tls: 0 },
         monitor: None,
         monitor_failure: None,
         listeners: addr.map(checked).map(Arc::new).into_iter().collect(),

@@ -11,7 +11,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dyno_archive::hint;
-use dyno_archive::plan::Arm;
 use dyno_archive::start::{Failure, PartStart};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord};
@@ -30,13 +29,14 @@ use dyno_subject::definition::Definition;
 use dyno_subject::placeholders::backends_in;
 use regex::bytes::Regex;
 
-use super::Runner;
+use super::RunEvent;
 use super::backend_relays::{BackendMark, BackendRelays, relayed_result};
 use super::failure_cause::{harness, interrupted_failure};
 use super::observed_promise::{ObservedPromise, start_failure};
 use super::ports::Ports;
+use super::real_host::RealHost;
 use super::running_parts::{CheckedListener, RunningPart};
-use super::start::{Recipe, RunSetup, Spawned};
+use super::start::{Recipe, Spawned};
 use crate::drops::DropWatch;
 
 /// Interval between checks of an awaited condition. Nothing is measured during the wait.
@@ -50,8 +50,8 @@ const SHORTAGE_HINT: &str = "stop other programs, or raise the limit of open fil
                              and resume the run with `--resume`";
 
 /// A separate start of a subject, with a relay in front of each back end.
-struct RelayedStart {
-    part: RunningPart,
+struct RelayedStart<'a> {
+    part: RunningPart<'a>,
     port: u16,
     relays: Vec<BackendRelays>,
 }
@@ -70,21 +70,20 @@ struct CheckedSubject<'a> {
     /// The subject's name in the report.
     name: &'a str,
     start: &'a StartRecord,
-    setup: &'a RunSetup,
 }
 
-impl Runner<'_> {
+impl<'a> RealHost<'a> {
     /// Checks the lifecycle promises of a subject. `Err`: the promises cannot be checked.
-    pub(super) fn check_lifecycle(
-        &mut self,
+    pub(super) fn check_promises(
+        &self,
         record: &StartRecord,
-        arm: &Arm,
         recipe: &Recipe<'_>,
-        setup: &RunSetup,
+        on_event: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<Vec<CheckResult>, Failure> {
         let definition = recipe.definition;
-        let checked = CheckedSubject { recipe, name: &arm.name, start: record, setup };
-        let mut running: Option<RelayedStart> = None;
+        let name = &self.arm(record.launch).name;
+        let checked = CheckedSubject { recipe, name, start: record };
+        let mut running: Option<RelayedStart<'_>> = None;
         let mut results = Vec::new();
         for (check, promise) in lifecycle_promises(&definition.contracts) {
             if self.interrupts.count() > 0 {
@@ -99,7 +98,7 @@ impl Runner<'_> {
                     ObservedPromise::unchecked(Problem::Wrong(NO_BACKENDS.into()))
                 }
                 PromiseKind::Serves | PromiseKind::Stops => {
-                    self.check_running((check, promise), &mut running, &checked)?
+                    self.check_running((check, promise), &mut running, &checked, on_event)?
                 }
                 PromiseKind::RefusesMissing => match without_addresses(definition) {
                     Some(stripped) => {
@@ -132,14 +131,15 @@ impl Runner<'_> {
 
     /// Checks a promise of a running subject, and starts the subject if necessary.
     fn check_running(
-        &mut self,
+        &self,
         (check, promise): (&Check, &LifecyclePromise),
-        running: &mut Option<RelayedStart>,
+        running: &mut Option<RelayedStart<'a>>,
         checked: &CheckedSubject<'_>,
+        on_event: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<ObservedPromise, Failure> {
         let mut start = match running.take() {
             Some(start) => start,
-            None => self.start_relayed(checked)?,
+            None => self.start_relayed(checked, on_event)?,
         };
         if promise.kind == PromiseKind::Stops {
             let signal = checked.recipe.definition.stop.signal;
@@ -153,7 +153,7 @@ impl Runner<'_> {
         Ok(observed)
     }
 
-    fn stop_relayed(&self, start: Option<RelayedStart>, definition: &Definition) {
+    fn stop_relayed(&self, start: Option<RelayedStart<'_>>, definition: &Definition) {
         let Some(start) = start else { return };
         let patience = || self.interrupts.patience();
         start.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, patience);
@@ -161,7 +161,11 @@ impl Runner<'_> {
 
     /// Starts the subject with relays in front of its back ends. The message of a failure includes
     /// the last lines of the subject's output.
-    fn start_relayed(&mut self, checked: &CheckedSubject<'_>) -> Result<RelayedStart, Failure> {
+    fn start_relayed(
+        &self,
+        checked: &CheckedSubject<'_>,
+        on_event: &mut dyn FnMut(RunEvent<'_>),
+    ) -> Result<RelayedStart<'a>, Failure> {
         let backend_ports = checked.recipe.backend_ports.iter();
         let start_relays = |(name, ports): &(String, Ports)| BackendRelays::new(name, *ports);
         let relays = backend_ports.map(start_relays).collect::<io::Result<Vec<_>>>();
@@ -172,8 +176,8 @@ impl Runner<'_> {
             relays.iter().map(|relays| (relays.name.clone(), ports(relays))).collect();
         let mut record = checked.unreported_record();
         let recipe = Recipe { backend_ports: &backend_ports, ..*checked.recipe };
-        let started = self.start_part(&mut record, &recipe, checked.setup);
-        let (part, ports) = started.map_err(|failure| {
+        let started = self.start_with(&mut record, &recipe, on_event);
+        let part = started.map_err(|failure| {
             let tail = record.parts[0]
                 .log_tail
                 .take()
@@ -184,18 +188,19 @@ impl Runner<'_> {
             );
             Failure { message, ..failure }
         })?;
-        Ok(RelayedStart { part, port: main_port(checked.recipe.definition, ports), relays })
+        let port = main_port(checked.recipe.definition, part.ports);
+        Ok(RelayedStart { part, port, relays })
     }
 
     /// Starts the subject with missing or unreachable back ends, and checks that it exits.
     fn check_refusal(
-        &mut self,
+        &self,
         promise: &LifecyclePromise,
         checked: &CheckedSubject<'_>,
         recipe: &Recipe<'_>,
     ) -> Result<ObservedPromise, Failure> {
         let Spawned { mut process, ports, .. } =
-            self.spawn(&mut checked.unreported_record(), recipe, checked.setup)?;
+            self.spawn(&mut checked.unreported_record(), recipe)?;
         // The clock is read right after exec, because the time to the exit is reported and compared
         // with the contract's limit.
         let began = Instant::now();
@@ -237,7 +242,7 @@ fn check_stop(
     check: &Check,
     promise: &LifecyclePromise,
     signal: Signal,
-    start: RelayedStart,
+    start: RelayedStart<'_>,
     interrupts: &Interrupts,
 ) -> ObservedPromise {
     let RelayedStart { part: RunningPart { process, listeners, .. }, port, relays } = start;
@@ -432,7 +437,7 @@ fn refusal_result(
 fn check_serving(
     check: &Check,
     promise: &LifecyclePromise,
-    start: &RelayedStart,
+    start: &RelayedStart<'_>,
 ) -> Result<String, Problem> {
     if let Some((name, _)) =
         promise.asks.iter().find(|(name, _)| !start.relays.iter().any(|b| b.name == *name))
@@ -485,7 +490,7 @@ fn check_serving(
 /// waits a little longer, so that output and requests above the limit can arrive.
 fn wait_for_expected(
     promise: &LifecyclePromise,
-    start: &RelayedStart,
+    start: &RelayedStart<'_>,
     mark: &Mark,
 ) -> Result<(), Problem> {
     let log = start.part.process.log();
@@ -512,7 +517,11 @@ impl Mark {
     }
 
     /// Returns the requests to a back end since the mark. `Err`: the requests are unknown.
-    fn requests_since(&self, start: &RelayedStart, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
+    fn requests_since(
+        &self,
+        start: &RelayedStart<'_>,
+        backend: &str,
+    ) -> Result<Vec<Vec<u8>>, Problem> {
         let mut marked_relays = start.relays.iter().zip(&self.requests);
         let Some((relays, mark)) = marked_relays.find(|(relays, _)| relays.name == backend) else {
             return Ok(Vec::new());
@@ -656,13 +665,15 @@ mod tests {
     use std::path::Path;
 
     use dyno_contract::contracts::Contract;
+    use dyno_launch::guard::Guard;
+    use dyno_launch::supervision::Supervision;
 
     use super::*;
     use crate::run::fixture;
     use crate::run::running_parts::AliveCheck;
 
     /// A server without back ends that delays its response. Its process ends at the signal.
-    fn start(delay: Duration) -> RelayedStart {
+    fn start<'a>(supervision: &Supervision<'a>, delay: Duration) -> RelayedStart<'a> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr: SocketAddr = listener.local_addr().unwrap();
         thread::spawn(move || {
@@ -671,7 +682,7 @@ mod tests {
             thread::sleep(delay);
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
         });
-        let part = fixture::part(Some(addr), AliveCheck::Connect(Vec::new()));
+        let part = fixture::part(supervision, Some(addr), AliveCheck::Connect(Vec::new()));
         RelayedStart { part, port: addr.port(), relays: Vec::new() }
     }
 
@@ -681,8 +692,12 @@ mod tests {
         let contract = Contract::parse(Path::new("c.toml"), "c", source, &|_| unreachable!());
         let check = contract.unwrap().checks.remove(0);
         let promise = check.life.as_ref().unwrap();
-        let stop =
-            |delay| check_stop(&check, promise, Signal::Term, start(delay), &Interrupts::new());
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let stop = |delay| {
+            let start = start(&supervision, delay);
+            check_stop(&check, promise, Signal::Term, start, &interrupts)
+        };
         let fast = stop(Duration::ZERO);
         assert!(
             matches!(&fast.result, Err(Problem::Late(text)) if text.starts_with(NOTHING_IN_FLIGHT)),

@@ -1,23 +1,18 @@
 //! Searches for the highest rate at which a subject meets the objective. The search runs in the
 //! same start as the trials, so that both measure the same process.
 
-use std::thread;
-
 use dyno_analysis::capacity::{self, SearchStep};
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::{Load, Step};
 use dyno_archive::search::{SearchLoad, SearchRecord};
 use dyno_archive::start::Failure;
-use dyno_observer::Files;
 
 use super::closed_trial::ClosedTrial;
 use super::failure_cause::{harness, interrupted_failure};
-use super::running_parts::{Launched, MonitoredProcesses, listener};
+use super::host::{Host, Launched};
 use super::walk::{Start, StartAbort};
-use super::warm::WarmUpWatch;
 use super::{RunEvent, Runner};
 use crate::limits::{REST, SEARCH_INTERVALS, SEARCH_WARMUP_NS};
-use crate::load;
 use crate::load_at;
 
 /// One load of a search.
@@ -30,10 +25,10 @@ struct PlannedLoad {
     number: usize,
 }
 
-impl Runner<'_> {
+impl<H: Host> Runner<'_, H> {
     /// Makes the searches of a start, after all its trials. A search overloads the server, which
     /// could affect a trial after the search.
-    pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), StartAbort> {
+    pub(super) fn search_all(&mut self, start: &mut Start<H::Part>) -> Result<(), StartAbort> {
         if start.to_search.is_empty() {
             return Ok(());
         }
@@ -51,7 +46,11 @@ impl Runner<'_> {
     /// Searches for the highest rate that meets the plan's objective, over as many connections as
     /// the closed-loop trial `closed` had. After an interrupt, or a failure that the subject did
     /// not cause, nothing is recorded, and a resumed run repeats the search.
-    fn search(&mut self, closed: &ClosedTrial, start: &mut Start) -> Result<(), StartAbort> {
+    fn search(
+        &mut self,
+        closed: &ClosedTrial,
+        start: &mut Start<H::Part>,
+    ) -> Result<(), StartAbort> {
         let trial = closed.trial();
         let mut record = SearchRecord { trial, ..SearchRecord::default() };
         let Some(mut search) = capacity::begin(closed.measured(self.plan, &self.memory.facts))
@@ -121,13 +120,13 @@ impl Runner<'_> {
         &self,
         trial: usize,
         PlannedLoad { rate, confirms, number }: PlannedLoad,
-        launched: &mut Launched<'_>,
+        launched: &mut Launched<'_, H::Part>,
     ) -> Result<(LoadRecord, Result<(), Failure>), String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
-        let listener = listener(&launched.subject.listeners, workload)?;
+        let listener = launched.listener(workload)?;
         let arrivals = self.plan.search.expect("the plan should have a search").arrivals(rate);
         let length_ns = |ns: u64| if confirms { capacity::confirmation_ns(ns) } else { ns };
-        let spec = load_at::trial_with(listener.listener(), self.plan, trial, &|point| {
+        let spec = load_at::trial_with(listener, self.plan, trial, &|point| {
             load_at::LoadPoint {
                 step: Step { arrivals: arrivals.clone(), ..point.step },
                 load: Load {
@@ -145,20 +144,13 @@ impl Runner<'_> {
                 ..point
             }
         })?;
-        let processes = MonitoredProcesses {
-            subject: &mut launched.subject.process,
-            monitor: None,
-            backends: launched.backends,
-            files: Files::with_limit(load::unused_open_files([&spec])),
-        };
-        let mut watcher = WarmUpWatch { processes, interrupts: self.interrupts };
-        let mut record = load::run(&spec, &mut watcher)?;
+        let mut record = self.host.load(&spec, launched)?;
         // After an overload, the server gets time to complete its requests before it is checked.
-        thread::sleep(REST);
+        self.host.rest(REST);
         let served = if self.interrupts.count() > 0 {
             Ok(())
         } else {
-            launched.after_load(&mut record, &self.supervision())
+            launched.after_load(&mut record, self.host.watch_drops())
         };
         Ok((record, served))
     }

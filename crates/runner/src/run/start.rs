@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use dyno_archive::cpus::{AllowedCpus, cpu_list_text};
 use dyno_archive::hint;
-use dyno_archive::plan::{Arm, Conditions, Limits, Placement};
+use dyno_archive::plan::{Limits, Placement};
 use dyno_archive::probe::Probe;
 use dyno_archive::start::{
     Failure, FailureKind, LimitKind, LimitReadBack, PADDING, PartStart, Startup,
@@ -22,38 +22,28 @@ use dyno_contract::listener::Listener;
 use dyno_contract::ready;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::{DynoVariables, Environment};
-use dyno_launch::group::{self, Groups};
+use dyno_launch::group;
 use dyno_launch::log::LogFollower;
 use dyno_launch::network::Network;
 use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::secret_values::SecretValues;
-use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::ServerCommand;
 use dyno_launch::{StartError, folder, open_files_hard_limit};
 use dyno_observer::kernel_probes::PartyMonitor;
-use dyno_observer::probes::Probes;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, ReadyBy};
 use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::{PROFILE_NAMES, Placeholders};
 
+use super::RunEvent;
 use super::failure_cause::{command_failure, harness, interrupted_failure, memory_first};
 use super::ports::Ports;
+use super::real_host::RealHost;
 use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
-use super::start_files::check_files;
-use super::{RunEvent, Runner};
 use crate::drops::DropWatch;
 use crate::limits::{OUTPUT_READ_INTERVAL, READY_COMMAND_TIMEOUT};
 use crate::runtime::{self, SampledRuntime};
-
-/// Resources that all starts of a run share.
-pub(super) struct RunSetup {
-    pub(super) groups: Groups,
-    /// `None`: no subject needs certificates.
-    pub(super) certs: Option<Certs>,
-    pub(super) probes: Probes,
-}
 
 /// Definition and conditions of one part of a start.
 #[derive(Clone, Copy)]
@@ -81,111 +71,53 @@ pub(super) struct Spawned {
     settings: Settings,
 }
 
-impl Runner<'_> {
-    /// Starts all parts of a launch, back ends first. Parts that became ready are in `parts` and in
-    /// the record even if the start fails. `passed_lifecycle`: arms that need no lifecycle checks.
-    pub(super) fn start(
-        &mut self,
-        record: &mut StartRecord,
-        setup: &RunSetup,
-        network: &Network,
-        passed_lifecycle: &BTreeSet<usize>,
-        parts: &mut Vec<RunningPart>,
-    ) -> Result<(), Failure> {
-        let (plan, builds, arms) = (self.plan, self.builds, self.arms);
-        let [arm] = plan.launches[record.launch].arms[..] else {
-            return Err(harness(
-                "the plan starts several subjects as one, which this version of dyno does not \
-                 support"
-                    .into(),
-            ));
-        };
-        let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
-        let built = builds.subjects[*subject].as_ref();
-        let built = built.expect("only subjects that take part are started");
-        let new_files = check_files(&self.snapshots.subjects[*subject], &arms[arm], built)?;
-        let mut backend_ports = Vec::new();
-        for &index in backends {
-            let (part, ports) =
-                self.start_backend(record, index, &backend_ports, conditions, setup, network)?;
-            backend_ports.push((part.name.clone(), ports));
-            parts.push(part);
+impl<'a> RealHost<'a> {
+    /// Returns the CPUs that a part of a launch may use.
+    pub(super) fn cpus(&self, launch: usize, party: Party) -> Vec<u32> {
+        match party {
+            Party::Backend(index) => self.plan.backends[index].cpus.clone(),
+            _ => self.plan.placement(launch, self.plan.launches[launch].arms[0]).subject,
         }
-        let recipe = Recipe {
-            definition: &arms[arm],
-            out: &built.out,
-            limits: &conditions.limits,
-            cpus: &plan.placement(record.launch, arm).subject,
-            backend_ports: &backend_ports,
-            observe: &conditions.observe,
-            network,
-        };
-        record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
-        last_part(record).new_files = new_files;
-        if !passed_lifecycle.contains(&arm) {
-            // The relays between the subject and its back ends must be in the network namespace of
-            // the back ends.
-            let checked =
-                network.as_server(|| self.check_lifecycle(record, &plan.arms[arm], &recipe, setup));
-            let results = checked.map_err(|error| harness(error.to_string()))??;
-            last_part(record).checks_before = results;
-        }
-        parts.push(self.start_part(record, &recipe, setup)?.0);
-        Ok(())
     }
 
-    /// Starts a back end. A failure is reported as a failure of the back end, not of the subject.
-    fn start_backend(
-        &mut self,
-        record: &mut StartRecord,
-        index: usize,
-        backend_ports: &[(String, Ports)],
-        conditions: &Conditions,
-        setup: &RunSetup,
-        network: &Network,
-    ) -> Result<(RunningPart, Ports), Failure> {
-        let (plan, builds) = (self.plan, self.builds);
-        let planned = &plan.backends[index];
-        let backend = builds.backends[index]
-            .as_ref()
-            .expect("a subject that takes part should have all its back ends");
-        let recipe = Recipe {
-            definition: &backend.definition,
-            out: &backend.built.out,
-            limits: &planned.limits,
-            cpus: &planned.cpus,
-            backend_ports,
-            observe: &conditions.observe,
-            network,
+    /// Returns the recipe of a part of a launch.
+    pub(super) fn recipe<'r>(
+        &'r self,
+        (launch, party): (usize, Party),
+        cpus: &'r [u32],
+        backend_ports: &'r [(String, Ports)],
+        network: &'r Network,
+    ) -> Recipe<'r> {
+        let arm = self.arm(launch);
+        let limits = match party {
+            Party::Backend(index) => &self.plan.backends[index].limits,
+            _ => &arm.conditions.limits,
         };
-        record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
-        let planned_files = &self.snapshots.backends[index];
-        let new_files = check_files(planned_files, &backend.definition, &backend.built)?;
-        last_part(record).new_files = new_files;
-        self.start_part(record, &recipe, setup).map_err(|failure| {
-            let message =
-                format!("back end {} {}: {}", planned.name, failure.kind.name(), failure.message);
-            match failure.kind {
-                FailureKind::Interrupted | FailureKind::Harness => Failure { message, ..failure },
-                _ => Failure { kind: FailureKind::BackendFailed, message },
-            }
-        })
+        Recipe {
+            definition: self.definition(launch, party),
+            out: &self.built(launch, party).out,
+            limits,
+            cpus,
+            backend_ports,
+            observe: &arm.conditions.observe,
+            network,
+        }
     }
 
     /// Starts the last part of the record, waits until it is ready, and loads its data.
-    pub(super) fn start_part(
-        &mut self,
+    pub(super) fn start_with(
+        &self,
         start: &mut StartRecord,
         recipe: &Recipe<'_>,
-        setup: &RunSetup,
-    ) -> Result<(RunningPart, Ports), Failure> {
+        on_event: &mut dyn FnMut(RunEvent<'_>),
+    ) -> Result<RunningPart<'a>, Failure> {
         let Spawned { mut process, ports, monitor, listeners, settings } =
-            self.spawn(start, recipe, setup)?;
+            self.spawn(start, recipe)?;
         let record = last_part(start);
         let definition = recipe.definition;
         let drops = DropWatch::begin();
         let ready = self
-            .wait_until_ready(&mut process, recipe, &settings, &listeners, ports)
+            .wait_until_ready(&mut process, recipe, &settings, &listeners, ports, on_event)
             .map_err(|failure| without_secrets(&failure, &process));
         let seeded = ready.and_then(|startup| {
             record.startup = Some(startup);
@@ -214,10 +146,12 @@ impl Runner<'_> {
         let runtime =
             runtime.map(|spec| SampledRuntime::new(spec, &settings.work, &process.sampler));
         let monitor_failure = monitor.as_ref().err().cloned();
-        let part = RunningPart {
+        Ok(RunningPart {
+            supervision: self.supervision(),
             party,
             name,
             process,
+            ports,
             monitor: monitor.unwrap_or_default(),
             monitor_failure,
             listeners,
@@ -225,8 +159,7 @@ impl Runner<'_> {
             runtime,
             reset,
             list_compiled,
-        };
-        Ok((part, ports))
+        })
     }
 
     /// Starts the process of the last part of the record.
@@ -234,7 +167,6 @@ impl Runner<'_> {
         &self,
         start: &mut StartRecord,
         recipe: &Recipe<'_>,
-        setup: &RunSetup,
     ) -> Result<Spawned, Failure> {
         let number = start.start;
         let record = last_part(start);
@@ -244,22 +176,21 @@ impl Runner<'_> {
             .as_server(|| Ports::find(definition))
             .map_err(|error| harness(error.to_string()))?
             .map_err(harness)?;
-        let certs = setup.certs.as_ref();
-        let workspace = Workspace::make(number, &setup.groups, self.guard)
+        let certs = self.certs.as_ref();
+        let workspace = Workspace::make(number, &self.groups, self.guard)
             .map_err(|e| harness(e.to_string()))?;
         record.limits = group::limit(
             &workspace.group,
             recipe.limits,
             recipe.cpus,
-            setup.groups.unavailable_reason(),
+            self.groups.unavailable_reason(),
         );
         if record.limits.iter().any(|limit| limit.read_back.is_none())
-            && let Some(reason) = setup.groups.lost_controllers_text()
+            && let Some(reason) = self.groups.lost_controllers_text()
         {
             return Err(harness(reason));
         }
-        let is_profiled =
-            setup.probes.probes_use(recipe.observe).attached.contains(&Probe::Profile);
+        let is_profiled = self.probes.probes_use(recipe.observe).attached.contains(&Probe::Profile);
         let settings = Settings::from_recipe(
             recipe,
             record,
@@ -281,7 +212,7 @@ impl Runner<'_> {
         // Probes are attached as soon as the process exists, so that its children are monitored as
         // well. If no slot for the probes is free, the start continues without probes, and its
         // trials record the reason.
-        let monitor = setup.probes.attach(recipe.observe, process.pid());
+        let monitor = self.probes.attach(recipe.observe, process.pid());
         record.limits.extend(read_back(recipe, &process));
         Ok(Spawned { process, ports, monitor, listeners, settings })
     }
@@ -301,18 +232,19 @@ impl Runner<'_> {
     /// Waits until a part is ready. Until then, forwards its output as events. Returns its start-up
     /// time.
     fn wait_until_ready(
-        &mut self,
+        &self,
         process: &mut Process,
         recipe: &Recipe<'_>,
         settings: &Settings,
         listeners: &[Arc<CheckedListener>],
         ports: Ports,
+        on_event: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<Startup, Failure> {
         let definition = recipe.definition;
         let interrupts = self.interrupts;
-        let supervision = Supervision { guard: self.guard, interrupts };
+        let supervision = self.supervision();
         let log = process.log();
-        let output = RefCell::new((LogFollower::new(&log), Instant::now(), &mut *self.on_event));
+        let output = RefCell::new((LogFollower::new(&log), Instant::now(), on_event));
         // `ready::wait` calls this closure regularly, so the closure also forwards the output.
         let is_interrupted = || {
             let (follower, last_read, on_event) = &mut *output.borrow_mut();

@@ -1,5 +1,5 @@
-//! Measures trials: runs a workload at a step, samples its server, and checks the server's contract
-//! while the load runs.
+//! Runs loads on this machine, samples their servers, and checks the contracts of servers while a
+//! trial is measured.
 
 use std::cell::RefCell;
 use std::sync::{Arc, mpsc};
@@ -11,77 +11,56 @@ use dyno_archive::plan::Plan;
 use dyno_archive::probe::{Probe, RefusedProbe, RequestedProbes};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
+use dyno_archive::{Interval, LoadRecord, Party, Sample};
 use dyno_contract::exchange::ServerLoad;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
-use dyno_observer::probes::Probes;
 use dyno_observer::{Files, Reads};
 
-use super::running_parts::{CheckedListener, Launched, MonitoredProcesses, listener};
-use super::{RunEvent, Runner};
+use super::RunEvent;
+use super::host::{Launched, MeasuredTrial, TrialLoad};
+use super::real_host::RealHost;
+use super::running_parts::{CheckedListener, MonitoredProcesses, RunningPart};
 use crate::background_load::count_calls;
 use crate::load::{self, Edge, LoadStopReason, ResponseCounts, Watch};
-use crate::load_at;
 
-/// The outcome of a trial.
-pub(super) struct MeasuredTrial {
-    pub(super) load: LoadRecord,
-    /// Checks of the contract that were made before and during the load.
-    pub(super) checks: Vec<CheckResult>,
-}
-
-impl MeasuredTrial {
-    /// Returns the record for the archive.
-    pub(super) fn into_record(self, trial: usize, start: usize) -> TrialRecord {
-        TrialRecord { trial, start, load: self.load, checks: self.checks, ceiling: None }
-    }
-}
-
-impl Runner<'_> {
-    /// Measures one trial of each start. The loads of several trials take turns, or run at the same
-    /// time.
-    pub(super) fn trial(
-        &mut self,
-        trials: &mut [(usize, Launched<'_>)],
-        probes: &Probes,
+impl<'s> RealHost<'s> {
+    /// Measures trials. Their loads take turns, or run at the same time.
+    pub(super) fn measure_together(
+        &self,
+        trials: &mut [TrialLoad<'_, RunningPart<'s>>],
+        on_event: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<Vec<MeasuredTrial>, String> {
-        let specs = self.specs(trials)?;
-        let prechecks: Vec<Option<CheckResult>> = specs
+        let specs: Vec<load::LoadSpec> = trials.iter().map(|trial| trial.spec.clone()).collect();
+        let prechecks: Vec<Option<CheckResult>> = trials
             .iter()
-            .zip(trials.iter())
-            .map(|(spec, (_, launched))| check_responses(spec, &launched.subject.process.log()))
+            .map(|trial| check_responses(&trial.spec, &trial.launched.subject.process.log()))
             .collect();
-        let event_sink: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(&mut *self.on_event);
+        let event_sink: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(on_event);
         let on_event = |event: RunEvent<'_>| (event_sink.borrow_mut())(event);
-        let (plan, interrupts) = (self.plan, self.interrupts);
+        let (plan, interrupts, probes) = (self.plan, self.interrupts, &self.probes);
         thread::scope(|scope| {
             let mut monitors = Vec::new();
             let mut watchers = Vec::new();
             let max_open_files = load::unused_open_files(&specs);
             let response_counts: Vec<Arc<ResponseCounts>> =
                 specs.iter().map(|spec| ResponseCounts::new(spec.threads())).collect();
-            let counter = start_call_counter(
-                scope,
-                trials.iter().map(|(_, launched)| launched),
-                &response_counts,
-            );
-            for ((trial, launched), response_counts) in trials.iter_mut().zip(response_counts) {
-                let observe = &plan.arms[plan.trials[*trial].arm].conditions.observe;
-                let used = launched.subject.probes_use(probes.probes_use(observe));
-                monitors.push(Monitors::begin(scope, plan, *trial, launched, used));
+            let attached = trials.iter().map(|trial| attached_probes(&trial.launched)).collect();
+            let counter = start_call_counter(scope, attached, &response_counts);
+            for (trial, response_counts) in trials.iter_mut().zip(response_counts) {
+                let observe = &plan.arms[plan.trials[trial.trial].arm].conditions.observe;
+                let used = trial.launched.subject.probes_use(probes.probes_use(observe));
+                monitors.push(Monitors::begin(scope, plan, trial, used));
                 watchers.push(Watcher {
                     window_peak_parties: Vec::new(),
                     has_read_sockets: false,
                     takes_turns: plan.slice_ns.is_some(),
-                    trial: *trial,
-                    processes: MonitoredProcesses {
-                        subject: &mut launched.subject.process,
-                        monitor: launched.subject.monitor.as_deref(),
-                        backends: launched.backends,
-                        files: Files::with_limit(max_open_files),
-                    },
+                    trial: trial.trial,
+                    processes: MonitoredProcesses::new(
+                        &mut trial.launched,
+                        Files::with_limit(max_open_files),
+                    ),
                     response_counts,
                     interrupts,
                     on_event: &on_event,
@@ -105,24 +84,15 @@ impl Runner<'_> {
         })
     }
 
-    /// Returns the loads of trials that run together.
-    fn specs(&self, trials: &[(usize, Launched<'_>)]) -> Result<Vec<load::LoadSpec>, String> {
-        let spec = |(trial, launched): &(usize, Launched<'_>)| self.spec(*trial, launched);
-        let mut specs: Vec<load::LoadSpec> = trials.iter().map(spec).collect::<Result<_, _>>()?;
-        if let Some(slice_ns) = self.plan.slice_ns {
-            load::take_turns(&mut specs, slice_ns);
-        }
-        if trials.iter().all(|(trial, _)| self.plan.loads_with(&self.plan.trials[*trial]) > 1) {
-            load::share_cpus(&mut specs);
-        }
-        Ok(specs)
-    }
-
-    /// Returns the load of a trial.
-    fn spec(&self, trial: usize, launched: &Launched<'_>) -> Result<load::LoadSpec, String> {
-        let workload = &self.plan.workloads[self.plan.trials[trial].workload];
-        let listener = listener(&launched.subject.listeners, workload)?;
-        load_at::trial(listener.listener(), self.plan, trial)
+    /// Runs a load that is not a trial.
+    pub(super) fn run_load(
+        &self,
+        spec: &load::LoadSpec,
+        launched: &mut Launched<'_, RunningPart<'s>>,
+    ) -> Result<LoadRecord, String> {
+        let files = Files::with_limit(load::unused_open_files([spec]));
+        let processes = MonitoredProcesses::new(launched, files);
+        load::run(spec, &mut PlainWatch { processes, interrupts: self.interrupts })
     }
 }
 
@@ -147,18 +117,20 @@ impl<T> StoppableThread<'_, T> {
     }
 }
 
-/// Begins to count the system calls of all servers and back ends that are loaded together. `None`:
-/// no part has a probe that counts them.
-fn start_call_counter<'scope, 'a>(
+/// Returns the probes of all parts of a start.
+fn attached_probes(launched: &Launched<'_, RunningPart<'_>>) -> Vec<Arc<PartyMonitor>> {
+    let parts = [&*launched.subject].into_iter().chain(&*launched.backends);
+    parts.filter_map(|part| part.monitor.clone()).collect()
+}
+
+/// Begins to count the system calls of all servers and back ends that are loaded together.
+/// `attached`: the probes of each start. `None`: no part has a probe that counts them.
+fn start_call_counter<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
-    starts: impl Iterator<Item = &'a Launched<'a>>,
+    attached: Vec<Vec<Arc<PartyMonitor>>>,
     response_counts: &[Arc<ResponseCounts>],
 ) -> Option<StoppableThread<'scope, Result<(), String>>> {
-    let monitor = |launched: &Launched<'_>| -> Vec<Arc<PartyMonitor>> {
-        let parts = [&*launched.subject].into_iter().chain(&*launched.backends);
-        parts.filter_map(|part| part.monitor.clone()).collect()
-    };
-    let mut call_counter = CallCounter::new(starts.map(monitor).collect())?;
+    let mut call_counter = CallCounter::new(attached)?;
     let response_counts = response_counts.to_vec();
     let (to_counter, stop) = mpsc::channel();
     let counter = scope.spawn(move || {
@@ -184,21 +156,21 @@ impl<'scope> Monitors<'scope> {
     fn begin(
         scope: &'scope thread::Scope<'scope, '_>,
         plan: &'scope Plan,
-        trial: usize,
-        launched: &Launched<'_>,
+        trial: &TrialLoad<'_, RunningPart<'_>>,
         probes: RequestedProbes,
     ) -> Self {
-        let workload = &plan.workloads[plan.trials[trial].workload];
+        let subject = &trial.launched.subject;
         // With turns, a check may disturb another subject's turn. The more subjects there are, the
         // less frequent the checks.
         let round_ns = plan.slice_ns.map(|slice_ns| slice_ns * plan.arms.len() as u64);
         let pause = Duration::from_nanos(round_ns.unwrap_or(plan.load.interval_ns));
-        let listener =
-            listener(&launched.subject.listeners, workload).expect("the listener should exist");
-        let listener = Arc::clone(listener);
+        let listener = subject
+            .checked_listener(trial.workload(plan).protocol)
+            .expect("a planned load should have its listener");
+        let (listener, trial) = (Arc::clone(listener), trial.trial);
         let (to_checker, stop_checker) = mpsc::channel();
         let checker = scope.spawn(move || check_under_load(&listener, trial, pause, &stop_checker));
-        let runtime = launched.subject.runtime.clone();
+        let runtime = subject.runtime.clone();
         let has_runtime = runtime.is_some();
         let (to_runtime, stop_runtime) = mpsc::channel();
         let reader = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
@@ -295,19 +267,19 @@ fn check_under_load(
 
 /// The watch of a trial's load: samples all parts, reports intervals, and ends the load when a part
 /// exits or the user interrupts it.
-struct Watcher<'a> {
+struct Watcher<'a, 's> {
     trial: usize,
     response_counts: Arc<ResponseCounts>,
     /// Parties whose memory peak the kernel reset when the window opened.
     window_peak_parties: Vec<Party>,
     has_read_sockets: bool,
     takes_turns: bool,
-    processes: MonitoredProcesses<'a>,
+    processes: MonitoredProcesses<'a, 's>,
     interrupts: &'a Interrupts,
     on_event: &'a dyn Fn(RunEvent<'_>),
 }
 
-impl Watcher<'_> {
+impl Watcher<'_, '_> {
     /// Reads the sockets at the first call, while all connections are open. The kernel lists the
     /// sockets of the whole machine, which takes 4 to 20 ms.
     fn read_sockets_once(&mut self, sample: &mut Sample) {
@@ -317,7 +289,7 @@ impl Watcher<'_> {
     }
 }
 
-impl Watch for Watcher<'_> {
+impl Watch for Watcher<'_, '_> {
     fn sample(&mut self, edge: Edge) -> Option<Sample> {
         if edge == Edge::Opens {
             self.window_peak_parties = self.processes.reset_peaks();
@@ -365,5 +337,25 @@ impl Watch for Watcher<'_> {
         self.processes
             .exited_part()
             .map(|event| LoadStopReason::ServerFailed(format!("{event} under load")))
+    }
+}
+
+/// The watch of a load that is not a trial. Samples all parts, and ends the load when a part exits
+/// or the user interrupts it.
+struct PlainWatch<'a, 's> {
+    processes: MonitoredProcesses<'a, 's>,
+    interrupts: &'a Interrupts,
+}
+
+impl Watch for PlainWatch<'_, '_> {
+    fn sample(&mut self, _: Edge) -> Option<Sample> {
+        Some(self.processes.sample_without_probes())
+    }
+
+    fn stop(&mut self) -> Option<LoadStopReason> {
+        if self.interrupts.count() > 0 {
+            return Some(LoadStopReason::Stopped);
+        }
+        self.processes.exited_part().map(LoadStopReason::ServerFailed)
     }
 }

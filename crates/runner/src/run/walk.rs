@@ -2,37 +2,27 @@
 //! launch is one planned start of an arm, which is a subject under one configuration.
 
 use std::collections::BTreeSet;
-use std::io;
 
 use dyno_analysis::stopping;
 use dyno_analysis::trial::RecordedTrial;
 use dyno_archive::dir::ArchiveError;
-use dyno_archive::plan::{Arm, Isolation, Plan};
+use dyno_archive::plan::Arm;
+use dyno_archive::probe::Probe;
+use dyno_archive::profile::ProfileRecord;
 use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
-use dyno_launch::group::Groups;
 use dyno_launch::network::Network;
-use dyno_launch::process;
-use dyno_launch::set_affinity;
-use dyno_launch::supervision::Supervision;
-use dyno_observer::cgroup::Layout;
-use dyno_observer::monotonic_ns;
-use dyno_observer::probes::Probes;
-use dyno_subject::certs::Certs;
-use dyno_subject::definition::Definition;
 
-use super::canary;
 use super::closed_trial::ClosedTrial;
 use super::failure_cause::{harness, interrupted_failure};
+use super::host::{Host, Launched, MeasuredTrial, Part, TrialLoad};
 use super::memory::RunMemory;
 use super::remaining_work::{CompletedPart, RemainingWork, point};
-use super::running_parts::{self, Launched, RunningPart};
-use super::start::RunSetup;
 use super::{RunEnd, RunError, RunEvent, Runner};
-use crate::builds::BuiltBackend;
-use crate::drops::DropWatch;
+use crate::load::{self, LoadSpec};
+use crate::load_at;
 
-impl Runner<'_> {
+impl<H: Host> Runner<'_, H> {
     /// Runs every trial of the plan that is not in the archive yet.
     pub fn walk(&mut self) -> Result<RunEnd, RunError> {
         let run = self.dir.read()?;
@@ -50,14 +40,6 @@ impl Runner<'_> {
         let mut passed_lifecycle: BTreeSet<usize> =
             valid_starts.filter_map(|start| self.arm_passing_lifecycle(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
-        let observe =
-            self.plan.arms.iter().flat_map(|arm| &arm.conditions.observe).copied().collect();
-        let setup = RunSetup {
-            groups: Groups::prepare(Layout::read(), self.guard),
-            certs: self.certs()?,
-            probes: Probes::load(&observe),
-        };
-        setup.groups.sweep();
         let mut block = 0;
         for launches in self.plan.concurrent_launches() {
             if self.interrupts.count() > 0 {
@@ -71,15 +53,17 @@ impl Runner<'_> {
                 return Ok(RunEnd::Answered);
             }
             block = next_block;
-            let is_built = |arm: &Arm| self.builds.subjects[arm.subject].is_some();
+            let is_built = |arm: &Arm| self.host.has_built(arm.subject);
             let work = completed.remaining_work(&launches, is_built);
-            let mut starts: Vec<Start> =
-                (next_start..).zip(work).map(|(start, work)| work.begin(start)).collect();
+            let mut starts: Vec<Start<H::Part>> = (next_start..)
+                .zip(work)
+                .map(|(start, work)| work.begin(start, self.host.now_ns()))
+                .collect();
             next_start += starts.len();
             if starts.is_empty() {
                 continue;
             }
-            self.launch(&mut starts, &setup, &passed_lifecycle)?;
+            self.launch(&mut starts, &passed_lifecycle)?;
             for start in starts {
                 passed_lifecycle.extend(self.arm_passing_lifecycle(&start.record));
                 (self.on_event)(RunEvent::LaunchEnded { launch: start.record.launch });
@@ -103,58 +87,33 @@ impl Runner<'_> {
     }
 
     /// Returns the protocol of a trial's requests.
-    fn trial_protocol(&self, trial: usize) -> Protocol {
+    pub(super) fn trial_protocol(&self, trial: usize) -> Protocol {
         self.plan.workloads[self.plan.trials[trial].workload].protocol
-    }
-
-    /// Returns a back end of the plan.
-    pub(super) fn backend(&self, index: usize) -> &BuiltBackend {
-        self.builds.backends[index]
-            .as_ref()
-            .expect("a subject that takes part should have all its back ends")
-    }
-
-    pub(super) fn supervision(&self) -> Supervision<'_> {
-        Supervision { guard: self.guard, interrupts: self.interrupts }
     }
 
     /// Measures a fixed piece of work on the first CPU of a launch's server.
     fn canary(&self, launch: usize) -> Option<Canary> {
         let arm = *self.plan.launches[launch].arms.first()?;
-        canary::measure(*self.plan.placement(launch, arm).subject.first()?)
+        self.host.canary(*self.plan.placement(launch, arm).subject.first()?)
     }
 
     /// Binds this thread to the generator's CPUs of a launch. The threads of the launch's loads
     /// inherit these CPUs.
     fn bind_to_generator_cpus(&self, launch: usize) -> Result<(), RunError> {
         let mut arms = self.plan.launches[launch].arms.iter();
-        let bind = |arm: &usize| set_affinity(&self.plan.placement(launch, *arm).generator);
+        let bind = |arm: &usize| self.host.bind(&self.plan.placement(launch, *arm).generator);
         arms.try_for_each(bind).map_err(RunError::Machine)
-    }
-
-    /// Creates certificates, if a participating subject or back end needs one.
-    fn certs(&self) -> Result<Option<Certs>, RunError> {
-        let arms = self.plan.arms.iter().zip(self.arms);
-        let built = arms
-            .filter(|(arm, _)| self.builds.subjects[arm.subject].is_some())
-            .map(|(_, definition)| definition);
-        let backends = self.builds.backends.iter().flatten().map(|service| &service.definition);
-        let is_needed = built.chain(backends).any(Definition::needs_certificate);
-        is_needed.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
     /// Runs starts whose servers run at the same time, in the network namespace of their arms. This
     /// thread and its children are the servers' clients, so they run in the clients' namespace.
     fn launch(
         &mut self,
-        starts: &mut [Start],
-        setup: &RunSetup,
+        starts: &mut [Start<H::Part>],
         passed_lifecycle: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
-        let network =
-            start_network(self.plan, starts[0].record.launch).map_err(RunError::Machine)?;
-        let launched =
-            network.as_client(|| self.launch_in(&network, starts, setup, passed_lifecycle));
+        let network = self.host.network(starts[0].record.launch).map_err(RunError::Machine)?;
+        let launched = network.as_client(|| self.launch_in(&network, starts, passed_lifecycle));
         launched.map_err(RunError::Machine)?
     }
 
@@ -163,8 +122,7 @@ impl Runner<'_> {
     fn launch_in(
         &mut self,
         network: &Network,
-        starts: &mut [Start],
-        setup: &RunSetup,
+        starts: &mut [Start<H::Part>],
         passed_lifecycle: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
         // The canary (a fixed piece of work) is measured before the first server runs, because a
@@ -175,24 +133,21 @@ impl Runner<'_> {
         for start in &mut *starts {
             (self.on_event)(RunEvent::Starting { launch: start.record.launch });
             self.bind_to_generator_cpus(start.record.launch)?;
-            let result = self.bring_up(network, start, setup, passed_lifecycle);
-            self.stop_on_error(result, start, setup)?;
+            let result = self.bring_up(network, start, passed_lifecycle);
+            self.stop_on_error(result, start)?;
         }
         while let Some(next) = starts.iter().find_map(|start| start.pending.first().copied()) {
-            self.measure(self.starts_with_trial(next, starts), setup)?;
+            self.measure(self.starts_with_trial(next, starts))?;
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
             let result = self.search_all(start);
-            self.stop_on_error(result, start, setup)?;
+            self.stop_on_error(result, start)?;
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
             let result = self.check_again(start);
-            self.stop_on_error(result, start, setup)?;
+            self.stop_on_error(result, start)?;
         }
-        starts
-            .iter_mut()
-            .filter(|start| start.is_up())
-            .try_for_each(|start| self.conclude(start, setup))
+        starts.iter_mut().filter(|start| start.is_up()).try_for_each(|start| self.conclude(start))
     }
 
     /// Returns the starts that still have a trial of the same workload and step, each with that
@@ -200,10 +155,10 @@ impl Runner<'_> {
     fn starts_with_trial<'s>(
         &self,
         trial: usize,
-        starts: &'s mut [Start],
-    ) -> Vec<(usize, &'s mut Start)> {
+        starts: &'s mut [Start<H::Part>],
+    ) -> Vec<(usize, &'s mut Start<H::Part>)> {
         let point = point(self.plan, trial);
-        let same_point = |start: &Start| {
+        let same_point = |start: &Start<H::Part>| {
             let mut pending = start.pending.iter().copied();
             pending.find(|pending_trial| self::point(self.plan, *pending_trial) == point)
         };
@@ -214,8 +169,7 @@ impl Runner<'_> {
     fn stop_on_error(
         &mut self,
         result: Result<(), StartAbort>,
-        start: &mut Start,
-        setup: &RunSetup,
+        start: &mut Start<H::Part>,
     ) -> Result<(), RunError> {
         match result {
             Ok(()) => Ok(()),
@@ -224,7 +178,7 @@ impl Runner<'_> {
                 let failure = self.check_interrupted(failure, start)?;
                 record_log_tails(&mut start.record, &start.parts);
                 start.record.failure = Some(failure);
-                self.conclude(start, setup)
+                self.conclude(start)
             }
         }
     }
@@ -234,7 +188,7 @@ impl Runner<'_> {
     fn check_interrupted(
         &mut self,
         failure: Failure,
-        start: &mut Start,
+        start: &mut Start<H::Part>,
     ) -> Result<Failure, RunError> {
         let is_check_needed = failure.kind == FailureKind::Interrupted
             && self.interrupts.count() == 1
@@ -252,17 +206,16 @@ impl Runner<'_> {
     }
 
     /// Stops a start, and writes its record.
-    fn conclude(&mut self, start: &mut Start, setup: &RunSetup) -> Result<(), RunError> {
+    fn conclude(&mut self, start: &mut Start<H::Part>) -> Result<(), RunError> {
         start.pending.clear();
         let record = &mut start.record;
         self.stop(record, std::mem::take(&mut start.parts));
-        let unended = process::unended_text();
-        let remaining = setup.groups.remaining_groups_text(record.start).or(unended).map(harness);
+        let remaining = self.host.remains(record.start).map(harness);
         for failure in record.failure.iter().chain(&remaining) {
             (self.on_event)(RunEvent::Failed { launch: record.launch, failure });
         }
         record.failure = record.failure.take().or(remaining);
-        record.ended_ns = Some(monotonic_ns());
+        record.ended_ns = Some(self.host.now_ns());
         Ok(self.write_start(&start.record)?)
     }
 
@@ -275,96 +228,21 @@ impl Runner<'_> {
 
     /// Stops the running parts in the reverse order of their starts, so that no part is stopped
     /// before a part that needs it.
-    fn stop(&self, record: &mut StartRecord, parts: Vec<RunningPart>) {
-        let patience = || self.interrupts.patience();
+    fn stop(&self, record: &mut StartRecord, parts: Vec<H::Part>) {
         for part in parts.into_iter().rev() {
-            let stop = match part.party {
-                Party::Backend(index) => &self.backend(index).definition.stop,
-                _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
-            };
-            let stopped = part.process.stop(stop.signal, stop.deadline_ns, patience);
-            part_record(record, part.party).stop = stopped;
+            let party = part.party();
+            part_record(record, party).stop = self.host.stop(record.launch, part);
         }
-    }
-
-    /// Starts a subject and its back ends, checks the subject, and warms it up.
-    fn bring_up(
-        &mut self,
-        network: &Network,
-        start: &mut Start,
-        setup: &RunSetup,
-        passed_lifecycle: &BTreeSet<usize>,
-    ) -> Result<(), StartAbort> {
-        let (interrupts, drops) = (self.interrupts, DropWatch::begin());
-        let Start { record, pending, to_search, refused, parts, .. } = start;
-        if let Err(failure) = self.start(record, setup, network, passed_lifecycle, parts) {
-            let failed = running_parts::blame(parts, failure, &self.supervision());
-            return Err(failed.explain(drops).into());
-        }
-        let mut launched = Launched::new(parts);
-        // Checks that were interrupted are not recorded: a resumed run repeats the start.
-        let checks =
-            launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted_failure)?;
-        let checks = [part_record(record, Party::SUBJECT).checks_before.clone(), checks].concat();
-        let has_trials_left = |broken: &BTreeSet<Protocol>| {
-            pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.trial_protocol(*t)))
-        };
-        let supervision = self.supervision();
-        let evaluated = launched.evaluate_checks(&checks, drops, &supervision, has_trials_left);
-        // Nor are checks whose cause is unknown. Otherwise they would count against the server.
-        let is_interrupted = |failure: &Failure| failure.kind == FailureKind::Interrupted;
-        if !evaluated.as_ref().is_err_and(is_interrupted) {
-            part_record(record, Party::SUBJECT).checks_before = checks;
-        }
-        // The record is written now, so that a crash of dyno does not lose the checks' results.
-        self.dir.write_start(record)?;
-        refused.extend(evaluated?);
-        if !refused.is_empty() {
-            record_log_tail(record, launched.subject);
-        }
-        pending.retain(|t| !refused.contains(&self.trial_protocol(*t)));
-        to_search.retain(|t| !refused.contains(&self.trial_protocol(*t)));
-        let launch = record.launch;
-        self.inspect_first_start(launch, part_record(record, Party::SUBJECT), &mut launched);
-        let part = part_record(record, Party::SUBJECT);
-        let trials: Vec<usize> = pending.iter().chain(&*to_search).copied().collect();
-        let warmed = self.warm_up(launch, part, &mut launched, &trials);
-        if let Some(warmup) = &part.warmup {
-            (self.on_event)(RunEvent::Warmed { launch, warmup });
-        }
-        self.dir.write_start(record)?;
-        warmed.map_err(|failure| drops.explain(failure))?;
-        let subject_record = part_record(record, Party::SUBJECT);
-        self.measure_probe_price(launch, subject_record, &launched, pending, &setup.probes);
-        Ok(())
-    }
-
-    /// Checks a subject again after its trials.
-    fn check_again(&mut self, start: &mut Start) -> Result<(), StartAbort> {
-        let (interrupts, drops) = (self.interrupts, DropWatch::begin());
-        let mut launched = Launched::new(&mut start.parts);
-        // The trials are valid only with this check, so a single interrupt does not skip it.
-        let checks =
-            launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted_failure)?;
-        part_record(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
-        // A protocol whose checks failed before the trials has no trials, and is not a new failure.
-        let was_refused = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
-        launched.evaluate_checks(&checks, drops, &self.supervision(), was_refused)?;
-        Ok(())
     }
 
     /// Runs one trial of each start at the same time, and writes the records. Trials that end early
     /// because another server failed stay pending.
-    fn measure(
-        &mut self,
-        trials: Vec<(usize, &mut Start)>,
-        setup: &RunSetup,
-    ) -> Result<(), RunError> {
+    fn measure(&mut self, trials: Vec<(usize, &mut Start<H::Part>)>) -> Result<(), RunError> {
         let mut ready = Vec::new();
         for (trial, start) in trials {
             match self.reset_backends(start) {
                 Ok(()) => ready.push((trial, start)),
-                failed => self.stop_on_error(failed, start, setup)?,
+                failed => self.stop_on_error(failed, start)?,
             }
         }
         if ready.is_empty() {
@@ -373,17 +251,15 @@ impl Runner<'_> {
         for (trial, _) in &ready {
             (self.on_event)(RunEvent::TrialStarted { trial: *trial });
         }
-        let mut launched: Vec<(usize, Launched<'_>)> = ready
+        let launched = ready
             .iter_mut()
             .map(|(trial, start)| (*trial, Launched::new(&mut start.parts)))
             .collect();
-        let measured = self.trial(&mut launched, &setup.probes);
-        drop(launched);
-        let measured = match measured {
+        let measured = match self.measure_loads(launched) {
             Ok(measured) => measured,
             Err(reason) => {
                 return ready.into_iter().try_for_each(|(_, start)| {
-                    self.stop_on_error(Err(harness(reason.clone()).into()), start, setup)
+                    self.stop_on_error(Err(harness(reason.clone()).into()), start)
                 });
             }
         };
@@ -392,13 +268,15 @@ impl Runner<'_> {
             .zip(measured)
             .map(|((trial, start), measured)| measured.into_record(*trial, start.record.start))
             .collect();
-        let check_server = |((_, start), record): (&mut (usize, &mut Start), &mut TrialRecord)| {
-            // A load that was cut short does not complete a trial, and its server is not checked.
-            if record.load.cut_short {
-                return Ok(());
-            }
-            Launched::new(&mut start.parts).after_load(&mut record.load, &self.supervision())
-        };
+        let host = self.host;
+        let check_server =
+            |((_, start), record): (&mut (usize, &mut Start<H::Part>), &mut TrialRecord)| {
+                // A load that was cut short does not complete a trial, and its server is not checked.
+                if record.load.cut_short {
+                    return Ok(());
+                }
+                Launched::new(&mut start.parts).after_load(&mut record.load, host.watch_drops())
+            };
         let served: Vec<Result<(), Failure>> =
             ready.iter_mut().zip(&mut records).map(check_server).collect();
         if served.iter().all(Result::is_ok) && self.queue_rerun(&ready, &records)? {
@@ -406,9 +284,55 @@ impl Runner<'_> {
         }
         for (((_, start), record), served) in ready.into_iter().zip(records).zip(served) {
             let result = self.record_trial(start, &record, served);
-            self.stop_on_error(result, start, setup)?;
+            self.stop_on_error(result, start)?;
         }
         Ok(())
+    }
+
+    /// Measures one trial of each start. The loads of several trials take turns, or run at the same
+    /// time.
+    fn measure_loads(
+        &mut self,
+        trials: Vec<(usize, Launched<'_, H::Part>)>,
+    ) -> Result<Vec<MeasuredTrial>, String> {
+        let spec = |(trial, launched): &(usize, Launched<'_, H::Part>)| self.spec(*trial, launched);
+        let mut specs: Vec<LoadSpec> = trials.iter().map(spec).collect::<Result<_, _>>()?;
+        if let Some(slice_ns) = self.plan.slice_ns {
+            load::take_turns(&mut specs, slice_ns);
+        }
+        if trials.iter().all(|(trial, _)| self.plan.loads_with(&self.plan.trials[*trial]) > 1) {
+            load::share_cpus(&mut specs);
+        }
+        let loads = trials.into_iter().zip(specs);
+        let mut loads: Vec<TrialLoad<'_, H::Part>> =
+            loads.map(|((trial, launched), spec)| TrialLoad { trial, spec, launched }).collect();
+        self.host.measure(&mut loads, self.on_event)
+    }
+
+    /// Returns the load of a trial.
+    pub(super) fn spec(
+        &self,
+        trial: usize,
+        launched: &Launched<'_, H::Part>,
+    ) -> Result<LoadSpec, String> {
+        let workload = &self.plan.workloads[self.plan.trials[trial].workload];
+        load_at::trial(launched.listener(workload)?, self.plan, trial)
+    }
+
+    /// Profiles the subject at the load of a trial whose window has ended. `None`: no profile is
+    /// requested. If profiling fails, the record has the reason, and the start continues.
+    fn profile(&mut self, trial: usize, launched: &Launched<'_, H::Part>) -> Option<ProfileRecord> {
+        let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
+        if !observe.contains(&Probe::Profile) {
+            return None;
+        }
+        (self.on_event)(RunEvent::Profiling { trial });
+        Some(match self.spec(trial, launched) {
+            Ok(spec) => self.host.profile(trial, &spec, launched),
+            Err(reason) => {
+                ProfileRecord { trial, failure: Some(reason), ..ProfileRecord::default() }
+            }
+        })
     }
 
     /// Queues trials for a re-run if another process used the machine during their first
@@ -416,7 +340,7 @@ impl Runner<'_> {
     /// together. Returns whether the trials are queued.
     fn queue_rerun(
         &mut self,
-        starts: &[(usize, &mut Start)],
+        starts: &[(usize, &mut Start<H::Part>)],
         records: &[TrialRecord],
     ) -> Result<bool, RunError> {
         // A load whose record contradicts itself has no result (see `record_trial`).
@@ -447,11 +371,11 @@ impl Runner<'_> {
     }
 
     /// Resets the data of a start's back ends before a trial.
-    pub(super) fn reset_backends(&self, start: &mut Start) -> Result<(), StartAbort> {
+    pub(super) fn reset_backends(&self, start: &mut Start<H::Part>) -> Result<(), StartAbort> {
         if self.interrupts.count() > 0 {
             return Err(interrupted_failure().into());
         }
-        Launched::new(&mut start.parts).reset(&self.supervision()).map_err(|failure| {
+        Launched::new(&mut start.parts).reset(self.host.watch_drops()).map_err(|failure| {
             // An interrupted command is not a failure of the back end.
             if self.interrupts.count() > 0 { interrupted_failure().into() } else { failure.into() }
         })
@@ -460,7 +384,7 @@ impl Runner<'_> {
     /// Writes the results of a trial. `served`: whether its server responded after the load.
     fn record_trial(
         &mut self,
-        start: &mut Start,
+        start: &mut Start<H::Part>,
         record: &TrialRecord,
         served: Result<(), Failure>,
     ) -> Result<(), StartAbort> {
@@ -514,9 +438,9 @@ impl Runner<'_> {
 
 impl RemainingWork {
     /// Returns a new start for this work.
-    fn begin(self, start: usize) -> Start {
+    fn begin<P>(self, start: usize, began_ns: u64) -> Start<P> {
         let RemainingWork { launch, resumed, pending, to_search, closed } = self;
-        let began_ns = Some(monotonic_ns());
+        let began_ns = Some(began_ns);
         let record = StartRecord { start, launch, resumed, began_ns, ..StartRecord::default() };
         Start {
             record,
@@ -531,24 +455,24 @@ impl RemainingWork {
 }
 
 /// A start in progress: its record, its remaining work, and its running parts.
-pub(super) struct Start {
-    record: StartRecord,
+pub(super) struct Start<P> {
+    pub(super) record: StartRecord,
     /// Trials that are still to be measured.
-    pending: Vec<usize>,
+    pub(super) pending: Vec<usize>,
     /// Trials whose search for a rate is not complete.
     pub(super) to_search: Vec<usize>,
     /// The closed-loop trials before these searches, as far as they are measured.
     pub(super) closed: Vec<ClosedTrial>,
     /// Protocols over which the subject broke a promise. Trials over these protocols are not
     /// measured in this start.
-    refused: BTreeSet<Protocol>,
+    pub(super) refused: BTreeSet<Protocol>,
     /// The running parts, the subject last.
-    pub(super) parts: Vec<RunningPart>,
+    pub(super) parts: Vec<P>,
     /// Whether this start has measured a trial.
     has_trials: bool,
 }
 
-impl Start {
+impl<P> Start<P> {
     fn is_up(&self) -> bool {
         !self.parts.is_empty()
     }
@@ -579,14 +503,8 @@ impl From<ArchiveError> for StartAbort {
     }
 }
 
-/// Returns the network namespaces for a launch.
-fn start_network(plan: &Plan, launch: usize) -> io::Result<Network> {
-    let is_isolated = plan.arms_of(launch).any(|arm| arm.conditions.isolation == Isolation::Netns);
-    if is_isolated { Network::pair().map_err(io::Error::other) } else { Ok(Network::Machine) }
-}
-
 /// Returns the record of a part that is up.
-fn part_record(record: &mut StartRecord, party: Party) -> &mut PartStart {
+pub(super) fn part_record(record: &mut StartRecord, party: Party) -> &mut PartStart {
     record
         .parts
         .iter_mut()
@@ -595,11 +513,11 @@ fn part_record(record: &mut StartRecord, party: Party) -> &mut PartStart {
 }
 
 /// Records the last lines of every running part's log, because any of them may show the cause.
-fn record_log_tails(record: &mut StartRecord, parts: &[RunningPart]) {
+fn record_log_tails<P: Part>(record: &mut StartRecord, parts: &[P]) {
     parts.iter().for_each(|part| record_log_tail(record, part));
 }
 
-fn record_log_tail(record: &mut StartRecord, part: &RunningPart) {
-    part_record(record, part.party).log_tail =
-        Some(part.process.log_tail()).filter(|tail| !tail.is_empty());
+pub(super) fn record_log_tail<P: Part>(record: &mut StartRecord, part: &P) {
+    let tail = part.log_tail();
+    part_record(record, part.party()).log_tail = Some(tail).filter(|tail| !tail.is_empty());
 }

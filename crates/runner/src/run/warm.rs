@@ -9,26 +9,23 @@
 //! decides whether the server is steady.
 
 use std::collections::BTreeMap;
-use std::thread;
 
 use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::UseBetweenSamples;
 use dyno_analysis::steady_state::{self, MIN_ROUNDS, WarmUpState};
 use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, FailureKind, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
-use dyno_archive::{Interval, LoadRecord, Outcomes, Party, Phase, Sample};
-use dyno_launch::supervision::Interrupts;
-use dyno_observer::{Files, monotonic_ns};
+use dyno_archive::{Interval, LoadRecord, Outcomes, Party, Phase};
 
 use super::failure_cause::{harness, interrupted_failure};
-use super::running_parts::{Launched, MonitoredProcesses, RunningPart, listener};
+use super::host::{Host, Launched, Part};
 use super::{RunEvent, Runner};
 use crate::limits::{
     FIRST_SLICE_MAX_NS, FIRST_SLICE_MIN_NS, FIRST_SLICES_NS, MIN_SLICE_RESPONSES, REST,
     SLICE_MAX_NS, STOP_CHECK_INTERVAL, TURN_GAP_NS, TURN_SETTLE_NS, TURN_SLICES,
     WARMUP_TURN_MAX_NS,
 };
-use crate::load::{self, Edge, LoadStopReason, Watch};
+use crate::load;
 use crate::load_at;
 
 /// Returns the length of a launch's warm-up if its server is steady as early as can be detected,
@@ -67,24 +64,24 @@ enum WarmUpAbort {
     Failed(Failure),
 }
 
-impl Runner<'_> {
+impl<H: Host> Runner<'_, H> {
     /// Warms a start up, if the plan requires it, and records the warm-up. `Err`: the start has to
     /// be ended.
     pub(super) fn warm_up(
         &mut self,
         launch: usize,
         record: &mut PartStart,
-        launched: &mut Launched<'_>,
+        launched: &mut Launched<'_, H::Part>,
         pending: &[usize],
     ) -> Result<(), Failure> {
         let Some(until) = self.plan.load.until_steady else { return Ok(()) };
-        let turns = turns(self.plan, pending, launched.subject).map_err(harness)?;
+        let turns = turns(self.plan, pending, launched).map_err(harness)?;
         if turns.is_empty() {
             return Ok(());
         }
         // The clock is read before the first load, because the reported length includes the gaps
         // between loads.
-        let began_ns = monotonic_ns();
+        let began_ns = self.host.now_ns();
         let mut warmup = WarmUp {
             took_ns: 0,
             ended: WarmUpEnd::CutShort,
@@ -93,7 +90,7 @@ impl Runner<'_> {
             slices: Vec::new(),
         };
         let ended = self.take_turns(launch, launched, &turns, &mut warmup, until);
-        warmup.took_ns = monotonic_ns() - began_ns;
+        warmup.took_ns = self.host.now_ns() - began_ns;
         let failed = match ended {
             Ok(ended) => {
                 warmup.ended = ended;
@@ -110,7 +107,7 @@ impl Runner<'_> {
     fn take_turns(
         &mut self,
         launch: usize,
-        launched: &mut Launched<'_>,
+        launched: &mut Launched<'_, H::Part>,
         turns: &[Turn],
         WarmUp { correct_responses, failures, slices, .. }: &mut WarmUp,
         until: UntilSteady,
@@ -118,7 +115,7 @@ impl Runner<'_> {
         let mut slice_ns = slice_ns(turns.len() as u64);
         let mut slices_per_turn = TURN_SLICES;
         // Origin of the slices' times.
-        let began_ns = monotonic_ns();
+        let began_ns = self.host.now_ns();
         loop {
             let round = slices.iter().map(|s| s.round + 1).max().unwrap_or(0);
             for turn in turns {
@@ -145,7 +142,7 @@ impl Runner<'_> {
             }
             // The clock is read after each round of turns, to decide whether there is time for
             // another round.
-            if monotonic_ns() - began_ns >= until.limit_ns {
+            if self.host.now_ns() - began_ns >= until.limit_ns {
                 return Ok(WarmUpEnd::Limit);
             }
             // Slices with few responses are too noisy to compare, so the next slices are longer.
@@ -167,7 +164,7 @@ impl Runner<'_> {
                 return Err(WarmUpAbort::Interrupted);
             }
             let nap = remaining_rest.min(STOP_CHECK_INTERVAL);
-            thread::sleep(nap);
+            self.host.rest(nap);
             remaining_rest -= nap;
         }
         Ok(())
@@ -176,7 +173,7 @@ impl Runner<'_> {
     /// Loads the server for one turn of a workload. Checks a server that does not respond.
     fn load_turn(
         &mut self,
-        launched: &mut Launched<'_>,
+        launched: &mut Launched<'_, H::Part>,
         turn: &Turn,
         slice_ns: u64,
         slices: u64,
@@ -187,15 +184,8 @@ impl Runner<'_> {
             ..turn.spec.load.clone()
         };
         let spec = load::LoadSpec { load, ..turn.spec.clone() };
-        let processes = MonitoredProcesses {
-            subject: &mut launched.subject.process,
-            monitor: None,
-            backends: launched.backends,
-            files: Files::with_limit(load::unused_open_files([&spec])),
-        };
-        let mut watcher = WarmUpWatch { processes, interrupts: self.interrupts };
-        let mut record = load::run(&spec, &mut watcher)
-            .map_err(|message| WarmUpAbort::Failed(harness(message)))?;
+        let loaded = self.host.load(&spec, launched);
+        let mut record = loaded.map_err(|message| WarmUpAbort::Failed(harness(message)))?;
         // An interrupt after the last response does not set `cut_short`.
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(WarmUpAbort::Interrupted);
@@ -204,7 +194,8 @@ impl Runner<'_> {
             || measured_intervals(&record).all(|i| i.responses() == 0)
         {
             // The server may be alive, and only slow.
-            launched.after_load(&mut record, &self.supervision()).map_err(warming_failure)?;
+            let drops = self.host.watch_drops();
+            launched.after_load(&mut record, drops).map_err(warming_failure)?;
         }
         Ok(record)
     }
@@ -229,14 +220,18 @@ pub(super) fn reference_trial(plan: &Plan, trials: &[usize], workload: usize) ->
 }
 
 /// Returns the turns of the workloads whose trials are still to be run.
-fn turns(plan: &Plan, pending: &[usize], subject: &RunningPart) -> Result<Vec<Turn>, String> {
+fn turns<P: Part>(
+    plan: &Plan,
+    pending: &[usize],
+    launched: &Launched<'_, P>,
+) -> Result<Vec<Turn>, String> {
     let trials: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
     let turn = |workload: usize| {
         let trial =
             reference_trial(plan, pending, workload).expect("each workload should have a trial");
         let step = plan.trials[trial].step;
-        let listener = listener(&subject.listeners, &plan.workloads[workload])?;
-        let spec = load_at::trial(listener.listener(), plan, trial)?;
+        let listener = launched.listener(&plan.workloads[workload])?;
+        let spec = load_at::trial(listener, plan, trial)?;
         Ok(Turn { workload, step, spec: warming_spec(spec) })
     };
     distinct_workloads(&trials).into_iter().map(turn).collect()
@@ -296,24 +291,4 @@ fn failed_requests(record: &LoadRecord) -> u64 {
 
 fn measured_intervals(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
-}
-
-/// The watch of a load that is not a trial. Samples all parts, and ends the load when a part exits
-/// or the user interrupts it.
-pub(super) struct WarmUpWatch<'a> {
-    pub(super) processes: MonitoredProcesses<'a>,
-    pub(super) interrupts: &'a Interrupts,
-}
-
-impl Watch for WarmUpWatch<'_> {
-    fn sample(&mut self, _: Edge) -> Option<Sample> {
-        Some(self.processes.sample_without_probes())
-    }
-
-    fn stop(&mut self) -> Option<LoadStopReason> {
-        if self.interrupts.count() > 0 {
-            return Some(LoadStopReason::Stopped);
-        }
-        self.processes.exited_part().map(LoadStopReason::ServerFailed)
-    }
 }

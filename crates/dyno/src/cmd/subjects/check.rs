@@ -14,7 +14,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_report::terminal::escape_line;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
-use dyno_runner::run::{RunEnd, RunEvent, RunMemory, Runner};
+use dyno_runner::run::{RealHost, RunEnd, RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_subject::definition::{Definition, ReadyBy};
@@ -194,19 +194,20 @@ fn run_checks(
             show_output(name, line);
         }
     };
-    let result = Runner {
-        plan: &planned.plan,
-        arms: &planned.arms,
-        snapshots: &planned.snapshots,
-        builds,
-        dir: &dir,
-        guard: supervision.guard,
-        interrupts: supervision.interrupts,
-        on_event: &mut on_event,
-        memory: RunMemory::default(),
-    }
-    .walk()
-    .and_then(|ended| Ok((ended, dir.read()?)));
+    let mut walk = |host: &RealHost<'_>| {
+        Runner {
+            plan: &planned.plan,
+            host,
+            dir: &dir,
+            interrupts: supervision.interrupts,
+            on_event: &mut on_event,
+            memory: RunMemory::default(),
+        }
+        .walk()
+    };
+    let result = RealHost::new(planned, builds, *supervision)
+        .and_then(|host| walk(&host))
+        .and_then(|ended| Ok((ended, dir.read()?)));
     let _ = dyno_launch::folder::remove(&folder);
     Ok(result?)
 }
