@@ -20,7 +20,6 @@ use dyno_contract::exchange::{self, ServerLoad};
 use dyno_contract::lifecycle::{ExpectedMatches, LifecyclePromise, PromiseKind};
 use dyno_contract::limits::{CHECK, OUTPUT, RESPONSE_DELAY, SETTLING};
 use dyno_contract::listener::Listener;
-use dyno_contract::ports;
 use dyno_contract::problem::Problem;
 use dyno_launch::log::Log;
 use dyno_launch::process::{ObservedStop, Signal};
@@ -33,7 +32,7 @@ use super::RunEvent;
 use super::backend_relays::{BackendMark, BackendRelays, relayed_result};
 use super::failure_cause::{harness, interrupted_failure};
 use super::observed_promise::{ObservedPromise, start_failure};
-use super::ports::Ports;
+use super::ports::{Ports, main_port, unused_addresses};
 use super::real_host::RealHost;
 use super::running_parts::{CheckedListener, RunningPart};
 use super::start::{Recipe, Spawned};
@@ -230,12 +229,6 @@ impl<'a> RealHost<'a> {
     }
 }
 
-/// Returns the port of the subject's first listener: the value of `{port}` in expected output.
-fn main_port(definition: &Definition, ports: Ports) -> u16 {
-    let is_tls = definition.protocols.first().is_some_and(|protocol| protocol.is_tls());
-    if is_tls { ports.tls } else { ports.plain }
-}
-
 /// Checks that the subject completes a request that waits for a back end when the signal to stop
 /// arrives, and then exits.
 fn check_stop(
@@ -368,16 +361,6 @@ fn without_addresses(definition: &Definition) -> Option<Definition> {
     let mut stripped = definition.clone();
     stripped.start.env.retain(|_, value| backends_in(value).next().is_none());
     (stripped.start.env.len() < definition.start.env.len()).then_some(stripped)
-}
-
-/// Returns addresses without a listener, as replacements for the back ends' addresses.
-fn unused_addresses(backend_ports: &[(String, Ports)]) -> Result<Vec<(String, Ports)>, String> {
-    let free = ports::free_ports(2 * backend_ports.len(), dyno_observer::monotonic_ns())?;
-    Ok(backend_ports
-        .iter()
-        .zip(free.chunks(2))
-        .map(|((name, _), free)| (name.clone(), Ports { plain: free[0], tls: free[1] }))
-        .collect())
 }
 
 /// Returns the result of a lifecycle check for the archive. `Err`: dyno lacked a resource for it.

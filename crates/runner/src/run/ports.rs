@@ -18,6 +18,24 @@ pub(super) struct Ports {
     pub(super) tls: u16,
 }
 
+/// Returns the port of the subject's first listener: the value of `{port}` in expected output.
+pub(super) fn main_port(definition: &Definition, ports: Ports) -> u16 {
+    let is_tls = definition.protocols.first().is_some_and(|protocol| protocol.is_tls());
+    if is_tls { ports.tls } else { ports.plain }
+}
+
+/// Returns addresses without a listener, as replacements for the back ends' addresses.
+pub(super) fn unused_addresses(
+    backend_ports: &[(String, Ports)],
+) -> Result<Vec<(String, Ports)>, String> {
+    let free = ports::free_ports(2 * backend_ports.len(), dyno_observer::monotonic_ns())?;
+    Ok(backend_ports
+        .iter()
+        .zip(free.chunks(2))
+        .map(|((name, _), free)| (name.clone(), Ports { plain: free[0], tls: free[1] }))
+        .collect())
+}
+
 impl Ports {
     /// Finds free ports, or returns the server's fixed ports if they are unused.
     pub(super) fn find(definition: &Definition) -> Result<Ports, String> {
