@@ -147,8 +147,8 @@ impl<H: Host> Runner<'_, H> {
     }
 
     /// Measures the price of the probes with the first workload, if the plan requires the price and
-    /// this is the first start of the subject. `pending_trials`: indices of the trials of this start
-    /// that are still to be run.
+    /// this is the first start of the subject. `pending_trials`: indices of the trials of this
+    /// start that are still to be run.
     fn measure_probe_price(
         &self,
         launch: usize,

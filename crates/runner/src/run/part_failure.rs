@@ -1,5 +1,5 @@
-//! Finds the part of a start that caused a failure, and the reason of the failure. A failing back end
-//! must not be reported as a failure of the subject.
+//! Finds the part of a start that caused a failure, and the reason of the failure. A failing back
+//! end must not be reported as a failure of the subject.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,8 +17,8 @@ use crate::drops::DropWatch;
 
 impl<P: Part> Launched<'_, P> {
     /// Checks that the subject still serves after a load. A failure is also added to the load's
-    /// record. If one of its back ends has failed, the back end is reported as the cause. `drops`: begun
-    /// after the load.
+    /// record. If one of its back ends has failed, the back end is reported as the cause. `drops`:
+    /// begun after the load.
     pub(super) fn after_load(
         &mut self,
         record: &mut LoadRecord,

@@ -271,7 +271,7 @@ impl<H: Host> Runner<'_, H> {
         let host = self.host;
         let check_server =
             |((_, start), record): (&mut (usize, &mut Start<H::Part>), &mut TrialRecord)| {
-                // A load that was cut short does not complete a trial, and its server is not checked.
+                // A load that was cut short does not complete a trial. Its server is not checked.
                 if record.load.cut_short {
                     return Ok(());
                 }
