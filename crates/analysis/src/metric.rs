@@ -239,6 +239,10 @@ fn page(t: &TrialResult) -> Option<&Percentiles> {
     Some(&t.load.pages.as_ref()?.time_us)
 }
 
+fn visit(t: &TrialResult) -> Option<&Percentiles> {
+    Some(&t.load.visits.as_ref()?.time_us)
+}
+
 fn server(t: &TrialResult) -> &ServerUse {
     &t.server
 }
@@ -529,6 +533,18 @@ metrics! {
     PageP99 =
         metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
             .with_selection(TrialSelection::Quantile(0.99, page))
+            .with_waits();
+    VisitsPerSecond = metric("visits_per_second", "Visits", PerSecond, Higher, |t| {
+        Some(t.load.visits.as_ref()?.per_second)
+    })
+    .with_waits();
+    VisitP50 =
+        metric("visit_p50_us", "Visit time, p50", Microseconds, Lower, |t| visit(t)?.p50)
+            .with_selection(TrialSelection::Quantile(0.5, visit))
+            .with_waits();
+    VisitP99 =
+        metric("visit_p99_us", "Visit time, p99", Microseconds, Lower, |t| visit(t)?.p99)
+            .with_selection(TrialSelection::Quantile(0.99, visit))
             .with_waits();
     ConnectP50 = metric(
         "connect_p50_us",

@@ -1,6 +1,7 @@
 use super::*;
 use crate::caveat::{self, Caveat, Code, Severity};
 use crate::fixture::five_block_report;
+use crate::load::VisitSummary;
 
 #[test]
 fn metric_keys_are_unique() {
@@ -81,6 +82,32 @@ fn percentile_metrics_use_their_distribution() {
     ] {
         assert_eq!(value_of(key), expected, "{key}");
     }
+}
+
+#[test]
+fn visits_have_rate_and_times() {
+    let mut trial = five_block_report().trials.remove(0);
+    let visit_metrics = [MetricId::VisitsPerSecond, MetricId::VisitP50, MetricId::VisitP99];
+    let points = |trial: &TrialResult| visit_metrics.map(|id| id.metric().point(trial));
+    assert_eq!(points(&trial), [RepeatValue::Missing; 3], "the load has no sequence");
+    trial.load.visits = Some(VisitSummary {
+        steps: 2,
+        completed: 10,
+        failed: 0,
+        unfinished: 0,
+        per_second: 5.0,
+        time_us: Percentiles {
+            count: 10,
+            p50: Some(30.0),
+            p99: Some(70.0),
+            ..Percentiles::default()
+        },
+    });
+    assert_eq!(points(&trial), [5.0, 30.0, 70.0].map(RepeatValue::Known));
+    // Visits that failed, or had no end, rank above all others.
+    trial.load.visits.as_mut().unwrap().time_us =
+        Percentiles { count: 100, unanswered: 900, p50: None, ..Percentiles::default() };
+    assert_eq!(MetricId::VisitP50.metric().point(&trial), RepeatValue::Unanswered);
 }
 
 #[test]
