@@ -135,7 +135,12 @@ pub static SETTINGS: &[Setting] = settings! {
     /// With 0, only one response is fully checked, before the load.
     check_one_in = whole(0, u64::MAX, |s, n| s.load.check_one_in = n).option(CHECKS, "N").rare()
         .suite("100", "one in N responses is checked in full; 1: every response, 0: none");
+    /// Wait after a failed connection before the next attempt.
+    ///
+    /// backoff: no wait after the first failure, then from 1 ms up to 100 ms. at-once: never a
+    /// wait, for loads that count refused connections.
     reconnect = choice(&["backoff", "at-once"], |s, name| s.load.reconnect = variant(name))
+        .option(CONNECTIONS, "WHEN").default("backoff").rare()
         .suite("`\"backoff\"`", "after failed connections the next attempt waits, from 1 ms to \
             100 ms; or `\"at-once\"`: no wait");
     /// I/O backend [default: io_uring if available, else epoll].
