@@ -51,7 +51,11 @@ impl Timers {
     }
 
     /// Sets the next check to the earliest deadline, but not before `earliest` and not after
-    /// `latest`. `exact` returns the exact deadline of a slot.
+    /// `latest`. `exact` returns the deadline of a slot in its present state.
+    ///
+    /// `latest` is the earliest deadline of what has not happened yet. No deadline of a slot with
+    /// an early one is set after it: a request that is sent later may have an earlier deadline than
+    /// the same request had while it waited.
     pub(super) fn plan_check(
         &mut self,
         earliest: Instant,
@@ -61,7 +65,7 @@ impl Timers {
         let mut next = latest;
         for (conn, deadline) in (0..).zip(&mut self.deadlines) {
             if *deadline < next {
-                *deadline = exact(conn);
+                *deadline = exact(conn).min(latest);
                 next = next.min(*deadline);
             }
         }
@@ -116,5 +120,6 @@ mod tests {
         assert_eq!(timers.next_check(), Instant(20));
         timers.plan_check(Instant(20), Instant(100), |_| Instant::NEVER);
         assert_eq!(timers.next_check(), Instant(100));
+        assert!(timers.is_due(0, Instant(100)), "its state may have changed by then");
     }
 }
