@@ -34,7 +34,8 @@ pub struct Lifetime {
     pub repeat: u32,
     /// Whether the life includes all trials of its launch, so that it is comparable with others. It
     /// does not if the launch was interrupted or resumed, or if responses before its last trial are
-    /// not recorded (in loads for a profile, a search or the price of probes).
+    /// not recorded (in loads for a profile, a search or the price of probes, and in a load that
+    /// ended because the server of a load at the same time failed).
     #[serde(rename = "whole")]
     pub is_complete: bool,
     /// Points in order of time: the server was ready, the server was warm, and the end of each
@@ -140,7 +141,7 @@ fn loads_of_start<'a>(run: &'a Run, start: &StartRecord) -> Vec<Load<'a>> {
 
 /// Returns the start of the first load whose responses are not counted; `None`: no such load. These
 /// loads are for a profile or a search (after a trial), or for the price of probes (before all
-/// trials).
+/// trials), or were dropped because another server failed.
 fn first_uncounted_load(run: &Run, start: &StartRecord, part: &PartStart) -> Option<u64> {
     // The time of the load for the price of probes is not recorded. 0 is used instead, because the
     // load precedes all trials.
@@ -160,7 +161,7 @@ fn first_uncounted_load(run: &Run, start: &StartRecord, part: &PartStart) -> Opt
         .filter(is_of_launch)
         .filter_map(|search| Some(search.loads.first()?.load.began_ns))
         .filter(|at_ns| start.began_ns.is_none_or(|began_ns| *at_ns >= began_ns));
-    price.into_iter().chain(profiles).chain(searches).min()
+    price.into_iter().chain(profiles).chain(searches).chain(start.dropped_load_ns).min()
 }
 
 /// Returns the points before the first trial: when the server was ready, and when it was warm.
@@ -364,6 +365,11 @@ mod tests {
         let points = |run: &Run| lifetimes(run, 1).starts.first().map(|life| life.points.len());
         let whole = points(&run);
         assert_eq!(whole, Some(of_launch.len() + 1));
+        // A dropped load was measured again, but its CPU time counts.
+        run.starts[0].dropped_load_ns = Some(run.trials[0].load.began_ns + 1);
+        assert_eq!(points(&run), Some(2));
+        assert!(!lifetimes(&run, 1).starts[0].is_complete);
+        run.starts[0].dropped_load_ns = None;
         // Only the CPU time before a profile belongs to counted responses.
         let profile = |trial| dyno_archive::profile::ProfileRecord { trial, ..Default::default() };
         run.profiles = vec![profile(last)];

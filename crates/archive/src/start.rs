@@ -28,6 +28,10 @@ pub struct StartRecord {
     /// killed before that, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ns: Option<u64>,
+    /// Instant on the same clock at which the first load began whose record was dropped, because
+    /// the server of a load at the same time failed; `None`: no load was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_load_ns: Option<u64>,
     /// A fixed piece of work right before the start; `None`: the work was not run, or could not be
     /// timed.
     pub canary: Option<Canary>,
@@ -97,16 +101,22 @@ impl StartRecord {
         self.failure.is_none() && self.began_ns.is_some() && self.ended_ns.is_none()
     }
 
+    /// Whether a back end or the machine failed. Such a failure may have broken the checks of the
+    /// server.
+    #[must_use]
+    pub fn other_part_failed(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| {
+            matches!(failure.kind, FailureKind::BackendFailed | FailureKind::Harness)
+        })
+    }
+
     /// Returns the protocols over which the server failed a check of its contract before the load,
     /// each with the first such check. The server was not loaded over these protocols. Empty if a
     /// back end or the machine failed, because such a failure may have broken the checks.
     #[must_use]
     pub fn refused_protocols(&self) -> BTreeMap<Protocol, &CheckResult> {
         let mut refused = BTreeMap::new();
-        let failed_otherwise = self.failure.as_ref().is_some_and(|failure| {
-            matches!(failure.kind, FailureKind::BackendFailed | FailureKind::Harness)
-        });
-        if failed_otherwise {
+        if self.other_part_failed() {
             return refused;
         }
         let before = self.subject().into_iter().flat_map(|part| &part.checks_before);

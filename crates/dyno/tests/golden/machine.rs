@@ -186,6 +186,7 @@ impl Machine {
             canary: None,
             began_ns: None,
             ended_ns: None,
+            dropped_load_ns: None,
             start: launch,
             launch,
             resumed: false,

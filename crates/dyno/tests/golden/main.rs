@@ -467,6 +467,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
         canary: None,
         began_ns: None,
         ended_ns: None,
+        dropped_load_ns: None,
         start: launch,
         launch,
         resumed: false,

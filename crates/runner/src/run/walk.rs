@@ -392,6 +392,7 @@ impl<H: Host> Runner<'_, H> {
         let has_other_loads = load.slices_ns.is_some() || load.concurrent_loads.is_some();
         if load.cut_short && has_other_loads && self.interrupts.count() == 0 {
             // All loads ended, because the server of another load failed.
+            start.record.dropped_load_ns.get_or_insert(load.began_ns);
             return Ok(());
         }
         let is_check_interrupted =
