@@ -407,8 +407,9 @@ impl<H: Host> Runner<'_, H> {
         let is_profile_interrupted = self.interrupts.count() > 0
             && profile.as_ref().is_some_and(|profile| profile.failure.is_some());
         let is_interrupted = is_check_interrupted || is_profile_interrupted;
-        // A repetition would hide a fault of the server.
-        if is_interrupted && !self.is_kept(&start.record, record) {
+        // The interrupted check is that of a back end, which may have caused a fault of the server.
+        // Otherwise a repetition would hide the fault.
+        if is_check_interrupted || is_interrupted && !self.is_kept(&start.record, record) {
             return Err(interrupted_failure().into());
         }
         // An earlier search and profile of this trial are of another process.
