@@ -209,7 +209,7 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
         ),
         stop_killed: parts.iter().filter_map(|p| p.stop).filter(|s| s.killed).count(),
         lifetimes: lifetimes(run, arm),
-        checks: check_summaries(&parts, run, arm),
+        checks: check_summaries(&starts, run, arm),
         limits: parts.first().map(|p| p.limits.clone()).unwrap_or_default(),
         conditions: conditions(arm_plan),
         skipped: planned.skipped.clone(),
@@ -378,9 +378,11 @@ fn explaining_log(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> 
 }
 
 /// Summarizes the checks before, during and after the load, by name and protocol.
-fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSummary> {
+fn check_summaries(starts: &[&StartRecord], run: &Run, arm: usize) -> Vec<CheckSummary> {
+    let launches = &run.header.plan.launches;
     let during = run.trials.iter().filter(|t| run.header.plan.trials[t.trial].arm == arm);
-    let before_and_after = parts.iter().flat_map(|p| p.checks_before.iter().chain(&p.checks_after));
+    let before_and_after =
+        starts.iter().flat_map(|start| checks_of_server(start, &launches[start.launch], arm));
     let checks = before_and_after.chain(during.flat_map(|t| &t.checks));
     let mut order: Vec<String> = Vec::new();
     let mut by_name: BTreeMap<String, Vec<&CheckResult>> = BTreeMap::new();
@@ -392,6 +394,19 @@ fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSumm
         by_name.entry(name).or_default().push(check);
     }
     order.into_iter().map(|name| check_summary(&by_name[&name])).collect()
+}
+
+/// Returns the checks of a start whose results are the server's own. If a back end or the machine
+/// failed, failed checks are not.
+fn checks_of_server<'a>(
+    start: &'a StartRecord,
+    launch: &Launch,
+    arm: usize,
+) -> impl Iterator<Item = &'a CheckResult> {
+    let part = arm_part(start, launch, arm).map(|(_, part)| part);
+    let checks =
+        part.into_iter().flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
+    checks.filter(|check| check.ok || check.waived || !start.other_part_failed())
 }
 
 /// Returns the name of a check, which is unique among the checks of its subject.
@@ -537,6 +552,22 @@ mod tests {
             failures,
             [(1, wrong, h2c), (2, FailureKind::Crashed, None), (2, wrong, h2c), (3, wrong, None)]
         );
+    }
+
+    #[test]
+    fn failed_checks_count_only_if_no_other_part_failed() {
+        use FailureKind::{BackendFailed, Crashed, Harness};
+        let counts = |failed| {
+            let mut part = PartStart::new(Party::SUBJECT, "own".into());
+            part.checks_before = vec![check("json", true, "")];
+            part.checks_after = vec![check("json", false, "a body too many")];
+            let start = StartRecord { parts: vec![part], ..start(0, (1, 0), failed) };
+            let result = result([plan_subject("other"), plan_subject("own")], vec![start]);
+            let [json] = &result.checks[..] else { panic!("{:?}", result.checks) };
+            (json.passed, json.failed)
+        };
+        assert_eq!([None, Some(Crashed)].map(counts), [(1, 1); 2]);
+        assert_eq!([BackendFailed, Harness].map(|kind| counts(Some(kind))), [(1, 0); 2]);
     }
 
     #[test]

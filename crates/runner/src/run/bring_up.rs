@@ -36,9 +36,7 @@ impl<H: Host> Runner<'_, H> {
             pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.trial_protocol(*t)))
         };
         let evaluated = launched.evaluate_checks(&checks, drops, has_trials_left);
-        // Nor are checks whose cause is unknown. Otherwise they would count against the server.
-        let is_interrupted = |failure: &Failure| failure.kind == FailureKind::Interrupted;
-        if !evaluated.as_ref().is_err_and(is_interrupted) {
+        if is_cause_known(&evaluated) {
             part_record(record, Party::SUBJECT).checks_before = checks;
         }
         // The record is written now, so that a crash of dyno does not lose the checks' results.
@@ -71,10 +69,13 @@ impl<H: Host> Runner<'_, H> {
         // The trials are valid only with this check, so a single interrupt does not skip it.
         let checks =
             launched.subject.check(&|| interrupts.count() > 1).ok_or_else(interrupted_failure)?;
-        part_record(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
         // A protocol whose checks failed before the trials has no trials, and is not a new failure.
         let was_refused = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
-        launched.evaluate_checks(&checks, drops, was_refused)?;
+        let evaluated = launched.evaluate_checks(&checks, drops, was_refused);
+        if is_cause_known(&evaluated) {
+            part_record(&mut start.record, Party::SUBJECT).checks_after = checks;
+        }
+        evaluated?;
         Ok(())
     }
 
@@ -173,4 +174,10 @@ impl<H: Host> Runner<'_, H> {
             }
         }
     }
+}
+
+/// Whether the cause of failed checks is known. It is not if the user interrupted the search for
+/// it. Such checks are not recorded, because they would count against the server.
+fn is_cause_known(evaluated: &Result<BTreeSet<Protocol>, Failure>) -> bool {
+    !evaluated.as_ref().is_err_and(|failure| failure.kind == FailureKind::Interrupted)
 }
