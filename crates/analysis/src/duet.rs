@@ -19,7 +19,7 @@ use crate::number_format::plural;
 use crate::server::{ServerUse, server_use};
 use crate::stats::median;
 use crate::turns::{self, RoundResult, cpu_us_per_request, measured_intervals};
-use crate::verdict::resource::{Confidence, Limiter, Resource};
+use crate::verdict::limiters::{Confidence, Limiter, Resource};
 
 /// A trial whose load ran at the same time as the loads of other subjects.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

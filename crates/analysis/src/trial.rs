@@ -22,8 +22,8 @@ use crate::load::LoadResult;
 use crate::machine::MachineResult;
 use crate::server::ServerUse;
 use crate::turns::TurnsResult;
+use crate::verdict::limiters::{Limiter, Resource};
 use crate::verdict::may_have_contended;
-use crate::verdict::resource::{Limiter, Resource};
 use crate::window_levels::Steadiness;
 
 /// The result of one trial: one repeat of an arm, workload and step.

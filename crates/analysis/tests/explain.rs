@@ -67,7 +67,8 @@ fn each_explanation_file_belongs_to_code() {
     };
     let codes: BTreeSet<String> = Code::ALL.iter().map(|code| code.name().into()).collect();
     assert_eq!(names("caveats"), codes);
-    let limiters: BTreeSet<String> = Resource::ALL.map(|resource| resource.name().into()).into();
+    let limiters: BTreeSet<String> =
+        Resource::ALL.iter().map(|resource| resource.name().into()).collect();
     assert_eq!(names("limiters"), limiters);
 }
 

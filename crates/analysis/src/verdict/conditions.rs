@@ -1,11 +1,20 @@
-//! Conditions under which rules of limiters apply or are uncertain: short or throttled CPUs.
+//! Conditions under which rules of limiters apply or are uncertain: short or throttled CPUs, and
+//! CPUs that other programs used.
 
+use super::headroom::GeneratorBound;
 use super::server::{MAX_WAITING, delays_itself, starved_seconds};
 use super::thresholds::{MANY_THROTTLED, SERVER_IDLE, STEAL};
 use crate::caveat::Code;
 use crate::load::LoadResult;
 use crate::number_format::percent;
 use crate::server::{ServerUse, Throttling};
+
+/// Other programs may be the limit if they used at least this share of the CPU time that programs
+/// other than dyno used on the generator's CPUs. The server may have used the rest.
+pub(super) const MOSTLY_OTHERS: f64 = 0.5;
+
+/// Largest share of the generator's CPUs that other programs use without being the limit.
+pub(super) const MAX_OTHERS_SHARE: f64 = 0.1;
 
 /// Whether server or generator may have been short of CPU time because other programs or virtual
 /// machines took it: used and lost time together leave no headroom.
@@ -70,5 +79,39 @@ pub(super) fn throttling_clause(throttling: Throttling) -> String {
         throttling.throttled_periods,
         throttling.periods,
         percent(throttling.share())
+    )
+}
+
+/// Returns the share of the generator's CPUs that other programs used. `None`: it is unknown, or
+/// most of that CPU time was used by the server or by dyno itself.
+fn others_share(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+    let headroom = &load.client.headroom;
+    let (others, cpus) = (headroom.others?, headroom.cpus.as_ref()?.len());
+    // If server and generator share CPUs, `others` may be the server. The CPU time of programs
+    // outside of the run shows whether it is.
+    let taken_s = others * cpus as f64 * server.window_s;
+    (server.others_cpu_s? >= MOSTLY_OTHERS * taken_s).then_some(others)
+}
+
+/// Returns the share of the generator's CPUs that other programs used, if the generator waited for
+/// these CPUs. Without the other programs the generator may have had headroom.
+pub(super) fn contended_share(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+    others_share(load, server).filter(|others| has_waited(load) && *others > MAX_OTHERS_SHARE)
+}
+
+/// Whether the generator waited for CPUs that other programs may have used. If it is unknown how
+/// much CPU time the server or dyno used there, other programs may be the cause.
+pub(crate) fn may_have_contended(load: &LoadResult, server: &ServerUse) -> bool {
+    let is_unknown = server.others_cpu_s.is_none()
+        && has_waited(load)
+        && load.client.headroom.others.is_some_and(|others| others > MAX_OTHERS_SHARE);
+    is_unknown || contended_share(load, server).is_some()
+}
+
+/// Whether the generator may have been the limit because it waited for its CPUs.
+fn has_waited(load: &LoadResult) -> bool {
+    matches!(
+        GeneratorBound::from_result(load),
+        Some(GeneratorBound::Crowded { .. } | GeneratorBound::Waiting { .. })
     )
 }

@@ -17,9 +17,10 @@ use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
 use serde_json::json;
 
-use super::limiter::{filling_interrupt_s, has_nearly_full_thread};
+use super::limiters::{
+    Confidence, CurveRule, Limiter, Resource, filling_interrupt_s, has_nearly_full_thread,
+};
 use super::polling::{idle_waits, polling_evidence};
-use super::resource::{Confidence, Limiter, Resource};
 use super::server::MAX_WAITING;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
 use super::waits::{MIN_LOCK_CALLS, asleep_threads, lock_calls_per_response};
@@ -286,51 +287,51 @@ impl Curve {
     fn explain(&self, trial: &TrialResult) -> Option<Limiter> {
         let level = self.level(trial.step.in_flight)?;
         let limiter = &trial.limiter;
-        match limiter.resource {
-            Resource::Concurrency | Resource::Unknown | Resource::Elsewhere => {
-                self.explain_idle(trial, level)
-            }
+        let is_refuted_queue =
+            limiter.resource == Resource::Workers && level.resource == Resource::Elsewhere;
+        let is_certain_quota =
+            limiter.resource == Resource::CpuQuota && limiter.confidence == Confidence::High;
+        match limiter.resource.curve_rule() {
+            CurveRule::Idle => self.explain_idle(trial, level),
             // Other programs are not the limit if requests take no longer than with the fewest in
             // flight. If throughput does not grow with more requests, too few are not the limit
             // either.
-            Resource::OtherPrograms if limiter.confidence == Confidence::Low => {
+            CurveRule::Guess if limiter.confidence == Confidence::Low => {
                 let are_too_few =
                     self.has_no_queue(level) && !matches!(self.course(level), Course::Flat(_));
                 are_too_few.then(|| self.no_queue(trial, level))
             }
             // The curve refutes the workers.
-            Resource::Workers if level.resource == Resource::Elsewhere => Some(
+            CurveRule::Queue if is_refuted_queue => Some(
                 self.explain_idle(trial, level)
                     .unwrap_or_else(|| limiter.weaken(Confidence::Medium, "")),
             ),
             // A quota that is certainly the limit needs no other step.
-            Resource::CpuQuota if limiter.confidence == Confidence::High => None,
+            CurveRule::FixedWidth if is_certain_quota => None,
             // A full thread, back end or quota cannot serve more requests, so growth refutes it.
-            Resource::ServerThread | Resource::Backend | Resource::CpuQuota => {
-                match self.course(level) {
-                    Course::Grows(more) => Some(Self::too_few(trial, level, more)),
-                    _ => None,
-                }
-            }
+            CurveRule::FixedWidth => match self.course(level) {
+                Course::Grows(more) => Some(Self::too_few(trial, level, more)),
+                _ => None,
+            },
             // A disk serves many requests at a time, so growth does not exclude it.
-            Resource::Disk => match self.course(level) {
+            CurveRule::AnyWidth => match self.course(level) {
                 Course::Flat(other) => self.with_width(trial, level, other),
                 _ => None,
             },
             // Requests queue at higher steps if throughput is flat, even if hardly any request
             // waits at this one.
-            Resource::Lock | Resource::Workers => match self.course(level) {
+            CurveRule::Queue => match self.course(level) {
                 Course::Grows(more) => Some(Self::too_few(trial, level, more)),
                 Course::Flat(other) => self.with_width(trial, level, other),
                 Course::Unknown => self.has_no_queue(level).then(|| self.no_queue(trial, level)),
             },
             // A runtime that spins fills the CPU before it is the limit. A server that batches
             // needs less CPU time per request with more requests in flight.
-            Resource::ServerCpu => match self.course(level) {
+            CurveRule::Cpu => match self.course(level) {
                 Course::Grows(more) => Some(Self::weaken_by_growth(limiter, more)),
                 _ => None,
             },
-            _ => None,
+            CurveRule::Guess | CurveRule::Kept => None,
         }
     }
 
@@ -452,7 +453,7 @@ impl Curve {
     /// Returns the limiter of a level whose requests queue while the server has CPU time left.
     fn queue(&self, trial: &TrialResult, level: &Level, other: &Level) -> Limiter {
         let known = self.levels.iter().rev().find_map(|l| {
-            let name = queue_name(l.resource)?;
+            let name = l.resource.queue_name()?;
             matches!(self.course(l), Course::Flat(_)).then_some((l, name))
         });
         let (fewer, more) = in_order(level, other);
@@ -601,19 +602,6 @@ fn elsewhere_confidence(server: &ServerUse, other: &Level) -> Confidence {
 /// Returns two levels, the one with fewer requests in flight first.
 const fn in_order<'a>(level: &'a Level, other: &'a Level) -> (&'a Level, &'a Level) {
     if level.planned < other.planned { (level, other) } else { (other, level) }
-}
-
-/// Returns the name of a queue, for the beginning of a sentence. `None`: the resource is not a
-/// queue.
-const fn queue_name(resource: Resource) -> Option<&'static str> {
-    match resource {
-        Resource::Lock => Some("A lock"),
-        Resource::Workers => Some("The server's workers"),
-        Resource::Disk => Some("A disk"),
-        Resource::Memory => Some("Memory"),
-        Resource::Backend => Some("The back end"),
-        _ => None,
-    }
 }
 
 /// Returns two levels as evidence of a limiter.

@@ -7,13 +7,11 @@ mod connections;
 mod curve;
 mod headroom;
 mod levels;
-mod limiter;
+pub(crate) mod limiters;
 mod load;
-mod other_programs;
 mod pauses;
 mod polling;
 mod refusals;
-pub(crate) mod resource;
 mod run;
 mod server;
 #[cfg(test)]
@@ -32,14 +30,13 @@ use dyno_archive::{Facts, LoadRecord, Party};
 use serde_json::json;
 
 pub(crate) use curve::revise_limiters;
-pub use limiter::limiter;
-pub use resource::{Confidence, Limiter, Resource};
+pub use limiters::{Confidence, Limiter, Resource, limiter};
 pub use thresholds::GENERATOR_BUSY;
 use thresholds::OTHERS_CPUS;
 
+pub(crate) use conditions::may_have_contended;
 pub(crate) use levels::THROUGHPUT_LEVELS;
 pub(crate) use load::MAX_LOST;
-pub(crate) use other_programs::may_have_contended;
 pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};

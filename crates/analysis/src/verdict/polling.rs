@@ -3,12 +3,9 @@
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::syscall::{Amount, returned_amount};
-use serde_json::json;
 
-use super::resource::{Confidence, Limiter, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_FULL};
 use crate::load::LoadResult;
-use crate::number_format::percent;
 use crate::server::{Call, CallRates, ServerUse};
 
 /// A server polls if it makes at least this many idle calls per response. A server that reads until
@@ -154,7 +151,7 @@ pub(super) fn highest_utilisation(server: &ServerUse) -> Option<f64> {
 }
 
 /// Returns the voluntary context switches per response. `None`: unknown.
-fn switches_per_response(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+pub(super) fn switches_per_response(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let responses = load.throughput_rps * server.window_s;
     let is_complete = server.unread_counters.is_none() && responses > 0.0;
     let switches = server.context_switches_voluntary.filter(|_| is_complete)?;
@@ -163,7 +160,7 @@ fn switches_per_response(load: &LoadResult, server: &ServerUse) -> Option<f64> {
 
 /// Returns the idle calls per response: waits that returned no event, and reads that failed with
 /// EAGAIN. `None`: the return values of these calls are unknown.
-fn idle_calls(calls: &CallRates) -> Option<f64> {
+pub(super) fn idle_calls(calls: &CallRates) -> Option<f64> {
     let idle = |(name, call): (&String, &Call)| match returned_amount(name)? {
         Amount::Events => idle_waits_by_name(name, call),
         Amount::Read => {
@@ -208,23 +205,4 @@ pub(super) fn busy_thread(load: &LoadResult, server: &ServerUse, min: f64) -> Op
 pub(super) fn is_full(load: &LoadResult, server: &ServerUse) -> bool {
     server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL)
         && polling_evidence(load, server).is_none()
-}
-
-/// A server that polls in a closed loop is not at its limit: too few requests are in flight.
-pub(super) fn polling_limiter(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let polling =
-        polling_evidence(load, server).filter(|_| load.config.model == LoadModel::Closed)?;
-    let used = highest_utilisation(server)?;
-    let sentence = format!(
-        "Too few requests in flight: the server used {} of its CPU.{POLLS} {}",
-        percent(used),
-        polling.observation()
-    );
-    let evidence = json!({
-        "cpu_utilisation": server.cpu_utilisation,
-        "idle_polls_per_response": server.calls.as_ref().and_then(idle_calls),
-        "voluntary_switches_per_response": switches_per_response(load, server),
-        "in_flight": load.in_flight.mean,
-    });
-    Some(Limiter::new(Resource::Concurrency, Confidence::Medium, sentence, evidence))
 }

@@ -7,7 +7,7 @@ use dyno_archive::start::{PartStart, WarmUp, WarmUpEnd};
 use dyno_archive::syscall::{Amount, returned_amount};
 use serde_json::json;
 
-use super::other_programs::MAX_OTHERS_SHARE;
+use super::conditions::MAX_OTHERS_SHARE;
 use super::server::OTHERS_SHARE;
 use super::thresholds::{JIT_SHARE, OTHERS_CPUS, SERVER_FULL, STEAL};
 use crate::caveat::{Caveat, Code, Severity, info};

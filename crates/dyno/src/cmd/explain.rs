@@ -45,7 +45,7 @@ impl ExplainedCode {
             meaning: Some(code.meaning()),
             explanation: code.explanation(),
         });
-        let limiters = Resource::ALL.into_iter().map(|resource| ExplainedCode {
+        let limiters = Resource::ALL.iter().map(|resource| ExplainedCode {
             name: resource.name().into(),
             kind: "limiter",
             meaning: None,

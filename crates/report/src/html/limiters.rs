@@ -11,7 +11,6 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 use maud::{Markup, html};
 
-use super::overview::resource;
 use super::probe_results::{inside, machine, use_table};
 use super::profile::profiles;
 use super::{swatch, table};
@@ -90,7 +89,7 @@ fn step_limiter_item(report: &Report, s: &Summary) -> Markup {
             data-step=[step]
             title=(s.limiter_sentence) {
             b { (step_label(report, s)) } " "
-            (resource(s.limiter)) (s.limiter_confidence.mark(s.limiter))
+            (s.limiter.in_words()) (s.limiter_confidence.mark(s.limiter))
         }
     }
 }

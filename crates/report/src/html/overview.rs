@@ -286,38 +286,9 @@ fn limiter_cell(r: &OverviewRow) -> TableCell {
         (None, Some(limiter)) => {
             let confidence_mark =
                 r.limiter_confidence.map_or("", |confidence| confidence.mark(limiter));
-            text(format!("{}{confidence_mark}", resource(limiter)))
+            text(format!("{}{confidence_mark}", limiter.in_words()))
                 .with_hint(r.limiter_sentence.clone())
         }
         (None, None) => text("–"),
-    }
-}
-
-/// Returns the words for a limiter.
-pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'static str {
-    use dyno_analysis::verdict::Resource as R;
-    match resource {
-        R::Failure => "failure",
-        R::DroppedPackets => "dropped packets",
-        R::Refusal => "no listener, as intended",
-        R::OtherPrograms => "other programs",
-        R::Generator => "the generator",
-        R::Jit => "its JIT compiler",
-        R::CpuQuota => "its CPU quota",
-        R::ServerCpu => "its CPU",
-        R::ServerThread => "one of its threads",
-        R::OfferedRate => "the offered rate",
-        R::Concurrency => "too few in flight",
-        R::Backend => "a back end",
-        R::Gc => "its garbage collector",
-        R::DelayedAck => "delayed acknowledgements",
-        R::AcceptQueue => "its accept queue",
-        R::Link => "a network link",
-        R::Memory => "its memory",
-        R::Disk => "a disk",
-        R::Lock => "a lock",
-        R::Workers => "its sleeping workers",
-        R::Elsewhere => "something else",
-        R::Unknown => "unknown",
     }
 }

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::trial::TrialResult;
-use crate::verdict::limiter::met_rate;
+use crate::verdict::limiters::{Confidence, Resource, met_rate};
 use crate::verdict::polling::{Polling, highest_utilisation, polling_evidence};
-use crate::verdict::resource::{Confidence, Resource};
 use crate::verdict::thresholds::{SERVER_BUSY, SERVER_IDLE};
 
 /// If two throughputs with full CPUs differ by at least this ratio, the CPU did not limit the lower

@@ -587,7 +587,7 @@ fn each_limiter_rule_triggers_at_its_bound() {
 #[test]
 fn each_limiter_has_case() {
     let covered: BTreeSet<Resource> = all_cases().map(|case| case.resource).collect();
-    assert_eq!(covered, Resource::ALL.into());
+    assert_eq!(covered, Resource::ALL.iter().copied().collect());
 }
 
 /// Sets in how many of 1,000 periods the quota throttled the server.

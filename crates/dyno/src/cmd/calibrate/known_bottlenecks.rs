@@ -179,7 +179,7 @@ pub fn load_in_words(at: LoadLevel) -> String {
 /// Returns the verdicts that are correct under a load. An ordinary user cannot see why threads
 /// wait, so `elsewhere` is correct as well.
 pub fn correct_verdicts(load: &ExpectedVerdict, user: User) -> Vec<Resource> {
-    let resource = |name: &&str| Resource::ALL.into_iter().find(|r| r.name() == *name);
+    let resource = |name: &&str| Resource::ALL.iter().copied().find(|r| r.name() == *name);
     let mut verdicts: Vec<Resource> = load.correct.iter().filter_map(resource).collect();
     let is_hidden =
         verdicts.iter().any(|r| matches!(r, Resource::Lock | Resource::Workers | Resource::Disk));

@@ -1,0 +1,34 @@
+//! One thread of a server that may use several CPUs was full.
+
+use serde_json::json;
+
+use super::server_cpu::full_limiter;
+use super::{CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
+use crate::number_format::percent;
+use crate::verdict::thresholds::SERVER_BUSY;
+
+pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {
+    words: "one of its threads",
+    refutation: "Refuted if throughput grows while the CPU time of the busiest thread stays the \
+                 same.",
+    queue: None,
+    curve: CurveRule::FixedWidth,
+};
+
+/// One serving thread was always busy. The rule follows `server_cpu`, so the server had CPU time
+/// left.
+pub(super) fn limiter(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
+    let LimiterInputs { load, server, .. } = *inputs;
+    let busiest = server.busiest_serving_utilisation?;
+    let used = server.cpu_utilisation?;
+    (busiest >= SERVER_BUSY).then(|| {
+        let sentence = format!(
+            "One thread of the server: it was busy for {} of the time, while the whole server used \
+             {} of its CPU.",
+            percent(busiest),
+            percent(used)
+        );
+        let evidence = json!({"busiest_serving_utilisation": busiest, "cpu_utilisation": used});
+        full_limiter(Resource::ServerThread, sentence, evidence, (load, server))
+    })
+}
