@@ -1,11 +1,14 @@
 //! Defines caveats: machine-readable reasons to distrust a number. [`Code`] lists them all. Each
 //! has a meaning, which reports show, and an explanation, which `dyno explain` prints.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::names;
 
 /// Severity of a caveat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -25,7 +28,7 @@ macro_rules! codes {
         $variant:ident = $name:literal in $group:ident $(=> $reason:literal)?,
     )+) => {
         /// What a caveat is about, by the name in every report.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         pub enum Code { $($(#[doc = $doc])+ #[serde(rename = $name)] $variant,)+ }
 
         impl Code {
@@ -87,13 +90,49 @@ macro_rules! codes {
     (@reason $reason:literal) => { Some($reason) };
 }
 
+// Each code, by group. Reports and reference pages list the codes in this order.
 codes! {
-    /// HTTP/2 was requested, but the server chose HTTP/1.1 on some connections. The numbers are
-    /// therefore not those of HTTP/2.
-    FellBack = "fell_back" in Connections => "the server spoke HTTP/1.1",
-    /// The server allows fewer streams on a connection than were requested, so fewer requests were
-    /// in flight.
-    StreamsNotGranted = "streams_not_granted" in Connections,
+    /// Some responses had an unexpected status, header or body.
+    IncorrectResponses = "wrong_answers" in Responses => "responses were incorrect",
+    /// No request got a correct response.
+    NoCorrectResponse = "no_answers" in Responses => "no request got a correct response",
+    /// Every connection was refused, as expected of a control with `refuses = true`.
+    Refusals = "refusals" in Responses,
+    /// Some requests got no response. In percentiles they rank above every correct response. If
+    /// more than 1 % of the window's requests got no response, the numbers must not be used.
+    Errors = "errors" in Responses => "too many requests failed",
+    /// Some requests had no response at the end. In percentiles they rank above every correct
+    /// response.
+    Unanswered = "unanswered" in Responses,
+    /// In a closed loop no response arrived for a long part of the window although requests were in
+    /// flight. Requests that would have been sent during that time are missing from the response
+    /// times.
+    Stalled = "stalled" in Responses,
+    /// No response arrived for a tenth of the window or more, and requests failed during that time:
+    /// the server was down or hung, or all requests in flight hung. The number of failed requests
+    /// hides the outage, because few requests are sent to such a server.
+    Outage = "outage" in Responses => "the server was down for a part of the window",
+    /// Some responses were complete before their request had been sent in full. The server did not
+    /// wait for the whole request.
+    AnsweredEarly = "answered_early" in Responses
+        => "the server responded before requests were sent in full",
+    /// The server sent bytes that belong to no request, so it is unknown to which requests its
+    /// responses belong.
+    Unsolicited = "unsolicited" in Responses => "the server sent bytes that belong to no request",
+    /// Only some of the responses were checked in full. The message has their number.
+    PartlyChecked = "partly_checked" in Responses,
+    /// The server failed during this step.
+    SubjectFailed = "subject_failed" in Responses => "the server failed",
+    /// A service that the server needs failed during the step.
+    BackendFailed = "backend_failed" in Responses => "a back end failed",
+    /// Contract checks failed while the load ran.
+    ChecksFailed = "checks_failed" in Responses => "checks of the server's responses failed during \
+                                                    the load",
+    /// The server's contract was not checked after the load.
+    Unchecked = "unchecked" in Responses
+        => "the server's responses were not checked again after the load",
+    /// The server fails checks of its contract that its `subject.toml` allows to fail.
+    ChecksWaived = "checks_waived" in Responses,
     /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of
     /// dyno.
     Books = "books" in Load => "the counts of requests do not add up",
@@ -105,6 +144,29 @@ codes! {
     /// them.
     LongerThanWindow = "longer_than_window" in Load
         => "half of the requests took longer than the window",
+    /// Fewer requests per second got a response than were scheduled.
+    RateNotReached = "rate_not_reached" in Load,
+    /// More requests per second got a response than were scheduled, because of a backlog of the
+    /// warm-up.
+    WarmupBacklog = "warmup_backlog" in Load
+        => "responses to requests of the warm-up arrived in the window",
+    /// Requests of the warm-up had no correct response.
+    WarmupFailures = "warmup_failures" in Load,
+    /// Requests were dropped because too many were already waiting for a connection.
+    Dropped = "dropped" in Load,
+    /// Slow responses mostly waited in the generator before their request was sent.
+    Queueing = "queueing" in Load,
+    /// The generator sent requests in bursts instead of with the planned gaps, which is a different
+    /// load for the server.
+    Clumped = "clumped" in Load,
+    /// The measured window is shorter than one second, ends after fewer than 100 requests (`-n`) at
+    /// an offered rate, or has few long requests.
+    ShortWindow = "short_window" in Load,
+    /// The requests (`-n`) were divided among the generator's threads, and some threads finished
+    /// earlier than others.
+    ThreadsEndedApart = "threads_ended_apart" in Load,
+    /// The user ended the load early.
+    CutShort = "cut_short" in Load,
     /// The generator may have been the limit. For more than 85 % of the time, one of its threads
     /// was busy or waited for a CPU, or its threads together used a CPU.
     GeneratorBusy = "generator_busy" in Generator => "the generator was the limit",
@@ -127,80 +189,38 @@ codes! {
     PriorityRefused = "priority_refused" in Generator,
     /// Another program, perhaps the server, also used the generator's CPUs.
     SharedGenerator = "shared_generator" in Generator,
-    /// Some responses had an unexpected status, header or body.
-    IncorrectResponses = "wrong_answers" in Responses => "responses were incorrect",
-    /// No request got a correct response.
-    NoCorrectResponse = "no_answers" in Responses => "no request got a correct response",
-    /// Every connection was refused, as expected of a control with `refuses = true`.
-    Refusals = "refusals" in Responses,
+    /// The generator did not run for part of the window: dyno or its machine was stopped, frozen or
+    /// suspended.
+    GeneratorStopped = "generator_stopped" in Generator => "the generator did not run for a part \
+                                                            of the window",
+    /// The generator woke late; response times include the delay.
+    GeneratorLate = "generator_late" in Generator,
+    /// The generator had to wait for a CPU that another program used.
+    GeneratorStarved = "generator_starved" in Generator,
+    /// The message compares the throughput with the highest throughput that the generator reached
+    /// on this machine.
+    Ceiling = "ceiling" in Generator,
+    /// HTTP/2 was requested, but the server chose HTTP/1.1 on some connections. The numbers are
+    /// therefore not those of HTTP/2.
+    FellBack = "fell_back" in Connections => "the server spoke HTTP/1.1",
+    /// The server allows fewer streams on a connection than were requested, so fewer requests were
+    /// in flight.
+    StreamsNotGranted = "streams_not_granted" in Connections,
     /// The machine dropped packets or connections because a table of the kernel was full or a limit
     /// was reached. Connections time out, and the server is not the cause. The caveat is only a
     /// warning if the kernel evicted connections from its full table of tracked connections,
     /// because an eviction by itself drops nothing.
     DroppedPackets = "dropped_packets" in Connections => "the machine dropped packets",
-    /// Some requests got no response. In percentiles they rank above every correct response. If
-    /// more than 1 % of the window's requests got no response, the numbers must not be used.
-    Errors = "errors" in Responses => "too many requests failed",
-    /// Some requests had no response at the end. In percentiles they rank above every correct
-    /// response.
-    Unanswered = "unanswered" in Responses,
-    /// Fewer requests per second got a response than were scheduled.
-    RateNotReached = "rate_not_reached" in Load,
-    /// More requests per second got a response than were scheduled, because of a backlog of the
-    /// warm-up.
-    WarmupBacklog = "warmup_backlog" in Load
-        => "responses to requests of the warm-up arrived in the window",
-    /// Requests of the warm-up had no correct response.
-    WarmupFailures = "warmup_failures" in Load,
-    /// Requests were dropped because too many were already waiting for a connection.
-    Dropped = "dropped" in Load,
-    /// In a closed loop no response arrived for a long part of the window although requests were in
-    /// flight. Requests that would have been sent during that time are missing from the response
-    /// times.
-    Stalled = "stalled" in Responses,
-    /// No response arrived for a tenth of the window or more, and requests failed during that time:
-    /// the server was down or hung, or all requests in flight hung. The number of failed requests
-    /// hides the outage, because few requests are sent to such a server.
-    Outage = "outage" in Responses => "the server was down for a part of the window",
-    /// Some responses were complete before their request had been sent in full. The server did not
-    /// wait for the whole request.
-    AnsweredEarly = "answered_early" in Responses
-        => "the server responded before requests were sent in full",
-    /// The generator did not run for part of the window: dyno or its machine was stopped, frozen or
-    /// suspended.
-    GeneratorStopped = "generator_stopped" in Generator => "the generator did not run for a part \
-                                                            of the window",
     /// Fewer connections than requested were open at the end of the window.
     Connections = "connections" in Connections,
-    /// The server sent bytes that belong to no request, so it is unknown to which requests its
-    /// responses belong.
-    Unsolicited = "unsolicited" in Responses => "the server sent bytes that belong to no request",
-    /// Slow responses mostly waited in the generator before their request was sent.
-    Queueing = "queueing" in Load,
-    /// The generator woke late; response times include the delay.
-    GeneratorLate = "generator_late" in Generator,
-    /// The generator had to wait for a CPU that another program used.
-    GeneratorStarved = "generator_starved" in Generator,
-    /// The generator sent requests in bursts instead of with the planned gaps, which is a different
-    /// load for the server.
-    Clumped = "clumped" in Load,
-    /// The message compares the throughput with the highest throughput that the generator reached
-    /// on this machine.
-    Ceiling = "ceiling" in Generator,
-    /// Only some of the responses were checked in full. The message has their number.
-    PartlyChecked = "partly_checked" in Responses,
-    /// The server failed during this step.
-    SubjectFailed = "subject_failed" in Responses => "the server failed",
-    /// A service that the server needs failed during the step.
-    BackendFailed = "backend_failed" in Responses => "a back end failed",
-    /// Contract checks failed while the load ran.
-    ChecksFailed = "checks_failed" in Responses => "checks of the server's responses failed during \
-                                                    the load",
-    /// The server's contract was not checked after the load.
-    Unchecked = "unchecked" in Responses
-        => "the server's responses were not checked again after the load",
-    /// The server fails checks of its contract that its `subject.toml` allows to fail.
-    ChecksWaived = "checks_waived" in Responses,
+    /// The kernel did not give TCP counters for the connections.
+    TcpNotMeasured = "tcp_not_measured" in Connections,
+    /// Connections arrived while the server's queue of new connections was full.
+    AcceptQueueFull = "accept_queue_full" in Connections,
+    /// The server or the generator had to retransmit segments.
+    Retransmissions = "retransmissions" in Connections,
+    /// The server writes a response in several parts, each of which becomes a separate segment.
+    ManyWrites = "many_writes" in Connections,
     /// The server got faster within the measured window, or its JIT compiler used more than 20 % of
     /// its CPU time.
     StillWarming = "still_warming" in Levels => "the server was still warming up",
@@ -208,18 +228,18 @@ codes! {
     WarmupLimit = "warmup_limit" in Levels,
     /// The server's CPU time could not be read, so its throughput alone decided when it was warm.
     WarmupWithoutCpu = "warmup_without_cpu" in Levels,
-    /// Server and generator share CPUs, so each slows the other.
-    SharedCpus = "shared_cpus" in Machine,
-    /// The measured window is shorter than one second, ends after fewer than 100 requests (`-n`) at
-    /// an offered rate, or has few long requests.
-    ShortWindow = "short_window" in Load,
-    /// The requests (`-n`) were divided among the generator's threads, and some threads finished
-    /// earlier than others.
-    ThreadsEndedApart = "threads_ended_apart" in Load,
-    /// The user ended the load early.
-    CutShort = "cut_short" in Load,
-    /// The kernel did not give TCP counters for the connections.
-    TcpNotMeasured = "tcp_not_measured" in Connections,
+    /// Throughput fell within the measured window.
+    Slowdown = "slowdown" in Levels,
+    /// Throughput rose within the measured window.
+    Speedup = "speedup" in Levels,
+    /// Throughput went up and down between levels within the measured window.
+    Cyclic = "cyclic" in Levels,
+    /// CPU time per request changed its level within the measured window.
+    CostLevels = "cost_levels" in Levels,
+    /// At an offered rate, response times changed their level within the measured window.
+    ResponseLevels = "response_levels" in Levels,
+    /// The server got faster within the measured window. Only its last level is used.
+    LastLevel = "last_level" in Levels,
     /// The server's use of CPU and memory could not be measured here.
     ServerNotObserved = "server_not_observed" in Server,
     /// Without a control group the server's CPU time is summed over its threads and processes, and
@@ -231,8 +251,6 @@ codes! {
     /// Processes of the server left its control group, so the group's counters and limits do not
     /// cover them.
     LeftGroup = "left_group" in Server,
-    /// A server does not speak the protocol of a workload, so it has no numbers for that workload.
-    NotServed = "not_served" in Comparisons,
     /// A limit that the suite asks for could not be set here.
     LimitsNotSet = "limits_not_set" in Server,
     /// The kernel estimates the split of CPU time into user and system time from samples at its
@@ -246,6 +264,16 @@ codes! {
     /// Servers were started with options that let profiles name their functions. These options may
     /// cost CPU time.
     StartedForProfiles = "started_for_profiles" in Server,
+    /// Some counters of the server could not be read here; they are empty.
+    NotMeasured = "not_measured" in Server,
+    /// System calls per request were not counted; the message gives the reason.
+    SyscallsNotMeasured = "syscalls_not_measured" in Server,
+    /// The metrics of the server's runtime are not known; the message gives the reason.
+    RuntimeNotMeasured = "runtime_not_measured" in Server,
+    /// A requested probe could not run here; its values are empty.
+    ProbeRefused = "probe_refused" in Server,
+    /// Server and generator share CPUs, so each slows the other.
+    SharedCpus = "shared_cpus" in Machine,
     /// Processes outside of the run used this machine's CPUs.
     Contaminated = "contaminated" in Machine,
     /// The machine failed during the step and stopped processes of the server, for example because
@@ -257,23 +285,17 @@ codes! {
     /// The speed of the machine changed: a fixed piece of work took longer before some starts than
     /// before others.
     MachineChanged = "machine_changed" in Machine,
+    /// The hypervisor gave the machine's CPUs to other virtual machines for part of the time.
+    Steal = "steal" in Machine,
+    /// A CPU of this machine was slowed for part of the time because it was too hot.
+    ThermalThrottling = "thermal_throttling" in Machine,
+    /// A server does not speak the protocol of a workload, so it has no numbers for that workload.
+    NotServed = "not_served" in Comparisons,
     /// Every block (one pass over all subjects) started the subjects in the same order, so a drift
     /// of the machine biases every difference between them.
     FixedOrder = "fixed_order" in Comparisons,
     /// A subject's throughput rose or fell from repeat to repeat.
     Trend = "trend" in Comparisons,
-    /// Throughput fell within the measured window.
-    Slowdown = "slowdown" in Levels,
-    /// Throughput rose within the measured window.
-    Speedup = "speedup" in Levels,
-    /// Throughput went up and down between levels within the measured window.
-    Cyclic = "cyclic" in Levels,
-    /// CPU time per request changed its level within the measured window.
-    CostLevels = "cost_levels" in Levels,
-    /// At an offered rate, response times changed their level within the measured window.
-    ResponseLevels = "response_levels" in Levels,
-    /// The server got faster within the measured window. Only its last level is used.
-    LastLevel = "last_level" in Levels,
     /// Servers were loaded in turns, and this server kept using CPU time during the turns of other
     /// servers.
     BusyInOthersTurns = "busy_in_others_turns" in Comparisons,
@@ -292,24 +314,6 @@ codes! {
     /// step.
     OutOfTurn = "out_of_turn" in Comparisons
         => "the server was loaded alone, while other repeats alternated between servers",
-    /// Connections arrived while the server's queue of new connections was full.
-    AcceptQueueFull = "accept_queue_full" in Connections,
-    /// The server or the generator had to retransmit segments.
-    Retransmissions = "retransmissions" in Connections,
-    /// The server writes a response in several parts, each of which becomes a separate segment.
-    ManyWrites = "many_writes" in Connections,
-    /// The hypervisor gave the machine's CPUs to other virtual machines for part of the time.
-    Steal = "steal" in Machine,
-    /// A CPU of this machine was slowed for part of the time because it was too hot.
-    ThermalThrottling = "thermal_throttling" in Machine,
-    /// Some counters of the server could not be read here; they are empty.
-    NotMeasured = "not_measured" in Server,
-    /// System calls per request were not counted; the message gives the reason.
-    SyscallsNotMeasured = "syscalls_not_measured" in Server,
-    /// The metrics of the server's runtime are not known; the message gives the reason.
-    RuntimeNotMeasured = "runtime_not_measured" in Server,
-    /// A requested probe could not run here; its values are empty.
-    ProbeRefused = "probe_refused" in Server,
     /// With fewer than five repeats there are no confidence intervals. Ranges over the repeats are
     /// shown instead.
     FewRepeats = "few_repeats" in Comparisons,
@@ -372,6 +376,19 @@ impl CaveatGroup {
     /// Returns the codes of the group.
     pub fn codes(self) -> impl Iterator<Item = Code> {
         Code::ALL.iter().copied().filter(move |code| code.group() == self)
+    }
+}
+
+impl JsonSchema for Code {
+    fn schema_name() -> Cow<'static, str> {
+        "Code".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        names::schema(
+            "What a caveat is about, by the name in every report.",
+            Code::ALL.iter().map(|code| (code.name(), code.meaning())),
+        )
     }
 }
 

@@ -33,6 +33,7 @@ pub mod machine;
 pub mod memory;
 pub mod metric;
 pub mod mixture;
+mod names;
 pub mod noise;
 pub mod nuisance;
 mod number_format;

@@ -26,26 +26,27 @@ mod server_thread;
 mod unknown;
 mod workers;
 
-use schemars::JsonSchema;
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::backend_use::BackendUse;
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
+use crate::names;
 use crate::server::ServerUse;
 
 pub(super) use idle::{filling_interrupt_s, has_nearly_full_thread};
 pub(super) use offered_rate::met_rate;
 
 macro_rules! limiters {
-    ($($(#[doc = $doc:literal])* $variant:ident = $name:ident,)+) => {
+    ($($variant:ident = $name:ident,)+) => {
         /// The resource that limited a step.
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema,
-        )]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
         #[serde(rename_all = "snake_case")]
-        pub enum Resource { $($(#[doc = $doc])* $variant,)+ }
+        pub enum Resource { $($variant,)+ }
 
         impl Resource {
             pub const ALL: &'static [Resource] = &[$(Resource::$variant,)+];
@@ -78,47 +79,26 @@ macro_rules! limiters {
 
 // Each limiter, in the order of the reference page, with the name of its file.
 limiters! {
-    /// The server failed.
     Failure = failure,
-    /// The machine, which dropped packets.
     DroppedPackets = dropped_packets,
-    /// No server listens, as intended for the control.
     Refusal = refusal,
-    /// Programs outside of the run, which used the CPUs.
     OtherPrograms = other_programs,
-    /// The load generator.
     Generator = generator,
-    /// The server's CPU, much of which its JIT compiler used.
     Jit = jit,
-    /// The server's CPU quota.
     CpuQuota = cpu_quota,
     ServerCpu = server_cpu,
-    /// One thread of a server that may use several CPUs.
     ServerThread = server_thread,
-    /// The server kept up with an open loop: the offered rate is the limit.
     OfferedRate = offered_rate,
-    /// Too few requests are in flight to keep server or generator busy: each waits for its round
-    /// trip.
     Concurrency = concurrency,
-    /// A service that the server needs.
     Backend = backend,
-    /// The server's CPU, much of which its garbage collector used.
     Gc = gc,
-    /// Nagle's algorithm, which waits for acknowledgements that are delayed.
     DelayedAck = delayed_ack,
-    /// The queue of connections that the server has not accepted yet.
     AcceptQueue = accept_queue,
-    /// A network device without capacity left.
     Link = link,
-    /// Memory that has to be read from a disk again.
     Memory = memory,
     Disk = disk,
-    /// A lock that the server's threads wait for.
     Lock = lock,
-    /// Threads that sleep while requests wait for them.
     Workers = workers,
-    /// The server is idle although many requests wait: for a lock, a disk, a database, or an
-    /// internal limit.
     Elsewhere = elsewhere,
     Unknown = unknown,
 }
@@ -247,6 +227,19 @@ impl Resource {
 
     pub(super) const fn curve_rule(self) -> CurveRule {
         self.definition().curve
+    }
+}
+
+impl JsonSchema for Resource {
+    fn schema_name() -> Cow<'static, str> {
+        "Resource".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        names::schema(
+            "The resource that limited a step.",
+            Resource::ALL.iter().map(|resource| (resource.name(), resource.meaning())),
+        )
     }
 }
 
