@@ -144,10 +144,11 @@ impl Calibration {
 /// Returns why a load of a calibration is not valid; `None`: the load is valid. A busy or late
 /// generator is expected in a calibration, so these two caveats are ignored.
 fn disturbance(result: &LoadResult) -> Option<String> {
-    let expected = [Code::GeneratorBusy, Code::GeneratorLate];
+    let expected = [Code::GENERATOR_BUSY, Code::GENERATOR_LATE];
     // A generator that waited for a CPU is never expected, whatever the severity of the caveat.
     let is_disturbance = |severity: Severity, code: Code| {
-        code == Code::GeneratorStarved || severity == Severity::Invalid && !expected.contains(&code)
+        code == Code::GENERATOR_STARVED
+            || severity == Severity::Invalid && !expected.contains(&code)
     };
     let mut caveats = result.caveats.iter();
     caveats.find(|c| is_disturbance(c.severity, c.code)).map(|caveat| caveat.message.clone())

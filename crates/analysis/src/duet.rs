@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::caveat::{Caveat, Code, Severity};
+use crate::caveat::{Caveat, Code, CodeProperty, Severity};
 use crate::cell::CellKey;
 use crate::number_format::plural;
 use crate::server::{ServerUse, server_use};
@@ -225,26 +225,9 @@ fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
     pieces
 }
 
-/// Codes of caveats about the wait for the CPUs of servers or generators, in addition to those
-/// about the generator's capacity.
-const WAITING_CODES: [Code; 11] = [
-    Code::GeneratorStarved,
-    Code::GeneratorLate,
-    Code::SharedGenerator,
-    Code::Queueing,
-    Code::Clumped,
-    Code::Ceiling,
-    Code::ServerStarved,
-    Code::MoreThreadsThanCpus,
-    Code::Slowdown,
-    Code::Speedup,
-    Code::Cyclic,
-];
-
 /// Removes caveats about waiting. They do not apply to a duet, whose times are not compared.
 pub(crate) fn without_wait_caveats(mut caveats: Vec<Caveat>) -> Vec<Caveat> {
-    let is_about_waiting = |code: Code| code.is_generator_limit() || WAITING_CODES.contains(&code);
-    caveats.retain(|caveat| !is_about_waiting(caveat.code));
+    caveats.retain(|caveat| !caveat.code.has(CodeProperty::AboutWaiting));
     caveats
 }
 
@@ -285,7 +268,7 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
             ),
         ),
     };
-    Caveat::new(Code::ConcurrentLoads, severity, message, json!({"loads": duet.loads}))
+    Caveat::new(Code::CONCURRENT_LOADS, severity, message, json!({"loads": duet.loads}))
 }
 
 /// Returns the caveat of a duet whose CPUs are idle at times and whose server's threads wake up
@@ -318,7 +301,7 @@ pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<
              \"interleaved\"`."
         );
         Caveat::new(
-            Code::IdleDuet,
+            Code::IDLE_DUET,
             Severity::Invalid,
             message,
             json!({"used": used, "switches": switches}),
@@ -353,7 +336,6 @@ mod tests {
     use dyno_archive::{Interval, Phase, Sample};
 
     use super::*;
-    use crate::caveat::info;
     use crate::fixture;
 
     const MS: u64 = 1_000_000;
@@ -481,19 +463,5 @@ mod tests {
         // If a cell never took turns, all its repeats are comparable.
         run.trials.retain(|record| record.trial != 1);
         assert_eq!(trials_out_of_turn(&run), [0; 0]);
-    }
-
-    #[test]
-    fn wait_caveats_are_removed() {
-        let all = vec![info(Code::GeneratorStarved, "x"), info(Code::IncorrectResponses, "y")];
-        let codes: Vec<Code> = without_wait_caveats(all).iter().map(|caveat| caveat.code).collect();
-        assert_eq!(codes, [Code::IncorrectResponses]);
-    }
-
-    #[test]
-    fn generator_limits_do_not_apply_to_duets() {
-        for code in Code::ALL.iter().copied().filter(|code| code.is_generator_limit()) {
-            assert!(without_wait_caveats(vec![info(code, "x")]).is_empty(), "{code}");
-        }
     }
 }

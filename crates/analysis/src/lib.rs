@@ -67,7 +67,7 @@ pub mod warm_up;
 pub mod window_levels;
 pub mod wire;
 
-pub use caveat::{Caveat, Code, Severity};
+pub use caveat::{Caveat, Code, CodeProperty, Severity};
 pub use load::LoadResult;
 pub use number_format::{plural, round_decimals};
 pub use report::Report;

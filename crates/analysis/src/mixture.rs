@@ -4,10 +4,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::caveat::Code;
+use crate::caveat::{Code, CodeProperty};
 use crate::stats::median;
 use crate::trial::TrialResult;
-use crate::verdict::THROUGHPUT_LEVELS;
 
 /// Levels of throughput within the measured windows of a step. The server did not sustain their
 /// mean.
@@ -64,7 +63,7 @@ fn levels(trial: &TrialResult) -> Option<(f64, f64)> {
 
 /// Returns 0 and the throughput outside of stalls, if the trial had a long stall.
 fn stall_levels(trial: &TrialResult) -> Option<(f64, f64)> {
-    let caveat = trial.caveats.iter().find(|caveat| caveat.code == Code::Stalled)?;
+    let caveat = trial.caveats.iter().find(|caveat| caveat.code == Code::STALLED)?;
     let number = |key: &str| caveat.evidence[key].as_f64();
     let is_long = number("longest_s")? >= MIN_STALL_SHARE * trial.load.duration_s;
     let share = number("share").filter(|share| is_long && *share < 1.0)?;
@@ -74,7 +73,8 @@ fn stall_levels(trial: &TrialResult) -> Option<(f64, f64)> {
 /// Returns the levels of throughput that the caveats report; `None`: no caveat reports
 /// levels.
 fn piece_levels(trial: &TrialResult) -> Option<(f64, f64)> {
-    let has_levels = trial.caveats.iter().any(|caveat| THROUGHPUT_LEVELS.contains(&caveat.code));
+    let has_levels =
+        trial.caveats.iter().any(|caveat| caveat.code.has(CodeProperty::ThroughputLevels));
     let pieces =
         trial.steadiness.as_ref().filter(|_| has_levels)?.pieces.iter().map(|p| p.throughput_rps);
     Some((pieces.clone().reduce(f64::min)?, pieces.reduce(f64::max)?))
@@ -95,7 +95,7 @@ mod tests {
             (trial.valid, trial.caveats) = (true, Vec::new());
             trial.load.throughput_rps = *mean;
             if let Some((first, last)) = *levels {
-                trial.caveats.push(info(Code::Speedup, "rose"));
+                trial.caveats.push(info(Code::SPEEDUP, "rose"));
                 let piece = |throughput_rps| Piece { start_s: 0.0, end_s: 1.0, throughput_rps };
                 trial.steadiness = Some(Steadiness {
                     pattern: Pattern::WarmUp,
@@ -120,7 +120,7 @@ mod tests {
             let longest_s = longest * trial.load.duration_s;
             let evidence = serde_json::json!({"share": share, "longest_s": longest_s});
             trial.caveats =
-                vec![Caveat::new(Code::Stalled, Severity::Warning, "stalled".into(), evidence)];
+                vec![Caveat::new(Code::STALLED, Severity::Warning, "stalled".into(), evidence)];
             let found = Mixture::new([trial].iter());
             found.map(|mixture| (mixture.lowest_rps, mixture.highest_rps))
         };

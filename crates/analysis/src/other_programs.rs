@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::caveat::{Caveat, Code, Severity};
+use crate::caveat::{Caveat, Code, CodeProperty, Severity};
 use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::verdict::Resource;
@@ -62,13 +62,13 @@ impl TrialResult {
         let limiter = &self.limiter;
         // Without other programs, a wait of the generator has no known cause.
         let has_other_programs =
-            self.caveats.iter().any(|caveat| caveat.code == Code::Contaminated);
+            self.caveats.iter().any(|caveat| caveat.code == Code::CONTAMINATED);
         let is_doubtful = has_other_programs && self.is_doubtful_generator();
         let mut invalid_caveats =
             self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
         self.is_unexpectedly_invalid()
             && (limiter.resource == Resource::OtherPrograms || is_doubtful)
-            && invalid_caveats.all(|caveat| can_be_caused_by_programs(caveat.code))
+            && invalid_caveats.all(|caveat| caveat.code.has(CodeProperty::CausedByPrograms))
     }
 
     /// Returns the reason why the trial is not valid, as the code of one of its caveats. Faults of
@@ -81,7 +81,7 @@ impl TrialResult {
             return None;
         }
         if self.is_disturbed() {
-            return Some(Code::Contaminated);
+            return Some(Code::CONTAMINATED);
         }
         let is_servers = self.is_servers_fault();
         let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
@@ -95,14 +95,9 @@ impl TrialResult {
 #[must_use]
 pub fn reason(code: Code) -> &'static str {
     match code {
-        Code::Contaminated => "other programs used the CPUs",
+        Code::CONTAMINATED => "other programs used the CPUs",
         code => code.reason().unwrap_or(code.name()),
     }
-}
-
-/// Whether other programs that use the CPUs can cause a caveat.
-const fn can_be_caused_by_programs(code: Code) -> bool {
-    code.is_generator_limit() || matches!(code, Code::StillWarming | Code::GeneratorStopped)
 }
 
 #[cfg(test)]
@@ -117,7 +112,7 @@ mod tests {
         let mut trials = five_block_report().trials;
         trials.retain(|trial| trial.valid);
         let busy = crate::Caveat {
-            code: Code::GeneratorBusy,
+            code: Code::GENERATOR_BUSY,
             severity: Severity::Invalid,
             message: String::new(),
             evidence: serde_json::json!({}),
@@ -150,9 +145,9 @@ mod tests {
     #[test]
     fn incorrect_responses_are_not_attributed_to_programs() {
         let mut all = trials(1);
-        all[0].caveats[0].code = Code::IncorrectResponses;
+        all[0].caveats[0].code = Code::INCORRECT_RESPONSES;
         assert!(!all[0].is_disturbed());
-        all[0].caveats[0].code = Code::GeneratorCrowded;
+        all[0].caveats[0].code = Code::GENERATOR_CROWDED;
         assert!(all[0].is_disturbed());
         (all[0].limiter.resource, all[0].limiter.confidence) =
             (Resource::Generator, Confidence::High);
@@ -163,7 +158,7 @@ mod tests {
         (headroom.others, headroom.cpus) = (Some(0.4), Some(vec![0]));
         assert!(!all[0].is_disturbed(), "the use of its CPUs may be the server's");
         let contaminated = crate::Caveat {
-            code: Code::Contaminated,
+            code: Code::CONTAMINATED,
             severity: Severity::Warning,
             ..all[0].caveats[0].clone()
         };
@@ -179,15 +174,15 @@ mod tests {
         let mut all = trials(1);
         assert_eq!(
             (all[0].invalid_reason(), all[1].invalid_reason()),
-            (Some(Code::Contaminated), None)
+            (Some(Code::CONTAMINATED), None)
         );
-        assert_eq!(reason(Code::Contaminated), "other programs used the CPUs");
+        assert_eq!(reason(Code::CONTAMINATED), "other programs used the CPUs");
         // Without other programs, the generator was the limit.
         all[0].limiter.resource = Resource::ServerCpu;
-        assert_eq!(all[0].invalid_reason(), Some(Code::GeneratorBusy));
-        let wrong = crate::Caveat { code: Code::IncorrectResponses, ..all[0].caveats[0].clone() };
+        assert_eq!(all[0].invalid_reason(), Some(Code::GENERATOR_BUSY));
+        let wrong = crate::Caveat { code: Code::INCORRECT_RESPONSES, ..all[0].caveats[0].clone() };
         all[0].caveats.push(wrong);
-        assert_eq!(all[0].invalid_reason(), Some(Code::IncorrectResponses));
+        assert_eq!(all[0].invalid_reason(), Some(Code::INCORRECT_RESPONSES));
         all[0].refused = true;
         assert_eq!(all[0].invalid_reason(), None);
     }

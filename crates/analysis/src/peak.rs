@@ -203,9 +203,9 @@ fn exclusion_reason(excluded: &[&TrialResult]) -> Option<Code> {
     let (disturbed, others): (Vec<&TrialResult>, Vec<&TrialResult>) = excluded
         .iter()
         .copied()
-        .partition(|trial| trial.invalid_reason() == Some(Code::Contaminated));
+        .partition(|trial| trial.invalid_reason() == Some(Code::CONTAMINATED));
     if disturbed.len() > others.len() {
-        return Some(Code::Contaminated);
+        return Some(Code::CONTAMINATED);
     }
     let reasons = || others.iter().flat_map(|trial| trial.invalid_codes());
     reasons().find(|code| code.is_generator_limit()).or_else(|| reasons().next())

@@ -311,7 +311,7 @@ mod tests {
             results.push(trial(&plan, &Facts::default(), None, &record, &OtherRecords::default()));
         }
         for index in limited {
-            let busy = Caveat::new(Code::GeneratorBusy, Severity::Invalid, "".into(), json!({}));
+            let busy = Caveat::new(Code::GENERATOR_BUSY, Severity::Invalid, "".into(), json!({}));
             results[*index].caveats.push(busy);
             results[*index].valid = false;
         }

@@ -7,7 +7,7 @@ use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;
 use dyno_archive::{Facts, StartRecord, TrialRecord};
 
-use crate::caveat::Code;
+use crate::caveat::{Code, CodeProperty};
 use crate::compare::{self, ArmComparison, ComparisonRow, Verdict};
 use crate::design::Design;
 use crate::experiment;
@@ -124,28 +124,18 @@ pub fn unchecked_trials(run: &Run) -> Vec<usize> {
 /// Whether requests of the warm-up failed. A re-run has a separate warm-up, which may hide the
 /// failure.
 fn has_failed_warmup(result: &TrialResult) -> bool {
-    result.caveats.iter().any(|caveat| caveat.code == Code::WarmupFailures)
+    result.caveats.iter().any(|caveat| caveat.code == Code::WARMUP_FAILURES)
 }
 
 /// Whether a trial has a caveat of a disturbance from outside of the run.
 fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
-    const EXTERNAL: [Code; 5] = [
-        Code::Steal,
-        Code::Contaminated,
-        Code::ThermalThrottling,
-        Code::ServerStarved,
-        Code::GeneratorStopped,
-    ];
-    // With these caveats, a generator that waits for a CPU waits for the server or for itself.
-    const SELF_INFLICTED: [Code; 3] =
-        [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
-    let has_code = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
+    let has = |property| result.caveats.iter().any(|caveat| caveat.code.has(property));
     let shares_cpus =
         plan.launches[launch].arms.iter().any(|arm| !plan.has_separate_generator_cpus(*arm));
     // In turns, several generators share a CPU and wait for each other.
-    let has_own_cpus =
-        !shares_cpus && plan.slice_ns.is_none() && !SELF_INFLICTED.iter().any(has_code);
-    EXTERNAL.iter().any(has_code) || has_own_cpus && has_code(&Code::GeneratorStarved)
+    let has_own_cpus = !shares_cpus && plan.slice_ns.is_none() && !has(CodeProperty::OwnCpuWait);
+    let is_starved = || result.caveats.iter().any(|caveat| caveat.code == Code::GENERATOR_STARVED);
+    has(CodeProperty::CausesRerun) || has_own_cpus && is_starved()
 }
 
 #[cfg(test)]

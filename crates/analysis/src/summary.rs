@@ -223,8 +223,8 @@ mod tests {
         assert_eq!(
             caveats,
             [
-                (Code::SubjectFailed, Severity::Invalid, 1),
-                (Code::ChecksFailed, Severity::Invalid, 2)
+                (Code::SUBJECT_FAILED, Severity::Invalid, 1),
+                (Code::CHECKS_FAILED, Severity::Invalid, 2)
             ]
         );
     }
@@ -261,7 +261,7 @@ mod tests {
             let message = format!("{severity:?}");
             let evidence = serde_json::json!({});
             trial.caveats =
-                vec![crate::Caveat::new(Code::GeneratorBusy, severity, message, evidence)];
+                vec![crate::Caveat::new(Code::GENERATOR_BUSY, severity, message, evidence)];
         }
         let caveats = step_caveats(&trials.iter().collect::<Vec<_>>());
         let [caveat] = &caveats[..] else { panic!("{caveats:?}") };

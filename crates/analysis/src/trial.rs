@@ -12,12 +12,10 @@ pub use assemble::RecordedTrial;
 pub(crate) use assemble::{OtherRecords, cpus_of, trial};
 
 use crate::backend_use::BackendUse;
-use crate::caveat::{Caveat, Code, Severity};
+use crate::caveat::{Caveat, Code, CodeProperty, Severity};
 use crate::cell::{CellKey, RateChange, Shape};
 use crate::duet::DuetResult;
-use crate::faults::{
-    MISSING_RESPONSES, OTHER_PROGRAM_FAILED, OUTSIDE_CAUSES, SERVER_FAULTS, excuses_losses,
-};
+use crate::faults::excuses_losses;
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
 use crate::server::ServerUse;
@@ -160,15 +158,16 @@ impl TrialResult {
     /// contract. Noise does not cause these faults. The end of a server alone is none of them.
     #[must_use]
     pub fn has_wrong_responses(&self) -> bool {
-        let is_wrong = |code: Code| code != Code::SubjectFailed && SERVER_FAULTS.contains(&code);
+        let is_wrong =
+            |code: Code| code != Code::SUBJECT_FAILED && code.has(CodeProperty::ServerFault);
         self.is_broken() && self.invalid_codes().any(is_wrong)
     }
 
     /// Whether the trial is not valid because its server responded incorrectly, ended, or violated
     /// its contract. Noise does not cause these faults. A failed back end or machine excuses it.
     pub(crate) fn is_broken(&self) -> bool {
-        self.is_invalid_because_of(&SERVER_FAULTS)
-            && !self.is_invalid_because_of(&OTHER_PROGRAM_FAILED)
+        self.has_invalid(CodeProperty::ServerFault)
+            && !self.has_invalid(CodeProperty::OtherProgramFailed)
     }
 
     /// Whether the trial is not valid because too many requests got no response, and no caveat
@@ -178,13 +177,13 @@ impl TrialResult {
         let is_excuse = |caveat: &Caveat| {
             caveat.severity == Severity::Invalid && excuses_losses(caveat, &self.load)
         };
-        self.is_invalid_because_of(&MISSING_RESPONSES) && !self.caveats.iter().any(is_excuse)
+        self.has_invalid(CodeProperty::MissingResponses) && !self.caveats.iter().any(is_excuse)
     }
 
     /// Whether the machine may have dropped the packets of requests that failed.
     pub(crate) fn has_doubtful_losses(&self) -> bool {
         let failed = self.load.failed_requests();
-        let may_drop = |c: &Caveat| c.code == Code::DroppedPackets && c.explains_losses(failed);
+        let may_drop = |c: &Caveat| c.code == Code::DROPPED_PACKETS && c.explains_losses(failed);
         !self.refused && failed > 0 && self.caveats.iter().any(may_drop)
     }
 
@@ -205,7 +204,7 @@ impl TrialResult {
     /// Whether the trial is not valid because the generator stopped, packets were dropped, or a
     /// back end or the machine failed, and this explains all missing responses.
     pub(crate) fn has_outside_cause(&self) -> bool {
-        self.is_invalid_because_of(&OUTSIDE_CAUSES) && !self.has_lost_requests()
+        self.has_invalid(CodeProperty::OutsideCause) && !self.has_lost_requests()
     }
 
     /// Whether any request got an incorrect response or none, or the server violated its contract,
@@ -219,7 +218,7 @@ impl TrialResult {
 
     /// Whether a caveat is about the server's behaviour.
     pub(crate) fn is_server_code(code: Code) -> bool {
-        SERVER_FAULTS.contains(&code) || MISSING_RESPONSES.contains(&code)
+        code.has(CodeProperty::ServerFault) || code.has(CodeProperty::MissingResponses)
     }
 
     /// Whether the trial is not valid for a reason other than its server. Such a trial is not
@@ -229,22 +228,25 @@ impl TrialResult {
         // Requests that take longer than the window show a slow server, unless another cause, such
         // as dropped packets or a failed back end, delayed them.
         let is_slow =
-            self.is_invalid_because_of(&[Code::LongerThanWindow]) && !self.has_outside_cause();
+            self.is_invalid_because_of(Code::LONGER_THAN_WINDOW) && !self.has_outside_cause();
         // The server chose another protocol than requested.
-        let has_fallen_back = self.is_invalid_because_of(&[Code::FellBack]);
+        let has_fallen_back = self.is_invalid_because_of(Code::FELL_BACK);
         self.is_unexpectedly_invalid() && !self.is_servers_fault() && !has_fallen_back && !is_slow
     }
 
     /// Whether the trial is not valid because its server was down or hung for a part of the window.
     pub(crate) fn has_outage(&self) -> bool {
-        self.is_invalid_because_of(&[Code::Outage])
+        self.is_invalid_because_of(Code::OUTAGE)
     }
 
-    /// Whether one of these codes makes the trial invalid.
-    fn is_invalid_because_of(&self, codes: &[Code]) -> bool {
-        self.caveats
-            .iter()
-            .any(|caveat| caveat.severity == Severity::Invalid && codes.contains(&caveat.code))
+    /// Whether this code makes the trial invalid.
+    fn is_invalid_because_of(&self, code: Code) -> bool {
+        self.invalid_codes().any(|invalid| invalid == code)
+    }
+
+    /// Whether a code with this property makes the trial invalid.
+    fn has_invalid(&self, property: CodeProperty) -> bool {
+        self.invalid_codes().any(|code| code.has(property))
     }
 }
 
@@ -277,11 +279,11 @@ mod tests {
         let mut trial = five_block_report().trials.remove(0);
         trial.valid = false;
         let invalid = |code| Caveat::new(code, Severity::Invalid, String::new(), json!({}));
-        trial.caveats = vec![invalid(Code::LongerThanWindow)];
+        trial.caveats = vec![invalid(Code::LONGER_THAN_WINDOW)];
         assert!(!trial.is_inconclusive(), "a slow server");
-        trial.caveats.push(invalid(Code::DroppedPackets));
+        trial.caveats.push(invalid(Code::DROPPED_PACKETS));
         assert!(trial.is_inconclusive(), "the machine dropped its packets");
-        trial.caveats.push(invalid(Code::FellBack));
+        trial.caveats.push(invalid(Code::FELL_BACK));
         assert!(!trial.is_inconclusive(), "another protocol");
     }
 
@@ -295,9 +297,11 @@ mod tests {
             trial.caveats = codes.iter().copied().map(invalid).collect();
             trial.has_wrong_responses()
         };
-        assert!(has_wrong_responses(&[Code::IncorrectResponses, Code::Errors]));
-        assert!(has_wrong_responses(&[Code::SubjectFailed, Code::IncorrectResponses]));
-        for codes in [&MISSING_RESPONSES[..], &[Code::SubjectFailed, Code::Errors]] {
+        assert!(has_wrong_responses(&[Code::INCORRECT_RESPONSES, Code::ERRORS]));
+        assert!(has_wrong_responses(&[Code::SUBJECT_FAILED, Code::INCORRECT_RESPONSES]));
+        let missing: Vec<Code> =
+            Code::all().filter(|code| code.has(CodeProperty::MissingResponses)).collect();
+        for codes in [&missing[..], &[Code::SUBJECT_FAILED, Code::ERRORS]] {
             assert!(!has_wrong_responses(codes), "{codes:?}");
         }
     }
@@ -307,14 +311,14 @@ mod tests {
         let mut trial = five_block_report().trials.remove(0);
         trial.valid = false;
         let caveat = |code, severity| Caveat::new(code, severity, String::new(), json!({}));
-        trial.caveats = vec![caveat(Code::Errors, Severity::Invalid)];
+        trial.caveats = vec![caveat(Code::ERRORS, Severity::Invalid)];
         assert!(trial.has_lost_requests());
         for code in [
-            Code::GeneratorBusy,
-            Code::GeneratorCrowded,
-            Code::GeneratorThrottled,
-            Code::NoLocalPort,
-            Code::DroppedPackets,
+            Code::GENERATOR_BUSY,
+            Code::GENERATOR_CROWDED,
+            Code::GENERATOR_THROTTLED,
+            Code::NO_LOCAL_PORT,
+            Code::DROPPED_PACKETS,
         ] {
             trial.caveats.truncate(1);
             trial.caveats.push(caveat(code, Severity::Warning));
@@ -322,8 +326,11 @@ mod tests {
             trial.caveats[1].severity = Severity::Invalid;
             assert!(!trial.has_lost_requests() && trial.is_inconclusive(), "{code}");
             // Incorrect responses are the server's in any case.
-            trial.caveats.push(caveat(Code::IncorrectResponses, Severity::Invalid));
-            assert!(trial.is_servers_fault() != OTHER_PROGRAM_FAILED.contains(&code), "{code}");
+            trial.caveats.push(caveat(Code::INCORRECT_RESPONSES, Severity::Invalid));
+            assert!(
+                trial.is_servers_fault() != code.has(CodeProperty::OtherProgramFailed),
+                "{code}"
+            );
         }
     }
 
@@ -334,10 +341,10 @@ mod tests {
         trial.load.exchanges.failed = 300;
         let failed = trial.load.failed_requests();
         let caveat = |code| Caveat::new(code, Severity::Invalid, String::new(), json!({}));
-        for code in [Code::GeneratorStopped, Code::DroppedPackets] {
+        for code in [Code::GENERATOR_STOPPED, Code::DROPPED_PACKETS] {
             let mut is_excused = |explained| {
                 let excuse = caveat(code).with_explained_losses(explained);
-                trial.caveats = vec![caveat(Code::Errors), excuse];
+                trial.caveats = vec![caveat(Code::ERRORS), excuse];
                 assert_eq!(trial.has_outside_cause(), !trial.has_lost_requests());
                 !trial.has_lost_requests()
             };

@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn validation_shares_are_of_evaluated_and_correct_steps() {
         let invalid =
-            KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Unknown, Low) };
+            KnownStep { invalid: vec![Code::GENERATOR_BUSY], ..step(&[Lock], Unknown, Low) };
         let all = validation(vec![
             step(&[Lock], Lock, High),
             step(&[Elsewhere, Lock], Lock, Medium),
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn invalid_steps_are_not_evaluated() {
         let invalid =
-            KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Workers, High) };
+            KnownStep { invalid: vec![Code::GENERATOR_BUSY], ..step(&[Lock], Workers, High) };
         let all = validation(vec![invalid]);
         assert_eq!(
             (all.judged, all.high_wrong, all.correct_share, all.correct_high_share),
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn invalid_steps_with_machine_as_cause_are_evaluated() {
-        let invalid = vec![Code::GeneratorBusy];
+        let invalid = vec![Code::GENERATOR_BUSY];
         let step = KnownStep { invalid, is_of_machine: true, ..step(&[Unknown], Workers, High) };
         let all = validation(vec![step]);
         assert_eq!((all.judged, all.invalid, all.high_wrong), (1, 0, 1));

@@ -288,8 +288,8 @@ fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
         }
     }
     let caveats: Vec<Code> = result.caveats.iter().map(|c| c.code).collect();
-    prop_assert!(!caveats.contains(&Code::LittlesLaw), "{:?}", result.in_flight);
-    prop_assert!(!caveats.contains(&Code::Books));
+    prop_assert!(!caveats.contains(&Code::LITTLES_LAW), "{:?}", result.in_flight);
+    prop_assert!(!caveats.contains(&Code::BOOKS));
     Ok(())
 }
 
@@ -456,7 +456,7 @@ fn littles_law_finds_missing_times() {
     without_ages.report.unanswered.ages.clear();
     let without_ages = result(&without_ages, &config, &Arrivals::Closed);
     assert!(error(&without_ages) > 0.05, "{:?}", without_ages.in_flight);
-    assert!(without_ages.caveats.iter().any(|c| c.code == Code::LittlesLaw));
+    assert!(without_ages.caveats.iter().any(|c| c.code == Code::LITTLES_LAW));
     assert!(!without_ages.valid);
 }
 
@@ -468,7 +468,7 @@ fn median_longer_than_window_refuses_step() {
         let config = config(Protocol::H1, (64, 1), &Arrivals::Closed, window(200, 1500));
         let played = sim::simulate(World::new(1, model), config.clone());
         let result = result(&played, &config, &Arrivals::Closed);
-        let is_refused = result.caveats.iter().any(|c| c.code == Code::LongerThanWindow);
+        let is_refused = result.caveats.iter().any(|c| c.code == Code::LONGER_THAN_WINDOW);
         assert_eq!(is_refused, should_refuse, "{:?}", result.response_time_us);
     }
 }

@@ -475,7 +475,7 @@ const NOT_RANKED: &str = "Subjects are not ranked, because they always started i
 
 /// Whether the order of starts was fixed, so that differences may be a drift of the machine.
 fn is_order_fixed(report: &Report) -> bool {
-    report.caveats.iter().any(|caveat| caveat.code == Code::FixedOrder)
+    report.caveats.iter().any(|caveat| caveat.code == Code::FIXED_ORDER)
 }
 
 /// Joins the results of [`tie_text`] for all tie groups to a sentence. `None`: there is no group.

@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn caveat_links_lead_to_sections() {
         let links = items().filter(|item| item.contains("([more](")).count();
-        let found = Code::ALL.iter().filter(|code| caveat_section(**code).is_some()).count();
+        let found = Code::all().filter(|code| caveat_section(*code).is_some()).count();
         assert!(links > 20 && found == links, "{found} of {links}");
-        assert_eq!(caveat_section(Code::ConcurrentLoads).unwrap().title, "Both at once");
+        assert_eq!(caveat_section(Code::CONCURRENT_LOADS).unwrap().title, "Both at once");
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn links_to_other_pages_lead_to_shown_sections() {
         let (refused, duets) =
-            (caveat_section(Code::Books).unwrap(), caveat_section(Code::ConcurrentLoads).unwrap());
+            (caveat_section(Code::BOOKS).unwrap(), caveat_section(Code::CONCURRENT_LOADS).unwrap());
         let link = "<a href=\"#method-both-at-once\">duets</a>";
         assert!(refused.html(&[refused, duets]).contains(link));
         let alone = refused.html(&[refused]);
@@ -143,14 +143,14 @@ mod tests {
 
     #[test]
     fn links_to_hidden_sections_become_text() {
-        let section = caveat_section(Code::ConcurrentLoads).unwrap();
+        let section = caveat_section(Code::CONCURRENT_LOADS).unwrap();
         let page = section.html(&[section]);
         assert!(
             page.starts_with("<p>") && page.contains("<code>order = \"duet\"</code>"),
             "{page}"
         );
         assert!(!page.contains("<a href") && !page.contains("<script"), "{page}");
-        let levels = caveat_section(Code::Slowdown).unwrap();
+        let levels = caveat_section(Code::SLOWDOWN).unwrap();
         assert_eq!(
             (levels.name(), anchor(&levels.name())),
             ("levels".into(), "method-levels".into())

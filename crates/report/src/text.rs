@@ -469,7 +469,7 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     let limit = overview::limiter_text(trial.limiter.resource, trial.limiter.confidence);
     // The caveat `Unchecked` is omitted: the contract is checked only after the last step, so all
     // earlier steps have this caveat when their lines are printed.
-    let is_reported = |c: &&Caveat| c.severity > Severity::Info && c.code != Code::Unchecked;
+    let is_reported = |c: &&Caveat| c.severity > Severity::Info && c.code != Code::UNCHECKED;
     let first_caveat = trial.caveats.iter().find(is_reported);
     let mark = first_caveat.map_or(String::new(), |c| {
         format!("  {}", style.paint_severity(c.severity, c.code.name()))

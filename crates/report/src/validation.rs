@@ -161,7 +161,7 @@ mod tests {
             step(Resource::Lock, Confidence::High, Vec::new()),
             step(Resource::Lock, Confidence::Low, Vec::new()),
             step(Resource::Workers, Confidence::High, Vec::new()),
-            step(Resource::Unknown, Confidence::Low, vec![Code::GeneratorBusy]),
+            step(Resource::Unknown, Confidence::Low, vec![Code::GENERATOR_BUSY]),
         ];
         let not_run = NotRun {
             behaviour: "go-sleep".into(),

@@ -199,7 +199,7 @@ fn ratio_of_mean_of_levels_names_levels() {
                 if trial.cell.step == step && changed.contains(&trial.subject.as_str()) {
                     let piece = |throughput_rps| Piece { start_s: 0.0, end_s: 1.0, throughput_rps };
                     trial.caveats.push(Caveat {
-                        code: Code::Speedup,
+                        code: Code::SPEEDUP,
                         severity: Severity::Warning,
                         message: "rose".into(),
                         evidence: serde_json::json!({}),
@@ -512,7 +512,7 @@ fn other_programs_come_first_if_most_steps_are_invalid() {
 fn fixed_order_gives_no_ranking() {
     let fixed = sentences_after(|r| {
         let caveat = Caveat {
-            code: Code::FixedOrder,
+            code: Code::FIXED_ORDER,
             severity: Severity::Warning,
             message: String::new(),
             evidence: serde_json::json!({}),
@@ -600,8 +600,8 @@ fn invalid_steps_are_counted_by_reason() {
     );
     let same_words = |r: &mut Report| {
         for (text, code) in [
-            ("responses were incorrect", Code::GeneratorBusy),
-            ("too many requests failed", Code::Oversubscribed),
+            ("responses were incorrect", Code::GENERATOR_BUSY),
+            ("too many requests failed", Code::OVERSUBSCRIBED),
         ] {
             let at = invalid_trial(r, text);
             r.trials[at].caveats[0].code = code;

@@ -106,7 +106,7 @@ fn control_characters_are_visible_in_every_form() {
     report.subjects[0].title = "a\x1b[2Jb\u{9b}c".into();
     report.overview[0].title = "a\x1b[2Jb\u{9b}c".into();
     report.caveats.push(dyno_analysis::Caveat {
-        code: dyno_analysis::Code::Trend,
+        code: dyno_analysis::Code::TREND,
         severity: dyno_analysis::Severity::Warning,
         message: "Use `--repeats 5` \x1b here.".into(),
         evidence: serde_json::Value::Null,

@@ -7,7 +7,7 @@ use dyno_archive::plan::{Arrival, Condition, Objective};
 
 use super::MIN_RPS;
 use crate::LoadResult;
-use crate::caveat::{Caveat, Code, Severity};
+use crate::caveat::{Caveat, Code, CodeProperty, Severity};
 use crate::faults::excuses_losses;
 use crate::load::percentile_value::PercentileValue;
 use crate::load::{Percentiles, SAMPLES_ABOVE};
@@ -235,7 +235,7 @@ pub(super) fn has_ended(load: &LoadResult) -> bool {
         let is_invalid = |c: &Caveat| (c.code, c.severity) == (code, Severity::Invalid);
         load.caveats.iter().any(is_invalid)
     };
-    has(Code::SubjectFailed) && !has(Code::BackendFailed) && !has(Code::MachineFailed)
+    has(Code::SUBJECT_FAILED) && !has(Code::BACKEND_FAILED) && !has(Code::MACHINE_FAILED)
 }
 
 /// Decides whether a load met an objective. The first of these rules that applies decides. Rules 3
@@ -254,8 +254,8 @@ pub fn evaluate(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
         return ObjectiveVerdict::TooShort("the window had no request".into());
     }
     let is_late = |caveat: &Caveat| match caveat.code {
-        Code::GeneratorStarved => can_starvation_explain(objective, load),
-        Code::GeneratorLate => is_met_without_lag(objective, load),
+        Code::GENERATOR_STARVED => can_starvation_explain(objective, load),
+        Code::GENERATOR_LATE => is_met_without_lag(objective, load),
         _ => false,
     };
     let are_times_excused = !is_saturated(load) && load.caveats.iter().any(is_late);
@@ -265,7 +265,7 @@ pub fn evaluate(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     };
     // The generator causes no incorrect response.
     let is_wrong = |caveat: &&Caveat| {
-        caveat.severity == Severity::Invalid && caveat.code == Code::IncorrectResponses
+        caveat.severity == Severity::Invalid && caveat.code == Code::INCORRECT_RESPONSES
     };
     if let Some(wrong) = load.caveats.iter().find(is_wrong) {
         let text = match missed {
@@ -314,7 +314,7 @@ fn verdict_without_miss(load: &LoadResult, too_short: Option<String>) -> Objecti
     let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
     let invalid = load.caveats.iter().find(is_invalid);
     match (invalid, too_short) {
-        (Some(caveat), _) if FAILURES.contains(&caveat.code) => {
+        (Some(caveat), _) if caveat.code.has(CodeProperty::FailsObjective) => {
             ObjectiveVerdict::Failed(caveat.message.clone())
         }
         (Some(caveat), _) => ObjectiveVerdict::Missed(caveat.message.clone()),
@@ -322,15 +322,6 @@ fn verdict_without_miss(load: &LoadResult, too_short: Option<String>) -> Objecti
         (None, None) => ObjectiveVerdict::Kept,
     }
 }
-
-/// Caveats about incorrect or missing responses, with which a load misses the objective.
-pub(super) const FAILURES: [Code; 5] = [
-    Code::IncorrectResponses,
-    Code::NoCorrectResponse,
-    Code::Errors,
-    Code::Unsolicited,
-    Code::AnsweredEarly,
-];
 
 fn parse_condition(
     text: &str,

@@ -6,9 +6,9 @@
 use dyno_archive::plan::Objective;
 use dyno_archive::{LoadRecord, Times};
 
-use super::objective::{FAILURES, ObjectiveVerdict, evaluate, has_ended};
+use super::objective::{ObjectiveVerdict, evaluate, has_ended};
 use crate::LoadResult;
-use crate::caveat::{Caveat, Code};
+use crate::caveat::{Caveat, Code, CodeProperty};
 use crate::load::{GeneratorUse, Percentiles, UnansweredRequests, responses};
 use crate::verdict::{MAX_LOST, with_caveats};
 
@@ -132,10 +132,10 @@ fn caveats(loads: &[&PooledLoad], error_share: f64, seconds: f64) -> Vec<Caveat>
         let duration_s: f64 =
             loads.iter().filter(has_caveat).map(|load| load.result.duration_s).sum();
         let is_retained = match caveat.code {
-            Code::Errors => error_share >= MAX_LOST,
-            Code::FellBack => true,
-            Code::SubjectFailed => loads.iter().any(|load| has_ended(&load.result)),
-            code => FAILURES.contains(&code) || 2.0 * duration_s > seconds,
+            Code::ERRORS => error_share >= MAX_LOST,
+            Code::FELL_BACK => true,
+            Code::SUBJECT_FAILED => loads.iter().any(|load| has_ended(&load.result)),
+            code => code.has(CodeProperty::FailsObjective) || 2.0 * duration_s > seconds,
         };
         if is_retained && !retained.iter().any(|known| known.code == caveat.code) {
             retained.push(with_losses_of_all(caveat, loads));
@@ -183,11 +183,11 @@ mod tests {
             caveats(&loads.each_ref(), 0.0, seconds).iter().any(|caveat| caveat.code == code)
         };
         for code in
-            [Code::Unsolicited, Code::SubjectFailed, Code::FellBack, Code::IncorrectResponses]
+            [Code::UNSOLICITED, Code::SUBJECT_FAILED, Code::FELL_BACK, Code::INCORRECT_RESPONSES]
         {
             assert!(retained(code), "{code}");
         }
-        assert!(!retained(Code::Contaminated), "it holds for a third of the time");
+        assert!(!retained(Code::CONTAMINATED), "it holds for a third of the time");
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let result = five_block_report().trials.remove(0).load;
         let load = |explained: Option<u64>| {
             let caveat =
-                Caveat::new(Code::GeneratorStopped, Severity::Invalid, String::new(), json!({}));
+                Caveat::new(Code::GENERATOR_STOPPED, Severity::Invalid, String::new(), json!({}));
             PooledLoad {
                 result: with_caveats(result.clone(), |_| {
                     vec![caveat.with_explained_losses(explained)]
@@ -228,13 +228,13 @@ mod tests {
         };
         let verdict = |crash: &[Code]| {
             let mut pool = Pool::default();
-            pool.add(&objective, &record, load(&[Code::GeneratorBusy], 2.0));
+            pool.add(&objective, &record, load(&[Code::GENERATOR_BUSY], 2.0));
             pool.add(&objective, &record, load(crash, 0.2));
             pool.verdict(&objective).unwrap().1
         };
         let is_missed = |verdict| matches!(verdict, ObjectiveVerdict::Missed(_));
-        assert!(is_missed(verdict(&[Code::SubjectFailed])));
-        assert!(is_missed(verdict(&[Code::SubjectFailed, Code::GeneratorBusy])));
-        assert!(!is_missed(verdict(&[Code::SubjectFailed, Code::BackendFailed])));
+        assert!(is_missed(verdict(&[Code::SUBJECT_FAILED])));
+        assert!(is_missed(verdict(&[Code::SUBJECT_FAILED, Code::GENERATOR_BUSY])));
+        assert!(!is_missed(verdict(&[Code::SUBJECT_FAILED, Code::BACKEND_FAILED])));
     }
 }

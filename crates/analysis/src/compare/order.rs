@@ -200,18 +200,18 @@ mod tests {
                 .map(|caveat| caveat.message.clone())
         };
         assert!(
-            message(&fixed, crate::Code::FixedOrder).unwrap().contains("Use `order = \"random\"`")
+            message(&fixed, crate::Code::FIXED_ORDER).unwrap().contains("Use `order = \"random\"`")
         );
-        let trend = message(&fixed, crate::Code::Trend).unwrap();
+        let trend = message(&fixed, crate::Code::TREND).unwrap();
         assert!(
             trend.contains("This trend therefore affects comparisons and medians over repeats"),
             "{trend}"
         );
         let drawn = report(&drifting_run(Order::Random, &["a", "b", "c"]));
         assert!(drawn.overview.iter().all(|row| row.places.is_some()));
-        assert_eq!(message(&drawn, crate::Code::FixedOrder), None);
+        assert_eq!(message(&drawn, crate::Code::FIXED_ORDER), None);
         let alone = report(&drifting_run(Order::Fixed, &["a"]));
-        assert_eq!(message(&alone, crate::Code::FixedOrder), None);
+        assert_eq!(message(&alone, crate::Code::FIXED_ORDER), None);
         assert!(alone.overview[0].places.is_some());
     }
 }

@@ -299,7 +299,7 @@ mod tests {
             let result = fixture::result(&record, Some(rate));
             assert_eq!(result.offered_rps(), Some(scheduled as f64));
             assert_eq!(result.keeps_up(), Some(keeps_up), "{scheduled}");
-            let late = result.caveats.iter().any(|c| c.code == Code::RateNotReached);
+            let late = result.caveats.iter().any(|c| c.code == Code::RATE_NOT_REACHED);
             assert_eq!(late, !keeps_up, "{scheduled}");
         }
         let closed = fixture::result(&fixture::record(1000), None);
@@ -423,11 +423,11 @@ mod tests {
     fn assert_pace(name: &str, load: &Load, keeps_up: bool) {
         let result = simulated_result(load);
         assert_eq!(result.keeps_up(), Some(keeps_up), "{name}");
-        let late = result.caveats.iter().find(|c| c.code == Code::RateNotReached);
+        let late = result.caveats.iter().find(|c| c.code == Code::RATE_NOT_REACHED);
         assert_eq!(late.is_some(), !keeps_up, "{name}");
         let rate = |c: &Caveat, key: &str| c.evidence[key].as_f64().unwrap();
         assert!(late.is_none_or(|c| rate(c, "answered") < rate(c, "offered")), "{name}: {late:?}");
-        let backlog = result.caveats.iter().find(|c| c.code == Code::WarmupBacklog);
+        let backlog = result.caveats.iter().find(|c| c.code == Code::WARMUP_BACKLOG);
         assert_eq!(
             backlog.is_some(),
             name.starts_with("a backlog of the warm-up that melts"),

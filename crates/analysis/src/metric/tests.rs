@@ -125,9 +125,9 @@ fn metrics_include_trials_by_selection() {
     trial.valid = false;
     assert!(!CPU.includes(&trial), "a trial without a reason");
     let invalid = |code| Caveat { severity: Severity::Invalid, ..caveat::info(code, "invalid") };
-    trial.caveats = vec![invalid(Code::GeneratorBusy)];
+    trial.caveats = vec![invalid(Code::GENERATOR_BUSY)];
     assert!(CPU.includes(&trial), "the generator was the limit");
-    trial.caveats.push(invalid(Code::Errors));
+    trial.caveats.push(invalid(Code::ERRORS));
     assert!(!CPU.includes(&trial), "requests failed");
     assert!(
         ERROR_SHARE.includes(&trial)

@@ -104,14 +104,14 @@ fn generator_limited_server_is_ranked_by_lower_bound() {
     assert!(fast.peak_is_lower_bound && fast.peak_rps.as_ref().unwrap().median == Some(818.0));
     let (highest, at) = fast.highest_throughput().unwrap();
     assert_eq!((highest.median, at.connections, highest.values.len()), (Some(2302.0), 16, 5));
-    assert_eq!(fast.peak_open_steps[0].reason, Some(Code::GeneratorBusy));
+    assert_eq!(fast.peak_open_steps[0].reason, Some(Code::GENERATOR_BUSY));
     // Its lower bound is above the other server's maximum.
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 1)), Some((2, 2))));
     assert_eq!((report.overview[0].subject.as_str(), report.ties.len()), ("fast", 0));
     assert_eq!(fast.limiter, Some(crate::verdict::Resource::Generator));
     let slow = row(&report, "slow");
     assert!(!slow.peak_is_lower_bound && slow.peak_open_steps.is_empty());
-    let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
+    let caveat = report.caveats.iter().find(|c| c.code == Code::PEAK_LOWER_BOUND).unwrap();
     assert!(
         caveat.message.contains("fast ≥ 2302/s (5 of 5 repeats at 16 connections)"),
         "{caveat:?}"
@@ -259,7 +259,7 @@ fn exclusion_reason_is_that_of_most_repeats() {
     };
     assert_eq!(
         (reason_with(2), reason_with(3)),
-        (Some(Code::GeneratorBusy), Some(Code::Contaminated))
+        (Some(Code::GENERATOR_BUSY), Some(Code::CONTAMINATED))
     );
     assert_eq!(exclusion_reason(&[]), None);
 }
@@ -316,7 +316,7 @@ fn missing_repeats_leave_peak_open() {
     let fast = row(&report, "fast");
     assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (3, 5));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
-    let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
+    let caveat = report.caveats.iter().find(|c| c.code == Code::PEAK_LOWER_BOUND).unwrap();
     assert!(
         caveat.message.contains("3 of 5 repeats at 16 connections did not run or are excluded"),
         "{caveat:?}"
@@ -409,6 +409,6 @@ fn duet_has_no_lower_bounds() {
     assert!(row(&report(&run), "a").peak_is_lower_bound);
     run.header.plan.duet = [0, 1].into();
     let report = report(&run);
-    assert!(report.caveats.iter().all(|caveat| caveat.code != Code::PeakLowerBound));
+    assert!(report.caveats.iter().all(|caveat| caveat.code != Code::PEAK_LOWER_BOUND));
     assert!(report.overview.iter().all(|row| row.peak_open_steps.is_empty()));
 }

@@ -2,12 +2,19 @@
 //! CPUs that other programs used.
 
 use super::headroom::GeneratorBound;
-use super::server::{MAX_WAITING, delays_itself, starved_seconds};
-use super::thresholds::{MANY_THROTTLED, SERVER_IDLE, STEAL};
+use super::thresholds::{MANY_THROTTLED, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use crate::caveat::Code;
-use crate::load::LoadResult;
+use crate::load::{LoadResult, Percentiles};
 use crate::number_format::percent;
 use crate::server::{ServerUse, Throttling};
+
+/// Longest wait of all threads together for a CPU without a caveat, as a share of the allowed CPU
+/// time.
+pub(super) const MAX_WAITING: f64 = 0.1;
+
+/// Minimum CPU time of other programs on the server's CPUs that can explain waits of the server for
+/// a CPU, as a share of the server's allowed CPU time.
+pub(super) const OTHERS_SHARE: f64 = 0.1;
 
 /// Other programs may be the limit if they used at least this share of the CPU time that programs
 /// other than dyno used on the generator's CPUs. The server may have used the rest.
@@ -61,7 +68,7 @@ pub(super) fn is_disturbed(load: &LoadResult, server: &ServerUse) -> bool {
 }
 
 pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
-    load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
+    load.caveats.iter().any(|caveat| caveat.code == Code::GENERATOR_STARVED)
 }
 
 /// Whether the server used so much of a quota that throttled it that the quota is certainly the
@@ -114,4 +121,42 @@ fn has_waited(load: &LoadResult) -> bool {
         GeneratorBound::from_result(load),
         Some(GeneratorBound::Crowded { .. } | GeneratorBound::Waiting { .. })
     )
+}
+
+/// Returns the seconds for which the server's threads waited for CPUs that other programs used.
+/// `None`: the wait is short or unknown, or other programs did not cause it. The server causes its
+/// own waits if it fills its CPUs, if its quota throttles it, or if it is alone on its CPUs.
+pub(super) fn starved_seconds(server: &ServerUse) -> Option<f64> {
+    let (waited_s, allowed_s) = (server.run_delay_s?, server.cpu_allowed_s?);
+    if delays_itself(server)? {
+        return None;
+    }
+    let has_others =
+        server.others_on_its_cpus_s.is_some_and(|used_s| used_s >= OTHERS_SHARE * allowed_s);
+    (has_others && waited_s > MAX_WAITING * allowed_s).then_some(waited_s)
+}
+
+/// Whether the server fills its CPUs, or its quota throttles it. In both cases its threads wait for
+/// CPUs even if no other program runs. `None`: its CPU time is unknown.
+pub(super) fn delays_itself(server: &ServerUse) -> Option<bool> {
+    let is_full = server.cpu_utilisation? >= SERVER_FULL;
+    Some(is_full || server.throttling.is_some_and(|t| t.share() > THROTTLED))
+}
+
+/// Whether a connection of the load may have found a queue of the listener full. The kernel counts
+/// full queues for all listeners of a network namespace, also for those of other programs. A full
+/// queue delayed this load if one of these times is long:
+///
+/// - If the kernel dropped the SYN, connecting took a second or more (`TCP_TIMEOUT_INIT`).
+/// - If it dropped the last segment of the handshake, the first request was sent again after 200 ms
+///   or more (`TCP_RTO_MIN`, include/net/tcp.h).
+pub(super) fn may_have_found_queue_full(load: &LoadResult) -> bool {
+    const FIRST_SYN_TIMEOUT_US: f64 = 1e6;
+    const MIN_RETRANSMISSION_US: f64 = 2e5;
+    let is_below = |times: &Percentiles, us: f64| times.max.is_some_and(|max| max < us);
+    let are_all_quick = is_below(&load.connect_us, FIRST_SYN_TIMEOUT_US)
+        && is_below(&load.response_time_us, MIN_RETRANSMISSION_US);
+    // Requests without a correct response are not in these times.
+    let has_losses = load.exchanges.unanswered() > 0 || load.outcomes.not_ok().next().is_some();
+    !are_all_quick || has_losses
 }

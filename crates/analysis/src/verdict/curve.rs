@@ -17,14 +17,14 @@ use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
 use serde_json::json;
 
+use super::conditions::MAX_WAITING;
 use super::limiters::{
     Confidence, CurveRule, Limiter, Resource, filling_interrupt_s, has_nearly_full_thread,
 };
 use super::polling::{idle_waits, polling_evidence};
-use super::server::MAX_WAITING;
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
 use super::waits::{MIN_LOCK_CALLS, asleep_threads, lock_calls_per_response};
-use crate::caveat::Code;
+use crate::caveat::{Code, CodeProperty};
 use crate::number_format::percent;
 use crate::server::ServerUse;
 use crate::stats::median;
@@ -64,10 +64,6 @@ const PEER_SHARE: f64 = 0.5;
 /// Requests may wait for a timer if at least this many waits per response end without an event.
 const TIMERS_PER_RESPONSE: f64 = 0.5;
 
-/// Caveats of steps whose throughput the machine and not the server may have limited. A verdict
-/// from a step with one of these caveats has at most medium confidence.
-const DISTURBED: [Code; 3] = [Code::ServerStarved, Code::GeneratorStarved, Code::Contaminated];
-
 /// Largest share of the server's allowed CPU time that the hypervisor can take without changing a
 /// conclusion. Throughputs that differ by this share still count as flat.
 const MAX_STOLEN: f64 = FLAT_RATIO - 1.0;
@@ -76,11 +72,12 @@ const MAX_STOLEN: f64 = FLAT_RATIO - 1.0;
 const MAY_POLL: &str = " At no step did it have a quarter of its time left, so the server may poll \
                         (ask for work when there is none).";
 
-/// Whether other programs or virtual machines may have changed the throughput of a step.
+/// Whether other programs or virtual machines may have changed the throughput of a step. A verdict
+/// from such a step has at most medium confidence.
 fn is_disturbed(trial: &TrialResult) -> bool {
-    let is_stolen = trial.caveats.iter().any(|caveat| caveat.code == Code::Steal)
+    let is_stolen = trial.caveats.iter().any(|caveat| caveat.code == Code::STEAL)
         && trial.server.stolen_share().is_none_or(|share| share > MAX_STOLEN);
-    is_stolen || trial.caveats.iter().any(|caveat| DISTURBED.contains(&caveat.code))
+    is_stolen || trial.caveats.iter().any(|c| c.code.has(CodeProperty::LowersThroughput))
 }
 
 /// Revises the limiters of each server's steps by its other steps. Trials that are not valid keep

@@ -114,12 +114,12 @@ impl GeneratorBound {
     /// Returns the code of the caveat about this reason.
     const fn code(self) -> Code {
         match self {
-            GeneratorBound::Quota { .. } => Code::GeneratorThrottled,
+            GeneratorBound::Quota { .. } => Code::GENERATOR_THROTTLED,
             GeneratorBound::Thread { .. }
             | GeneratorBound::Waiting { .. }
             | GeneratorBound::Cpu { .. }
-            | GeneratorBound::Interrupts { .. } => Code::GeneratorBusy,
-            GeneratorBound::Crowded { .. } => Code::GeneratorCrowded,
+            | GeneratorBound::Interrupts { .. } => Code::GENERATOR_BUSY,
+            GeneratorBound::Crowded { .. } => Code::GENERATOR_CROWDED,
         }
     }
 
@@ -225,7 +225,7 @@ pub(super) fn too_many_threads(result: &LoadResult, context: &Context<'_>) -> Op
             None => Severity::Warning,
         };
         Caveat::new(
-            Code::Oversubscribed,
+            Code::OVERSUBSCRIBED,
             severity,
             message,
             json!({"threads": threads, "cpus": cpus}),
@@ -242,7 +242,7 @@ pub(super) fn refused_priority(record: &LoadRecord, result: &LoadResult) -> Opti
                        the generator's CPUs can therefore delay it. Run dyno as root, or with \
                        CAP_SYS_NICE.";
         Caveat::new(
-            Code::PriorityRefused,
+            Code::PRIORITY_REFUSED,
             Severity::Warning,
             message.into(),
             json!({"asked": "realtime", "given": "normal"}),
@@ -261,7 +261,7 @@ pub(super) fn shared_cpus(result: &LoadResult, context: &Context<'_>) -> Option<
         percent(share),
         context.cpus_setting()
     );
-    Some(Caveat::new(Code::SharedGenerator, Severity::Info, message, evidence(result)))
+    Some(Caveat::new(Code::SHARED_GENERATOR, Severity::Info, message, evidence(result)))
 }
 
 /// The generator has a quota that did not throttle it here, but may do so at a higher load.
@@ -278,5 +278,5 @@ pub(super) fn generator_quota(result: &LoadResult) -> Option<Caveat> {
          reach the quota. Raise the quota, or run dyno outside of that group."
     );
     let evidence = json!({"cpus": cpus, "throttled": headroom.throttled});
-    Some(Caveat::new(Code::GeneratorQuota, Severity::Info, message, evidence))
+    Some(Caveat::new(Code::GENERATOR_QUOTA, Severity::Info, message, evidence))
 }

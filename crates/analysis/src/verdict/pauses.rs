@@ -57,7 +57,7 @@ pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Optio
             "suspended_s": seconds(suspension_ns(record)),
         });
         let explained = losses_in_pauses(result, longest_ns.max(sum_ns), longest_ns >= sum_ns);
-        Caveat::new(Code::GeneratorStopped, Severity::Invalid, message, evidence)
+        Caveat::new(Code::GENERATOR_STOPPED, Severity::Invalid, message, evidence)
             .with_explained_losses(Some(explained))
     })
 }
@@ -238,7 +238,7 @@ fn hung_connections(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> 
              (`-c`)."
         );
         let evidence = json!({"hung": hung, "in_flight": in_flight, "unanswered": unanswered});
-        Caveat::new(Code::Outage, Severity::Invalid, message, evidence)
+        Caveat::new(Code::OUTAGE, Severity::Invalid, message, evidence)
     })
 }
 
@@ -294,7 +294,7 @@ fn silent_outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
             "share": share, "stalls": stalls.len(),
             "longest_s": longest.length_ns() as f64 / 1e9, "in_flight": longest.in_flight,
         });
-        Caveat::new(Code::Outage, Severity::Invalid, message, evidence)
+        Caveat::new(Code::OUTAGE, Severity::Invalid, message, evidence)
     })
 }
 
@@ -353,7 +353,7 @@ pub(super) fn server_stall(result: &LoadResult, record: &LoadRecord) -> Option<C
         "share": share,
         "estimated_open_loop_p99_us": open_p99_ns / 1e3,
     });
-    Some(Caveat::new(Code::Stalled, Severity::Warning, message, evidence))
+    Some(Caveat::new(Code::STALLED, Severity::Warning, message, evidence))
 }
 
 /// Formats a time: in ms below 0.1 s, otherwise in s.

@@ -8,7 +8,7 @@ use dyno_archive::start::PartStart;
 use dyno_archive::{LoadRecord, Phase};
 use serde_json::json;
 
-use super::Context;
+use super::{Context, has_refusals};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::load::offered::rate_text;
@@ -18,33 +18,11 @@ use crate::number_format::{plural, was};
 const ON_CLOSED_PORT: &str =
     "on a port where no server should listen. Find the process with `ss -tlnp`.";
 
-/// Caveats that only follow from refused connections: responses and connections are missing, and
-/// requests wait while dyno pauses before its next attempt to connect.
-const CONSEQUENCES: [Code; 15] = [
-    Code::LongerThanWindow,
-    Code::NoCorrectResponse,
-    Code::Errors,
-    Code::Unanswered,
-    Code::Dropped,
-    Code::RateNotReached,
-    Code::WarmupFailures,
-    Code::WarmupLimit,
-    Code::WarmupWithoutCpu,
-    Code::Connections,
-    Code::Stalled,
-    Code::Outage,
-    Code::Queueing,
-    Code::Clumped,
-    Code::ThreadsEndedApart,
-];
-
-/// Whether a caveat only says that connections were refused.
-pub(super) fn is_consequence(caveat: &Caveat) -> bool {
-    CONSEQUENCES.contains(&caveat.code)
-}
-
 /// A server that does not belong to the run responded in the warm-up of a refusing control's start.
-pub(super) fn warmup_responses(part: Option<&PartStart>) -> Option<Caveat> {
+pub(super) fn warmup_responses(load: &LoadResult, part: Option<&PartStart>) -> Option<Caveat> {
+    if !has_refusals(&load.caveats) {
+        return None;
+    }
     let responses = part?.warmup.as_ref()?.correct_responses;
     (responses > 0).then(|| {
         let message = format!(
@@ -52,7 +30,7 @@ pub(super) fn warmup_responses(part: Option<&PartStart>) -> Option<Caveat> {
             plural(responses, "request")
         );
         let evidence = json!({"answers_in_start": responses});
-        Caveat::new(Code::IncorrectResponses, Severity::Invalid, message, evidence)
+        Caveat::new(Code::INCORRECT_RESPONSES, Severity::Invalid, message, evidence)
     })
 }
 
@@ -86,7 +64,7 @@ pub(super) fn refusals(
             rate_text(refused_in(record, |phase| phase == Phase::Measured) / result.duration_s)
         );
         let evidence = json!({"refused": refused, "waiting": waiting});
-        Caveat::new(Code::Refusals, Severity::Info, message, evidence)
+        Caveat::new(Code::REFUSALS, Severity::Info, message, evidence)
     })
 }
 
@@ -135,7 +113,7 @@ pub(super) fn accepted_connections(result: &LoadResult, context: &Context<'_>) -
     context.refuses.then(|| {
         let message = format!("{observation} {ON_CLOSED_PORT}");
         let evidence = json!({"answers": responses, "opened": opened});
-        Caveat::new(Code::IncorrectResponses, Severity::Invalid, message, evidence)
+        Caveat::new(Code::INCORRECT_RESPONSES, Severity::Invalid, message, evidence)
     })
 }
 

@@ -42,7 +42,7 @@ pub(super) fn uneven_threads(result: &LoadResult, record: &LoadRecord) -> Option
     let evidence = json!({
         "in_flight": mean, "max_in_flight": max_in_flight, "threads": result.client.threads,
     });
-    Some(Caveat::new(Code::ThreadsEndedApart, Severity::Warning, message, evidence))
+    Some(Caveat::new(Code::THREADS_ENDED_APART, Severity::Warning, message, evidence))
 }
 
 /// Returns the mean share of the window, 0 to 1, for which the threads had certainly ended. A

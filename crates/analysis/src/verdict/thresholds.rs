@@ -52,3 +52,7 @@ pub const LITTLE_LEAST: f64 = 0.005;
 /// Longest pause of the generator that is accepted in a window of any length, nanoseconds.
 /// Hypervisors take CPUs away for tens of milliseconds.
 pub const PAUSE_NS: u64 = 50_000_000;
+
+/// Largest share of the window's requests without a response in a valid step. With more, the server
+/// got less load than planned.
+pub(crate) const MAX_LOST: f64 = 0.01;

@@ -34,7 +34,7 @@ pub(super) fn requests_longer_than_window(
             result.duration_s
         );
         let evidence = json!({"median_us": median_us, "window_us": window_us});
-        Caveat::new(Code::LongerThanWindow, Severity::Invalid, message, evidence)
+        Caveat::new(Code::LONGER_THAN_WINDOW, Severity::Invalid, message, evidence)
     })
 }
 
@@ -115,13 +115,13 @@ fn long_requests(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
             "ended": counts.ended, "by_time": counts.by_time, "mean_s": counts.mean_s,
             "error": error,
         });
-        Caveat::new(Code::ShortWindow, Severity::Warning, message, evidence)
+        Caveat::new(Code::SHORT_WINDOW, Severity::Warning, message, evidence)
     })
 }
 
 /// Whether a caveat is about requests that end before or after the window's edges.
 pub(super) fn is_about_edges(caveat: &Caveat) -> bool {
-    caveat.code == Code::ShortWindow && caveat.evidence.get("by_time").is_some()
+    caveat.code == Code::SHORT_WINDOW && caveat.evidence.get("by_time").is_some()
 }
 
 /// The window is too short: for its requests, or for any load.
@@ -153,5 +153,5 @@ fn few_requests(result: &LoadResult) -> Option<Caveat> {
                 .into()
         }
     };
-    Some(info(Code::ShortWindow, message))
+    Some(info(Code::SHORT_WINDOW, message))
 }

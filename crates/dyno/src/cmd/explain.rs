@@ -39,7 +39,7 @@ struct ExplainedCode {
 
 impl ExplainedCode {
     fn all() -> Vec<ExplainedCode> {
-        let caveats = Code::ALL.iter().map(|code| ExplainedCode {
+        let caveats = Code::all().map(|code| ExplainedCode {
             name: code.name().into(),
             kind: "caveat",
             meaning: Some(code.meaning()),

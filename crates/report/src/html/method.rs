@@ -427,18 +427,18 @@ fn glossary(report: &Report) -> Markup {
     let trial_caveats = report.trials.iter().flat_map(|t| t.caveats.iter().chain(&t.load.caveats));
     let codes: Vec<Code> =
         report.caveats.iter().chain(trial_caveats).map(|caveat| caveat.code).collect();
-    let section_of = |code: &Code| {
-        if codes.contains(code) { methodology::caveat_section(*code) } else { None }
+    let section_of = |code: Code| {
+        if codes.contains(&code) { methodology::caveat_section(code) } else { None }
     };
     let mut sections: Vec<Section> = Vec::new();
-    for section in Code::ALL.iter().filter_map(section_of) {
+    for section in Code::all().filter_map(section_of) {
         if !sections.contains(&section) {
             sections.push(section);
         }
     }
     html! {
         dl.glossary {
-            @for code in Code::ALL {
+            @for code in Code::all() {
                 dt id={ "caveat-" (code) } { (code.in_words()) }
                 dd {
                     (code.meaning())

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::compare::ComparisonResult;
 use dyno_analysis::experiment::{Effect, ExperimentResult};
-use dyno_analysis::{Code, Report};
+use dyno_analysis::{CodeProperty, Report};
 use serde_json::Value;
 
 /// Returns the texts by the user: the command and the source of the suite. Secrets in them are
@@ -109,12 +109,11 @@ fn experiment_effects(
 /// Returns the texts by dyno that end with a foreign text, after the first colon. Verdicts,
 /// summaries and tables repeat these texts.
 pub(super) fn quoting_texts(report: &Report) -> BTreeSet<String> {
-    const QUOTING: [Code; 4] =
-        [Code::ChecksFailed, Code::SubjectFailed, Code::BackendFailed, Code::MachineFailed];
     let caveats =
         report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
-    let caveats =
-        caveats.filter(|caveat| QUOTING.contains(&caveat.code)).map(|caveat| &caveat.message);
+    let caveats = caveats
+        .filter(|caveat| caveat.code.has(CodeProperty::QuotesOthers))
+        .map(|caveat| &caveat.message);
     caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).cloned().collect()
 }
 

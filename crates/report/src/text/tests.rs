@@ -21,10 +21,10 @@ fn trial_line_omits_final_check() {
         message: String::new(),
         evidence: serde_json::Value::Null,
     };
-    trial.caveats = vec![caveat(Code::Unchecked, Severity::Invalid)];
+    trial.caveats = vec![caveat(Code::UNCHECKED, Severity::Invalid)];
     let line = trial_line(&trial, "w", Style::Plain);
     assert!(!line.contains("unchecked"), "{line}");
-    trial.caveats.push(caveat(Code::Steal, Severity::Warning));
+    trial.caveats.push(caveat(Code::STEAL, Severity::Warning));
     let line = trial_line(&trial, "w", Style::Plain);
     assert!(line.ends_with("steal"), "{line}");
 }

@@ -110,7 +110,7 @@ fn generator_limit_is_not_attributed_to_server() {
         evaluate(&super::parse_objective(objective, &time).unwrap(), &load)
     };
     for code in
-        [Code::GeneratorBusy, Code::GeneratorStopped, Code::DroppedPackets, Code::MachineFailed]
+        [Code::GENERATOR_BUSY, Code::GENERATOR_STOPPED, Code::DROPPED_PACKETS, Code::MACHINE_FAILED]
     {
         for objective in ["p99<5ms", "p99<1ms"] {
             let verdict = verdict_with(code, objective);
@@ -122,7 +122,7 @@ fn generator_limit_is_not_attributed_to_server() {
         }
     }
     assert_eq!(
-        verdict_with(Code::StillWarming, "p99<5ms"),
+        verdict_with(Code::STILL_WARMING, "p99<5ms"),
         ObjectiveVerdict::Missed("late".into())
     );
 }
@@ -149,14 +149,14 @@ fn missing_ports_are_not_attributed_to_server() {
 /// A generator that waits for a CPU changes no response.
 #[test]
 fn generator_wait_does_not_excuse_incorrect_responses() {
-    for code in [Code::GeneratorStarved, Code::GeneratorBusy, Code::GeneratorStopped] {
+    for code in [Code::GENERATOR_STARVED, Code::GENERATOR_BUSY, Code::GENERATOR_STOPPED] {
         let verdict = |is_wrong: bool| {
             let mut load = load();
             let caveat = |code, text: &str| {
                 Caveat::new(code, Severity::Invalid, text.into(), serde_json::Value::Null)
             };
             load.caveats.push(caveat(code, "it waited for a CPU"));
-            load.caveats.extend(is_wrong.then(|| caveat(Code::IncorrectResponses, "50 of 50")));
+            load.caveats.extend(is_wrong.then(|| caveat(Code::INCORRECT_RESPONSES, "50 of 50")));
             let objective = parse_objective("p99<1ms,errors<0.9%", &time).unwrap();
             evaluate(&objective, &load)
         };
@@ -170,7 +170,7 @@ fn generator_wait_does_not_excuse_saturated_server() {
     fn add_starved_caveat(l: &mut LoadResult) {
         let message = "it waited for a CPU".into();
         let caveat =
-            Caveat::new(Code::GeneratorStarved, Severity::Warning, message, Default::default());
+            Caveat::new(Code::GENERATOR_STARVED, Severity::Warning, message, Default::default());
         l.caveats.push(caveat);
     }
     let excused = ObjectiveVerdict::GeneratorMissed("it waited for a CPU".into());
@@ -188,7 +188,7 @@ fn late_or_busy_generator_does_not_excuse_server() {
     let add = |code: Code, severity: Severity, l: &mut LoadResult| {
         l.caveats.push(Caveat::new(code, severity, "late".into(), Default::default()));
     };
-    for code in [Code::GeneratorLate, Code::GeneratorStarved] {
+    for code in [Code::GENERATOR_LATE, Code::GENERATOR_STARVED] {
         let verdict = evaluate_load("p99<5ms,errors<0.1%", |l| {
             (l.exchanges.completed, l.exchanges.failed) = (9950, 50);
             add(code, Severity::Warning, l);
@@ -196,7 +196,7 @@ fn late_or_busy_generator_does_not_excuse_server() {
         assert_eq!(verdict, ObjectiveVerdict::Failed("errors 0.500 %".into()), "{code}");
     }
     let with_busy_generator =
-        |severity| evaluate_load("p99<1ms", |l| add(Code::GeneratorBusy, severity, l));
+        |severity| evaluate_load("p99<1ms", |l| add(Code::GENERATOR_BUSY, severity, l));
     let excused = ObjectiveVerdict::GeneratorMissed("late".into());
     assert_eq!(with_busy_generator(Severity::Invalid), excused);
     assert_eq!(with_busy_generator(Severity::Info), excused, "a control");
@@ -217,7 +217,7 @@ fn late_generator_excuses_no_failures_in_any_order() {
             change(l);
         })
     };
-    for code in [Code::GeneratorLate, Code::GeneratorStarved] {
+    for code in [Code::GENERATOR_LATE, Code::GENERATOR_STARVED] {
         for objective in ["p99<5ms,errors<0.1%", "errors<0.1%,p99<5ms"] {
             let failed = ObjectiveVerdict::Failed("errors 0.500 %".into());
             let verdict = verdict(code, objective, |l| {
@@ -247,7 +247,7 @@ fn wake_lag_excuses_only_misses_of_its_size() {
                 ..Percentiles::default()
             };
             let late = Caveat::new(
-                Code::GeneratorLate,
+                Code::GENERATOR_LATE,
                 Severity::Warning,
                 "late".into(),
                 serde_json::Value::Null,
@@ -273,7 +273,7 @@ fn starvation_excuses_only_misses_of_its_size() {
             let lag = |max| Percentiles { count: 10_000, max: Some(max), ..Percentiles::default() };
             l.client.headroom.waiting = Some(0.06);
             (l.client.wake_lag_us, l.client.loop_lag_us) = (lag(2000.0), lag(1000.0));
-            let code = Code::GeneratorStarved;
+            let code = Code::GENERATOR_STARVED;
             l.caveats.push(Caveat::new(code, Severity::Warning, "late".into(), Default::default()));
             change(l);
         })
@@ -328,7 +328,7 @@ fn invalid_load_does_not_keep_objective() {
     let add_incorrect_responses = |l: &mut LoadResult| {
         let message = "3 responses were incorrect".into();
         l.caveats.push(Caveat::new(
-            Code::IncorrectResponses,
+            Code::INCORRECT_RESPONSES,
             Severity::Invalid,
             message,
             Default::default(),

@@ -97,7 +97,7 @@ fn losses_outside_of_server_miss_no_gate() {
         let mut report = report(&run);
         for trial in report.trials.iter_mut().filter(|t| has_evictions && t.cell.arm == 1) {
             trial.caveats.push(crate::caveat::Caveat::new(
-                crate::Code::DroppedPackets,
+                crate::Code::DROPPED_PACKETS,
                 crate::caveat::Severity::Warning,
                 "evicted".into(),
                 serde_json::json!({}),
@@ -137,7 +137,7 @@ fn unknown_failures_of_a_leave_gate_undecided() {
     fail_requests(&mut run, 0, |_| 1);
     fail_requests(&mut run, 1, |_| 1);
     for (code, severity) in
-        [(Code::DroppedPackets, Severity::Warning), (Code::StillWarming, Severity::Invalid)]
+        [(Code::DROPPED_PACKETS, Severity::Warning), (Code::STILL_WARMING, Severity::Invalid)]
     {
         let mut report = report(&run);
         let trials = report.trials.iter_mut().filter(|trial| trial.cell.arm == 0);
@@ -183,7 +183,7 @@ fn doubtful_start_of_a_hides_no_failures_of_b() {
     assert_eq!(start_test(&run, |_| ()), ((1, 6), (6, 6), [false, false]));
     let doubt_a = |trials: &mut Vec<TrialResult>| {
         let of_a = trials.iter_mut().filter(|trial| trial.cell.arm == 0);
-        of_a.for_each(|trial| add_caveat(trial, Code::DroppedPackets, Severity::Warning));
+        of_a.for_each(|trial| add_caveat(trial, Code::DROPPED_PACKETS, Severity::Warning));
     };
     assert_eq!(start_test(&run, doubt_a), ((1, 6), (6, 6), [false, true]));
 }
@@ -199,7 +199,7 @@ fn unknown_start_of_b_is_in_no_test() {
     let stop_first = |trials: &mut Vec<TrialResult>| {
         let is_first = |trial: &&mut TrialResult| trial.cell.arm == 1 && trial.block == 1;
         let first = trials.iter_mut().find(is_first).unwrap();
-        add_caveat(first, Code::GeneratorStopped, Severity::Invalid);
+        add_caveat(first, Code::GENERATOR_STOPPED, Severity::Invalid);
     };
     assert_eq!(start_test(&run, stop_first), ((0, 6), (5, 5), [true, false]));
 }
@@ -219,7 +219,7 @@ fn start_with_unknown_step_favors_b() {
             let mut others: Vec<TrialResult> = trials.iter().filter(is_of_arm).cloned().collect();
             for trial in &mut others {
                 trial.load.exchanges.failed += 1;
-                add_caveat(trial, Code::DroppedPackets, Severity::Warning);
+                add_caveat(trial, Code::DROPPED_PACKETS, Severity::Warning);
             }
             trials.extend(others);
         }

@@ -282,7 +282,7 @@ fn incomparable_steps_keep_limiters() {
 fn disturbed_steps_lower_confidence() {
     let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];
     let mut trials = trials(&flat);
-    trials[1].caveats.push(crate::caveat::info(Code::ServerStarved, ""));
+    trials[1].caveats.push(crate::caveat::info(Code::SERVER_STARVED, ""));
     revise_limiters(&mut trials);
     let verdicts: Vec<_> =
         trials.iter().map(|t| (t.limiter.resource, t.limiter.confidence)).collect();
@@ -597,7 +597,7 @@ fn small_steal_keeps_confidence() {
     let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];
     let stolen = |share: f64| {
         move |t: &mut TrialResult| {
-            t.caveats.push(crate::caveat::info(Code::Steal, ""));
+            t.caveats.push(crate::caveat::info(Code::STEAL, ""));
             t.server.cpu_allowed_s = Some(1.0);
             t.server.stolen_s = Some(share);
         }
@@ -605,7 +605,7 @@ fn small_steal_keeps_confidence() {
     assert_eq!(revise_with(&flat, stolen(0.1)), [(Elsewhere, High); 2]);
     assert_eq!(revise_with(&flat, stolen(0.101)), [(Elsewhere, Medium); 2]);
     assert_eq!(
-        revise_with(&flat, |t| t.caveats.push(crate::caveat::info(Code::Steal, ""))),
+        revise_with(&flat, |t| t.caveats.push(crate::caveat::info(Code::STEAL, ""))),
         [(Elsewhere, Medium); 2]
     );
 }

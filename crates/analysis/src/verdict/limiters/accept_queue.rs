@@ -6,7 +6,7 @@ use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Re
 use crate::load::LoadResult;
 use crate::number_format::{percent, plural, was};
 use crate::server::ServerUse;
-use crate::verdict::server::may_have_found_queue_full;
+use crate::verdict::conditions::may_have_found_queue_full;
 use crate::verdict::thresholds::SERVER_BUSY;
 
 pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {

@@ -6,9 +6,9 @@ use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Re
 use crate::backend_use::BackendUse;
 use crate::number_format::percent;
 use crate::server::ServerUse;
+use crate::verdict::conditions::starved_seconds;
 use crate::verdict::conditions::{is_quota_used, throttling_clause};
 use crate::verdict::polling::{is_mostly_idle, sleeps_without_work};
-use crate::verdict::server::starved_seconds;
 use crate::verdict::thresholds::{SERVER_BUSY, SERVER_IDLE, THROTTLED};
 
 pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {

@@ -17,7 +17,7 @@ pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {
 /// either if they are too few to explain the failed requests.
 pub(super) fn limiter(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
     let LimiterInputs { load, .. } = *inputs;
-    let dropped = find_invalid(load, Code::DroppedPackets)?;
-    (find_caveat(load, Code::SubjectFailed).is_none() && excuses_losses(dropped, load))
+    let dropped = find_invalid(load, Code::DROPPED_PACKETS)?;
+    (find_caveat(load, Code::SUBJECT_FAILED).is_none() && excuses_losses(dropped, load))
         .then(|| from_caveat(dropped, Resource::DroppedPackets))
 }

@@ -14,13 +14,13 @@ pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {
 /// The server ended, did not respond, or sent incorrect responses. No resource was the limit.
 pub(super) fn limiter(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
     let LimiterInputs { load, .. } = *inputs;
-    let caveat = find_caveat(load, Code::BackendFailed)
-        .or_else(|| find_caveat(load, Code::MachineFailed))
-        .or_else(|| find_caveat(load, Code::SubjectFailed))
-        .or_else(|| find_caveat(load, Code::NoCorrectResponse))
-        .or_else(|| find_invalid(load, Code::IncorrectResponses))
-        .or_else(|| find_invalid(load, Code::Unsolicited))
-        .or_else(|| find_invalid(load, Code::Outage))?;
+    let caveat = find_caveat(load, Code::BACKEND_FAILED)
+        .or_else(|| find_caveat(load, Code::MACHINE_FAILED))
+        .or_else(|| find_caveat(load, Code::SUBJECT_FAILED))
+        .or_else(|| find_caveat(load, Code::NO_CORRECT_RESPONSE))
+        .or_else(|| find_invalid(load, Code::INCORRECT_RESPONSES))
+        .or_else(|| find_invalid(load, Code::UNSOLICITED))
+        .or_else(|| find_invalid(load, Code::OUTAGE))?;
     Some(from_caveat(caveat, Resource::Failure))
 }
 

@@ -9,9 +9,9 @@ use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Re
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
 use crate::number_format::percent;
+use crate::verdict::conditions::starved_seconds;
 use crate::verdict::conditions::{MOSTLY_OTHERS, contended_share, is_generator_starved};
 use crate::verdict::polling::{busy_thread, is_full};
-use crate::verdict::server::starved_seconds;
 use crate::verdict::thresholds::{SERVER_BUSY, SERVER_IDLE, STEAL};
 
 pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {

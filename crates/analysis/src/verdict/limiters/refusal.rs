@@ -14,5 +14,5 @@ pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {
 /// A control refused all connections, as intended.
 pub(super) fn limiter(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
     let LimiterInputs { load, .. } = *inputs;
-    Some(from_caveat(find_caveat(load, Code::Refusals)?, Resource::Refusal))
+    Some(from_caveat(find_caveat(load, Code::REFUSALS)?, Resource::Refusal))
 }

@@ -7,7 +7,7 @@ use crate::load::LoadResult;
 use crate::number_format::percent;
 use crate::server::ServerUse;
 use crate::verdict::conditions::is_generator_starved;
-use crate::verdict::server::starved_seconds;
+use crate::verdict::conditions::starved_seconds;
 use crate::verdict::thresholds::STEAL;
 
 pub(super) const DEFINITION: LimiterDefinition =

@@ -12,7 +12,7 @@ use crate::caveat::{Code, Severity};
 pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     // The quota of dyno's group throttled the generator: the threshold is one period of fifty.
     case(
-        (Code::GeneratorThrottled, Severity::Invalid),
+        (Code::GENERATOR_THROTTLED, Severity::Invalid),
         "The generator may have been the limit: the CPU quota of dyno's own control group (0.50 \
          CPUs) throttled the generator in 2.1 % of the quota's periods. Throughput is a lower \
          bound. Raise the quota of dyno's group",
@@ -21,7 +21,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"throttled": 0.021, "quota_cpus": 0.5}"#),
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "its busiest thread was busy for 85 % of the time. Throughput is a lower bound. Give the \
          generator another CPU: `threads = 2` under `[load]`.",
         |w| w.set_generator_threads(&[(850 * MS + 1, 0)]),
@@ -29,7 +29,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"busiest_thread_utilisation": 0.850000001, "need": 0.850000001}"#),
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "Give the generator another CPU: `--threads 2`.",
         |w| {
             w.set_generator_threads(&[(850 * MS + 1, 0)]);
@@ -41,7 +41,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
         },
     ),
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "one of its threads was busy for 50 % of the time, and waited for a CPU for another 35 %. \
          Throughput is a lower bound. Give the generator separate CPUs (list fewer CPUs for the \
          servers in `cpuset` under `[limits]`), with one thread on each.",
@@ -50,7 +50,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"need": 0.850000001, "need_work": 0.5, "waiting": 0.350000001}"#),
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "its threads share a CPU and together used 85 % of it",
         |w| w.set_generator_on_one_cpu(&[(500 * MS, 0), (350 * MS + 1, 0)]),
         |w| w.set_generator_on_one_cpu(&[(500 * MS, 0), (350 * MS, 0)]),
@@ -58,7 +58,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"need": 0.850000001}"#),
     // Worker 0 and worker 2 are pinned to the same CPU.
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "its threads share a CPU and together used 85 % of it",
         |w| add_thread(w, 350 * MS + 1),
         |w| add_thread(w, 350 * MS),
@@ -67,7 +67,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"need": 0.850000001}"#),
     // Three threads that may run on either of two CPUs.
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "its threads share a CPU and together used 85 % of it",
         |w| {
             add_thread(w, 500 * MS + 1);
@@ -82,7 +82,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"need": 0.8500000005}"#),
     // The kernel bills the interrupts of the generator's CPU to no program.
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "its threads used 64 % of a CPU, and interrupts used another 21 %. Throughput is a lower \
          bound. Give the generator another CPU: `threads = 2` under `[load]`.",
         |w| set_generator_interrupts(w, 210 * MS + 1),
@@ -91,7 +91,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"need": 0.850000001}"#),
     // One thread that may run on either of two CPUs, with interrupts on both.
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "its threads used 64 % of a CPU, and interrupts used another 21 %",
         |w| set_interrupts_of_two_cpus(w, 420 * MS + 2),
         |w| set_interrupts_of_two_cpus(w, 420 * MS),
@@ -99,7 +99,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"need": 0.850000001}"#),
     // Polling is not work.
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "its busiest thread was busy for 85 % of the time",
         |w| {
             w.set_generator_threads(&[(950 * MS + 1, 0)]);
@@ -112,7 +112,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     ),
     // A server that used 95 % of its CPU was at its own limit.
     case(
-        (Code::GeneratorBusy, Severity::Warning),
+        (Code::GENERATOR_BUSY, Severity::Warning),
         "The generator may have been the limit too: its busiest thread was busy for 90 % of the \
          time. The step is valid, because the server used 95 % of its CPU",
         |w| w.set_server_cpu(950 * MS),
@@ -122,7 +122,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .near_miss_still(Severity::Invalid),
     // The action depends on the reason: a quota has another action than a busy thread.
     case(
-        (Code::GeneratorThrottled, Severity::Warning),
+        (Code::GENERATOR_THROTTLED, Severity::Warning),
         "The step is valid, because the server used 95 % of its CPU and was at its own limit. \
          Raise the quota of dyno's group",
         |w| w.set_server_cpu(950 * MS),
@@ -132,7 +132,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .near_miss_still(Severity::Invalid),
     // A control shows the generator's limit on purpose.
     case(
-        (Code::GeneratorBusy, Severity::Info),
+        (Code::GENERATOR_BUSY, Severity::Info),
         "The generator was the limit: its busiest thread was busy for 90 % of the time. This",
         |w| w.control = true,
         |_| {},
@@ -144,7 +144,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .near_miss_still(Severity::Warning),
     // `dyno load` does not know the server's CPU use.
     case(
-        (Code::GeneratorBusy, Severity::Invalid),
+        (Code::GENERATOR_BUSY, Severity::Invalid),
         "busy for 90 %",
         |w| w.command = CommandKind::Load,
         |_| {},
@@ -157,7 +157,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     // The CPUs are full, and the generator waits for them: the threshold is a twentieth of the
     // time.
     case(
-        (Code::GeneratorCrowded, Severity::Invalid),
+        (Code::GENERATOR_CROWDED, Severity::Invalid),
         "its CPUs were 95 % busy (other programs 65 %, hypervisor 0 %), and its threads waited for \
          a CPU for 5.0 % of the time. Throughput is a lower bound. Stop the other programs (nginx \
          0.50 s), or give the generator separate CPUs (list fewer",
@@ -166,14 +166,14 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"busy": 0.95, "others": 0.65, "waiting": 0.050000001}"#),
     case(
-        (Code::GeneratorCrowded, Severity::Invalid),
+        (Code::GENERATOR_CROWDED, Severity::Invalid),
         "its CPUs were 95 % busy",
         |w| set_busy_cpu(w, 950 * MS, Some(60 * MS)),
         |w| set_busy_cpu(w, 950 * MS - 1, Some(60 * MS)),
     ),
     // If the kernel does not report waits, the CPU use of other programs decides.
     case(
-        (Code::GeneratorCrowded, Severity::Invalid),
+        (Code::GENERATOR_CROWDED, Severity::Invalid),
         "and its threads waited for a CPU for an unknown part of the time",
         |w| w.machine().own_ns = 900 * MS - 1,
         |w| w.machine().own_ns = 900 * MS,
@@ -182,7 +182,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"waiting": null}"#),
     // Time that the hypervisor took is used time, and polling is unused time.
     case(
-        (Code::GeneratorCrowded, Severity::Invalid),
+        (Code::GENERATOR_CROWDED, Severity::Invalid),
         "its CPUs were 95 % busy (other programs 30 %, hypervisor 35 %), and its threads waited \
          for a CPU for 6.0 % of the time. Throughput is a lower bound. The hypervisor took more \
          CPU time than other programs. Re-run on a dedicated host.",
@@ -192,7 +192,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .given(|w| set_busy_cpu(w, 600 * MS, Some(60 * MS)))
     .evidence(r#"{"busy": 0.95, "others": 0.3, "stolen": 0.35}"#),
     case(
-        (Code::GeneratorCrowded, Severity::Invalid),
+        (Code::GENERATOR_CROWDED, Severity::Invalid),
         "its CPUs were 95 % busy",
         |w| set_polling(w, 30 * MS),
         |w| set_polling(w, 30 * MS + 1),
@@ -201,7 +201,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"busy": 0.95}"#),
     // No caveat if the load kept its schedule.
     case(
-        (Code::GeneratorCrowded, Severity::Invalid),
+        (Code::GENERATOR_CROWDED, Severity::Invalid),
         "its CPUs were 95 % busy",
         |w| {
             w.leave_in_flight(500);
@@ -215,7 +215,7 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
     }),
     // The kernel's counters of CPU time need at least half a second.
     case(
-        (Code::GeneratorCrowded, Severity::Invalid),
+        (Code::GENERATOR_CROWDED, Severity::Invalid),
         "its CPUs were 95 % busy",
         |w| w.machine().length_ns = S / 2,
         |w| w.machine().length_ns = S / 2 - 1,
@@ -226,14 +226,14 @@ pub(super) const GENERATOR_LIMITS: &[Case<TrialWorld>] = &[
 /// Other caveats about the generator's CPUs.
 pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     case(
-        (Code::GeneratorQuota, Severity::Info),
+        (Code::GENERATOR_QUOTA, Severity::Info),
         "has a quota of 0.50 CPUs, which throttled the generator in 2.0 % of the quota's periods",
         |w| set_quota(w, 20),
         |w| set_quota(w, 21),
     )
     .evidence(r#"{"cpus": 0.5, "throttled": 0.02}"#),
     case(
-        (Code::GeneratorQuota, Severity::Info),
+        (Code::GENERATOR_QUOTA, Severity::Info),
         "has a quota of 0.50 CPUs. A larger load may reach the quota.",
         |w| {
             set_quota(w, 0);
@@ -243,7 +243,7 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"throttled": null}"#),
     case(
-        (Code::PriorityRefused, Severity::Warning),
+        (Code::PRIORITY_REFUSED, Severity::Warning),
         "The kernel refused real-time priority for the generator",
         |w| w.plan.priority = Priority::Realtime,
         |w| {
@@ -253,7 +253,7 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"asked": "realtime", "given": "normal"}"#),
     case(
-        (Code::Oversubscribed, Severity::Warning),
+        (Code::OVERSUBSCRIBED, Severity::Warning),
         "The generator has 2 threads on 1 CPU. The threads delay each other by up to one scheduler \
          time slice. Use at most one thread per CPU: `threads = 1`",
         |w| w.set_generator_on_one_cpu(&[(300 * MS, 0), (300 * MS, 0)]),
@@ -261,7 +261,7 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"threads": 2, "cpus": 1}"#),
     case(
-        (Code::Oversubscribed, Severity::Warning),
+        (Code::OVERSUBSCRIBED, Severity::Warning),
         "The generator has 3 threads on 2 CPUs.",
         |w| {
             w.set_generator_threads(&[(300 * MS, 0), (300 * MS, 0)]);
@@ -275,14 +275,14 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     // The step is not valid if the generator had no headroom, except if the server used all of its
     // CPU.
     case(
-        (Code::Oversubscribed, Severity::Invalid),
+        (Code::OVERSUBSCRIBED, Severity::Invalid),
         "2 threads on 1 CPU.",
         |w| w.set_generator_on_one_cpu(&[(500 * MS, 0), (350 * MS + 1, 0)]),
         |w| w.set_generator_on_one_cpu(&[(500 * MS, 0), (350 * MS, 0)]),
     )
     .near_miss_still(Severity::Warning),
     case(
-        (Code::Oversubscribed, Severity::Warning),
+        (Code::OVERSUBSCRIBED, Severity::Warning),
         "2 threads on 1 CPU.",
         |w| w.set_server_cpu(950 * MS),
         |w| w.set_server_cpu(950 * MS - 1),
@@ -290,7 +290,7 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     .given(|w| w.set_generator_on_one_cpu(&[(500 * MS, 0), (400 * MS, 0)]))
     .near_miss_still(Severity::Invalid),
     case(
-        (Code::SharedGenerator, Severity::Info),
+        (Code::SHARED_GENERATOR, Severity::Info),
         "Other programs (nginx 0.50 s, node 0.02 s) used 5.0 % of the generator's CPUs. If the \
          server is one of these programs",
         |w| set_others(w, 50 * MS + 1),

@@ -51,7 +51,7 @@ fn set_rising_rate(w: &mut TrialWorld) {
 
 pub(super) const CASES: &[Case<TrialWorld>] = &[
     case(
-        (Code::Slowdown, Severity::Warning),
+        (Code::SLOWDOWN, Severity::Warning),
         "Throughput fell within the measured window to 0.90 times its highest level: 1000 \
          requests/s until 5.0 s after the load began, then 900 requests/s. The mean (933 \
          requests/s) is a mix of these levels.",
@@ -61,7 +61,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"last_to_first": 0.9}"#),
     // Throughput that rises.
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "Throughput rose within the measured window to 1.11 times its lowest level: 900 requests/s \
          until 10.0 s after the load began, then 1000 requests/s. The mean (933 requests/s) is a \
          mix of these levels.",
@@ -70,7 +70,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // A server whose cache fills: 400/s, then 1,900/s, at the same CPU time per request.
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "to 4.75 times its lowest level: 400 requests/s until 5.0 s after the load began, then \
          1900 requests/s. The mean (1400 requests/s) is a mix",
         |w| w.set_seconds(&[[(400, 100 * MS); 5].as_slice(), &[(1900, 475 * MS); 10]].concat()),
@@ -78,7 +78,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // Throughput that rises at the end.
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "1000 requests/s until 17.0 s after the load began, then 1600 requests/s",
         |w| {
             w.set_seconds(&[[(1000, 500 * MS); 17].as_slice(), &[(1600, 500 * MS); 3]].concat());
@@ -89,25 +89,25 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // CPU time per request changes too: the caveat about throughput includes it.
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "CPU time per request went from 1000 to 500 µs at the same time.",
         |w| set_rates(w, [500, 1000, 1000]),
         |w| set_rates(w, [1000, 1000, 1000]),
     ),
     case(
-        (Code::CostLevels, Severity::Warning),
+        (Code::COST_LEVELS, Severity::Warning),
         "",
         |w| set_costs(w, [200, 300, 300]),
         |w| w.set_seconds(&[[(500, 500 * MS); 5].as_slice(), &[(1000, 500 * MS); 10]].concat()),
     ),
     // At a constant offered rate, throughput describes the server too.
-    case((Code::Slowdown, Severity::Warning), "", |w| w.set_rate(1000.0), set_rising_rate)
+    case((Code::SLOWDOWN, Severity::Warning), "", |w| w.set_rate(1000.0), set_rising_rate)
         .given(|w| set_rates(w, [1000, 900, 900])),
-    case((Code::Speedup, Severity::Warning), "", |w| w.set_rate(1000.0), set_rising_rate)
+    case((Code::SPEEDUP, Severity::Warning), "", |w| w.set_rate(1000.0), set_rising_rate)
         .given(|w| set_rates(w, [900, 900, 1000])),
     // Connections that are opened in the window raise throughput.
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "",
         |w| (w.plan.warmup_ns, w.plan.ramp_connections_ns) = (S, Some(S)),
         |w| (w.plan.warmup_ns, w.plan.ramp_connections_ns) = (S, Some(S + 1)),
@@ -116,14 +116,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // The server becomes 1.3 times as fast. The machine is the cause if the generator's CPU time
     // per request falls by at least half of that in logarithms: a factor of 1.14.
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "",
         |w| set_generator_ms(w, 300, 343),
         |w| set_generator_ms(w, 300, 341),
     )
     .given(|w| set_rates(w, [1000, 1300, 1300])),
     case(
-        (Code::Slowdown, Severity::Warning),
+        (Code::SLOWDOWN, Severity::Warning),
         "",
         |w| set_generator_ms(w, 343, 300),
         |w| set_generator_ms(w, 341, 300),
@@ -131,7 +131,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| set_rates(w, [1300, 1000, 1000])),
     // A change of the machine cannot explain a factor of 1.5.
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "",
         |w| {
             set_rates(w, [1000, 1500, 1500]);
@@ -144,7 +144,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // If the load measures warming up, the rise is the result.
     case(
-        (Code::Speedup, Severity::Info),
+        (Code::SPEEDUP, Severity::Info),
         "",
         |w| {
             set_rates(w, [900, 900, 1000]);
@@ -154,20 +154,20 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // A server that is still warming up has only the caveat about that.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "",
         |w| set_rates(w, [1000, 1250, 1500]),
         |w| set_rates(w, [1000, 1000, 1500]),
     ),
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "",
         |w| set_rates(w, [1000, 1000, 1500]),
         |w| set_rates(w, [1000, 1250, 1500]),
     ),
     // `dyno load` reports levels too.
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "",
         |w| {
             set_rates(w, [900, 900, 1000]);
@@ -179,7 +179,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     case(
-        (Code::Cyclic, Severity::Warning),
+        (Code::CYCLIC, Severity::Warning),
         "Throughput went up and down within the measured window: 1000 requests/s until 5.0 s after \
          the load began, 900 requests/s until 10.0 s, 1000 requests/s until 15.0 s, then 900 \
          requests/s. The mean (950 requests/s) is a mix",
@@ -187,7 +187,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         |w| set_rates(w, [900, 900, 1000, 1000]),
     ),
     case(
-        (Code::LastLevel, Severity::Info),
+        (Code::LAST_LEVEL, Severity::Info),
         "became 2.00 times as fast within the measured window",
         |w| w.counts_from = Some(5 * S),
         |_| {},
@@ -195,7 +195,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| set_rates(w, [500, 1000, 1000]))
     .evidence(r#"{"last_to_first": 2.0}"#),
     case(
-        (Code::Speedup, Severity::Warning),
+        (Code::SPEEDUP, Severity::Warning),
         "",
         |w| set_rates(w, [500, 1000, 1000]),
         |w| {
@@ -205,7 +205,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // Requests need more CPU time at the same rate.
     case(
-        (Code::CostLevels, Severity::Warning),
+        (Code::COST_LEVELS, Severity::Warning),
         "CPU time per request rose within the measured window to 1.53 times its lowest level: 450 \
          µs until 5.0 s after the load began, 565 µs until 10.0 s, then 690 µs. The mean (568 µs) \
          is a mix of these levels.",
@@ -213,7 +213,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         |w| set_costs_at_rate(w, [180, 222, 222]),
     ),
     case(
-        (Code::CostLevels, Severity::Warning),
+        (Code::COST_LEVELS, Severity::Warning),
         "CPU time per request fell within the measured window to 0.67 times its highest level: 750 \
          µs until 5.0 s after the load began, then 500 µs.",
         |w| set_costs_at_rate(w, [300, 200, 200]),
@@ -221,13 +221,13 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         |w| set_costs_at_rate(w, [300, 250, 200]),
     ),
     case(
-        (Code::CostLevels, Severity::Warning),
+        (Code::COST_LEVELS, Severity::Warning),
         "CPU time per request went up and down",
         |w| set_costs_at_rate(w, [200, 300, 200, 300]),
         |w| set_costs_at_rate(w, [200, 240, 200, 240]),
     ),
     case(
-        (Code::CostLevels, Severity::Warning),
+        (Code::COST_LEVELS, Severity::Warning),
         "",
         |w| {
             set_costs_at_rate(w, [200, 300, 300]);
@@ -240,7 +240,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // Response times of an open loop. In a closed loop throughput shows the change.
     case(
-        (Code::ResponseLevels, Severity::Warning),
+        (Code::RESPONSE_LEVELS, Severity::Warning),
         "it was 20.0 ms until 5.0 s after the load began, then 5.00 ms. Percentiles of the whole \
          window mix both levels.",
         |w| set_response_times(w, 200, 50),
@@ -250,7 +250,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     case(
-        (Code::ResponseLevels, Severity::Warning),
+        (Code::RESPONSE_LEVELS, Severity::Warning),
         "",
         |w| set_response_times(w, 50, 102),
         |w| set_response_times(w, 50, 98),

@@ -23,21 +23,21 @@ fn network(w: &mut TrialWorld) -> &mut NetworkUse {
 pub(super) const CASES: &[Case<TrialWorld>] = &[
     // With `auto` the server may choose HTTP/1.1, which has no streams.
     case(
-        (Code::FellBack, Severity::Warning),
+        (Code::FELL_BACK, Severity::Warning),
         "one request in flight instead of 2.",
         |w| (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2),
         |w| w.workload.protocol = Protocol::Auto,
     )
     .evidence(r#"{"streams": 2}"#),
     case(
-        (Code::FellBack, Severity::Warning),
+        (Code::FELL_BACK, Severity::Warning),
         "one request in flight instead of 2.",
         |w| (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2),
         |w| (w.workload.protocol, w.step.streams) = (Protocol::H1, 2),
     )
     .evidence(r#"{"streams": 2}"#),
     case(
-        (Code::FellBack, Severity::Warning),
+        (Code::FELL_BACK, Severity::Warning),
         "one request in flight instead of 3.",
         |w| (w.workload.protocol, w.step.streams) = (Protocol::Auto, 3),
         |w| {
@@ -48,7 +48,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"streams": 3}"#),
     // Servers behind one address may choose different protocols.
     case(
-        (Code::FellBack, Severity::Warning),
+        (Code::FELL_BACK, Severity::Warning),
         "for 3 connections, and HTTP/2 for 5. Each connection over HTTP/1.1 had one",
         |w| {
             (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2);
@@ -64,7 +64,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"streams": 2, "connections": 3}"#),
     // Without a response the server chose no protocol.
     case(
-        (Code::FellBack, Severity::Warning),
+        (Code::FELL_BACK, Severity::Warning),
         "one request in flight instead of 2.",
         |w| (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2),
         |w| {
@@ -74,7 +74,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"streams": 2}"#),
     case(
-        (Code::FellBack, Severity::Invalid),
+        (Code::FELL_BACK, Severity::Invalid),
         "3 connections used HTTP/1.1 instead of HTTP/2: the server chose another protocol by ALPN.",
         |w| w.record.http2 = Some(Http2Use { fallen_back: 3, ..Http2Use::default() }),
         |w| w.record.http2 = Some(Http2Use { connections: 64, ..Http2Use::default() }),
@@ -82,7 +82,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| w.workload.protocol = Protocol::H2)
     .evidence(r#"{"connections": 3}"#),
     case(
-        (Code::FellBack, Severity::Invalid),
+        (Code::FELL_BACK, Severity::Invalid),
         "5 connections used HTTP/1.1 instead of HTTP/2: the server did not switch protocols",
         |w| {
             w.record.http2 =
@@ -93,21 +93,21 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| w.workload.protocol = Protocol::H2cUpgrade)
     .evidence(r#"{"connections": 5}"#),
     case(
-        (Code::StreamsNotGranted, Severity::Warning),
+        (Code::STREAMS_NOT_GRANTED, Severity::Warning),
         "allows 9 streams at once on a connection, but the load asks for 10",
         |w| allow_streams(w, Some(9)),
         |w| allow_streams(w, Some(10)),
     )
     .evidence(r#"{"asked": 10, "granted": 9}"#),
     case(
-        (Code::StreamsNotGranted, Severity::Warning),
+        (Code::STREAMS_NOT_GRANTED, Severity::Warning),
         "allows 1 streams",
         |w| allow_streams(w, Some(1)),
         |w| allow_streams(w, None),
     )
     .evidence(r#"{"asked": 10, "granted": 1}"#),
     case(
-        (Code::DroppedPackets, Severity::Invalid),
+        (Code::DROPPED_PACKETS, Severity::Invalid),
         "The machine dropped packets while this step ran: 1 by connection tracking, with 64 of 64 \
          table entries in use.",
         |w| w.set_tracking(64, Some(1)),
@@ -116,7 +116,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"tracking": 1, "tracking_entries": 64, "tracking_most": 64}"#),
     // An ordinary user cannot read the counters on every kernel.
     case(
-        (Code::DroppedPackets, Severity::Invalid),
+        (Code::DROPPED_PACKETS, Severity::Invalid),
         "an unknown number by connection tracking (64 of 64 table entries were in use, and 1 \
          attempt to connect timed out).",
         |w| w.fail_connections(1, Outcome::ConnectTimeout),
@@ -126,7 +126,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"tracking": null, "tracking_entries": 64, "connect_timeouts": 1}"#),
     // `dyno load` reads these counters too.
     case(
-        (Code::DroppedPackets, Severity::Invalid),
+        (Code::DROPPED_PACKETS, Severity::Invalid),
         "1 because receive queues of CPUs were full",
         |w| w.drop_counters().backlog = Some(BacklogUse { dropped: 1, ..BacklogUse::default() }),
         |w| w.drop_counters().backlog = Some(BacklogUse { squeezed: 1, ..BacklogUse::default() }),
@@ -134,14 +134,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| w.command = CommandKind::Load)
     .evidence(r#"{"backlog": 1}"#),
     case(
-        (Code::DroppedPackets, Severity::Invalid),
+        (Code::DROPPED_PACKETS, Severity::Invalid),
         "1 because the neighbour (ARP or NDP) table was full",
         |w| w.drop_counters().neighbour_overflows = Some(1),
         |w| w.drop_counters().neighbour_overflows = Some(0),
     )
     .evidence(r#"{"neighbours": 1}"#),
     case(
-        (Code::DroppedPackets, Severity::Invalid),
+        (Code::DROPPED_PACKETS, Severity::Invalid),
         "1 for lack of TCP memory",
         |w| network(w).aborts_on_memory = Some(1),
         // Drops at a listener's queue are the server's and not the machine's.
@@ -153,14 +153,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"tcp_memory": 1}"#),
     case(
-        (Code::DroppedPackets, Severity::Warning),
+        (Code::DROPPED_PACKETS, Severity::Warning),
         "The kernel removed 1 unanswered connections",
         |w| w.set_tracking_evictions(1),
         |w| w.set_tracking_evictions(0),
     )
     .evidence(r#"{"tracking": 0, "tracking_evictions": 1}"#),
     case(
-        (Code::Books, Severity::Invalid),
+        (Code::BOOKS, Severity::Invalid),
         "do not add up",
         |w| w.record.books.scheduled += 1,
         |w| {
@@ -170,7 +170,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"scheduled": 1001, "started": 1000}"#),
     case(
-        (Code::Books, Severity::Invalid),
+        (Code::BOOKS, Severity::Invalid),
         "do not add up",
         |w| w.record.books.completed -= 1,
         |w| {
@@ -180,7 +180,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"completed": 999, "started": 1000}"#),
     case(
-        (Code::Books, Severity::Invalid),
+        (Code::BOOKS, Severity::Invalid),
         "do not add up",
         |w| w.record.books.carried_in += 1,
         |w| {
@@ -190,7 +190,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"carried_in": 1}"#),
     case(
-        (Code::Connections, Severity::Warning),
+        (Code::CONNECTIONS, Severity::Warning),
         "63 of 64 connections were open",
         |w| w.record.connections.established = 63,
         |_| {},
@@ -199,7 +199,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // With few requests per connection, some connections are always being replaced. There is a
     // caveat only if requests failed.
     case(
-        (Code::Connections, Severity::Warning),
+        (Code::CONNECTIONS, Severity::Warning),
         "63 of 64 connections were open",
         |w| w.add_outcomes(1, Outcome::Reset),
         |_| {},
@@ -210,13 +210,13 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     }),
     // If the server closes each connection after its response, some are always being replaced.
     case(
-        (Code::Connections, Severity::Warning),
+        (Code::CONNECTIONS, Severity::Warning),
         "40 of 64 connections were open",
         |w| (w.record.connections.established, w.record.connections.opened) = (40, 64),
         |w| (w.record.connections.established, w.record.connections.opened) = (40, 128),
     ),
     case(
-        (Code::Unsolicited, Severity::Invalid),
+        (Code::UNSOLICITED, Severity::Invalid),
         "sent bytes that belong to no request. dyno closed these connections. It is unknown to \
          which requests the 7 earlier responses",
         |w| {
@@ -227,7 +227,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"connections": 1, "responses_before": 7}"#),
     case(
-        (Code::Ceiling, Severity::Info),
+        (Code::CEILING, Severity::Info),
         "is 25 % of the highest rate that the generator reached on this machine: 4000 requests per \
          second",
         |w| w.ceiling = ceiling(4000.0),
@@ -235,7 +235,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"ceiling_rps": 4000.0}"#),
     case(
-        (Code::Ceiling, Severity::Info),
+        (Code::CEILING, Severity::Info),
         "is 2.5 % of the highest rate that the generator reached on this machine: 40000",
         |w| w.ceiling = ceiling(40_000.0),
         |w| {
@@ -244,7 +244,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     case(
-        (Code::Ceiling, Severity::Info),
+        (Code::CEILING, Severity::Info),
         "is 100 % of the highest rate that the generator reached on this machine: 1 requests",
         |w| {
             *w = TrialWorld::with_responses(1);
@@ -256,7 +256,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     case(
-        (Code::PartlyChecked, Severity::Info),
+        (Code::PARTLY_CHECKED, Severity::Info),
         "500 of 1000 responses were checked in full.",
         |w| set_check_one_in(w, 2),
         |w| set_check_one_in(w, 1),
@@ -264,7 +264,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"checked": 500, "completed": 1000}"#),
     // Other requests of a mix, or resources of a page, may have no such expectation.
     case(
-        (Code::PartlyChecked, Severity::Info),
+        (Code::PARTLY_CHECKED, Severity::Info),
         "in full. A response is checked in full only if its request has an",
         |w| {
             set_check_one_in(w, 2);
@@ -274,7 +274,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"checked": 500, "completed": 1000}"#),
     case(
-        (Code::PartlyChecked, Severity::Info),
+        (Code::PARTLY_CHECKED, Severity::Info),
         "checked only before the load",
         |w| set_check_one_in(w, 0),
         |w| {
@@ -284,13 +284,13 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"checked": 0}"#),
     case(
-        (Code::BackendFailed, Severity::Invalid),
+        (Code::BACKEND_FAILED, Severity::Invalid),
         "The server lost a back end: back end db ended",
         |w| w.record.server_failure = Some("lost a back end: back end db ended".into()),
         |w| w.record.server_failure = Some("crashed: it left".into()),
     ),
     case(
-        (Code::MachineFailed, Severity::Invalid),
+        (Code::MACHINE_FAILED, Severity::Invalid),
         "The server could not be measured: the machine ran out of memory",
         |w| {
             let failure = "could not be measured: the machine ran out of memory";
@@ -299,20 +299,20 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         |w| w.record.server_failure = Some("crashed: it left".into()),
     ),
     case(
-        (Code::SubjectFailed, Severity::Invalid),
+        (Code::SUBJECT_FAILED, Severity::Invalid),
         "The server failed during this step: it left.",
         |w| w.record.server_failure = Some("it left".into()),
         |_| {},
     ),
     case(
-        (Code::Unchecked, Severity::Invalid),
+        (Code::UNCHECKED, Severity::Invalid),
         "The server's responses were not checked again after this step, because the run was \
          interrupted, or a back end or the machine failed.",
         |w| w.lacks_final_check = true,
         |_| {},
     ),
     case(
-        (Code::ChecksFailed, Severity::Invalid),
+        (Code::CHECKS_FAILED, Severity::Invalid),
         "2 of 3 checks failed right before or during the load. The first failed check was \"b\": \
          late",
         |w| w.checks = vec![passed_check("a"), late_check("b"), failed_check("c")],
@@ -321,14 +321,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"failed": ["b", "c"]}"#)
     .near_miss_still(Severity::Warning),
     case(
-        (Code::ChecksFailed, Severity::Warning),
+        (Code::CHECKS_FAILED, Severity::Warning),
         "1 of 2 checks failed",
         |w| w.checks = vec![passed_check("a"), late_check("b")],
         |w| w.checks = vec![passed_check("a")],
     )
     .evidence(r#"{"failed": ["b"]}"#),
     case(
-        (Code::ChecksWaived, Severity::Warning),
+        (Code::CHECKS_WAIVED, Severity::Warning),
         r#"fails the check "a" and 1 more, and its subject.toml allows that"#,
         |w| w.checks = vec![waived_check("a"), waived_check("b"), waived_check("a")],
         |w| {
@@ -341,9 +341,9 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .given(|w| w.command = CommandKind::Run)
     .evidence(r#"{"waived": ["a", "b"]}"#),
-    case((Code::CutShort, Severity::Info), "ended early", |w| w.record.cut_short = true, |_| {}),
+    case((Code::CUT_SHORT, Severity::Info), "ended early", |w| w.record.cut_short = true, |_| {}),
     case(
-        (Code::CutShort, Severity::Info),
+        (Code::CUT_SHORT, Severity::Info),
         "20 requests still in flight had waited no longer than the slowest correct response took. \
          A wait of that length is not counted as a failure.",
         |w| w.cut_off(20, MS / 2),
@@ -352,33 +352,33 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // Requests that the end of the load cut off are failures of the server only if they had waited
     // longer than any correct response.
     case(
-        (Code::Errors, Severity::Invalid),
+        (Code::ERRORS, Severity::Invalid),
         "20 in flight at the end",
         |w| w.cut_off(20, S / 2),
         |w| w.cut_off(20, MS / 2),
     ),
     case(
-        (Code::TcpNotMeasured, Severity::Info),
+        (Code::TCP_NOT_MEASURED, Severity::Info),
         "TCP segments are unknown:",
         |w| w.record.tcp = None,
         |_| {},
     ),
     // The bound is 0.8 of the possible requests in flight.
     case(
-        (Code::ThreadsEndedApart, Severity::Warning),
+        (Code::THREADS_ENDED_APART, Severity::Warning),
         "On average, only 51.00 of 64 possible requests were in flight",
         |w| set_uneven_threads(w, 51),
         |w| set_uneven_threads(w, 52),
     )
     .evidence(r#"{"in_flight": 51.0, "max_in_flight": 64.0, "threads": 2}"#),
     case(
-        (Code::ShortWindow, Severity::Info),
+        (Code::SHORT_WINDOW, Severity::Info),
         "shorter than a second",
         |w| w.record.window_ns = (0, S - 1),
         |_| {},
     ),
     case(
-        (Code::ShortWindow, Severity::Info),
+        (Code::SHORT_WINDOW, Severity::Info),
         "shorter than a second",
         |w| {
             w.record.window_ns = (1, S);
@@ -388,13 +388,13 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // With so few requests at a rate, throughput appears above the rate.
     case(
-        (Code::ShortWindow, Severity::Info),
+        (Code::SHORT_WINDOW, Severity::Info),
         "the last of only 99 responses",
         |w| set_requests_at_rate(w, 99),
         |w| set_requests_at_rate(w, 100),
     ),
     case(
-        (Code::ServerNotObserved, Severity::Info),
+        (Code::SERVER_NOT_OBSERVED, Severity::Info),
         "Let dyno start the server (`dyno run`)",
         |w| w.command = CommandKind::Load,
         |_| {},
@@ -463,7 +463,7 @@ const CLOSINGS: &[Case<TrialWorld>] = &[
     // On average, two connections are being opened: 1,000 per second, for 2 ms each. The rule
     // expects twice as many missing ones, and accepts up to 11 by chance.
     case(
-        (Code::Connections, Severity::Warning),
+        (Code::CONNECTIONS, Severity::Warning),
         "52 of 64 connections were open",
         |w| w.replace_connections(1000, 2 * MS, 52),
         |w| w.replace_connections(1000, 2 * MS, 53),
@@ -471,7 +471,7 @@ const CLOSINGS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"asked": 64, "established": 52}"#),
     // A limit on requests per connection does not explain more missing ones.
     case(
-        (Code::Connections, Severity::Warning),
+        (Code::CONNECTIONS, Severity::Warning),
         "52 of 64 connections were open",
         |w| {
             w.replace_connections(1000, 2 * MS, 52);
@@ -484,7 +484,7 @@ const CLOSINGS: &[Case<TrialWorld>] = &[
     ),
     // Connections that could not be opened are no closings by design.
     case(
-        (Code::Connections, Severity::Warning),
+        (Code::CONNECTIONS, Severity::Warning),
         "63 of 64 connections were open",
         |w| w.fail_connections(1, Outcome::ConnectRefused),
         |_| {},
@@ -492,7 +492,7 @@ const CLOSINGS: &[Case<TrialWorld>] = &[
     .given(|w| w.replace_connections(1000, 2 * MS, 63)),
     // An open loop opens a connection when a request needs one.
     case(
-        (Code::Connections, Severity::Warning),
+        (Code::CONNECTIONS, Severity::Warning),
         "10 of 64 connections were open",
         |w| (w.record.connections.established, w.record.connections.opened) = (10, 63),
         |w| w.record.connections.established = 10,
@@ -500,7 +500,7 @@ const CLOSINGS: &[Case<TrialWorld>] = &[
     .given(|w| w.step.arrivals = Arrivals::Constant { rate: 1000.0 }),
     // A load of a number of requests opens none at its end.
     case(
-        (Code::Connections, Severity::Warning),
+        (Code::CONNECTIONS, Severity::Warning),
         "0 of 64 connections were open",
         |w| w.record.connections.established = 0,
         |w| {

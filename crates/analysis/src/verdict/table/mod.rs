@@ -221,10 +221,10 @@ fn covered_caveats() -> Vec<(Code, Severity)> {
 #[test]
 fn each_code_has_case_and_reason_if_it_refuses() {
     let covered = covered_caveats();
-    let codes: BTreeSet<Code> = covered.iter().map(|(code, _)| *code).collect();
-    assert_eq!(codes, Code::ALL.iter().copied().collect());
-    for code in Code::ALL {
-        let refuses = covered.contains(&(*code, Severity::Invalid));
+    let names: BTreeSet<&str> = covered.iter().map(|(code, _)| code.name()).collect();
+    assert_eq!(names, Code::all().map(Code::name).collect());
+    for code in Code::all() {
+        let refuses = covered.contains(&(code, Severity::Invalid));
         assert_eq!(refuses, code.reason().is_some(), "{code}");
     }
 }

@@ -30,7 +30,7 @@ const fn generator_pause(
     near_miss: fn(&mut TrialWorld),
 ) -> Case<TrialWorld> {
     let message = "The generator did not run for 0.1";
-    case((Code::GeneratorStopped, Severity::Invalid), message, trigger, near_miss)
+    case((Code::GENERATOR_STOPPED, Severity::Invalid), message, trigger, near_miss)
 }
 
 /// Sets a window of 10 s in intervals of a second, so that 1 % of it is shorter than an interval.
@@ -81,7 +81,7 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
     ),
     // The generator was stopped for 40 ms, again and again.
     case(
-        (Code::GeneratorStopped, Severity::Invalid),
+        (Code::GENERATOR_STOPPED, Severity::Invalid),
         "The generator did not run for 0.12 s of the 10.00 s of the window, in pauses of up to 40 \
          ms: it was stopped",
         |w| set_pauses(w, &[40, 40, 40]),
@@ -89,14 +89,14 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"longest_s": 0.040009727, "sum_s": 0.120029181}"#),
     case(
-        (Code::GeneratorStopped, Severity::Invalid),
+        (Code::GENERATOR_STOPPED, Severity::Invalid),
         "did not run for 4.0",
         |w| set_pauses(w, &[40; 100]),
         |w| set_pauses(w, &[19; 100]),
     ),
     // Pauses of half of the threads are pauses of half of the generator.
     case(
-        (Code::GeneratorStopped, Severity::Invalid),
+        (Code::GENERATOR_STOPPED, Severity::Invalid),
         "did not run for 0.1",
         |w| {
             set_pauses(w, &[40; 6]);
@@ -109,7 +109,7 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
     ),
     // Waits for a CPU of a busy machine have separate caveats.
     case(
-        (Code::GeneratorStopped, Severity::Invalid),
+        (Code::GENERATOR_STOPPED, Severity::Invalid),
         "did not run for 0.2",
         |w| w.set_generator_threads(&[(3 * S, 200 * MS)]),
         |w| w.set_generator_threads(&[(3 * S, 310 * MS)]),
@@ -117,7 +117,7 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
     .given(|w| set_pauses(w, &[40; 10])),
     // If the kernel reports no waits for a CPU, all pauses count.
     case(
-        (Code::GeneratorStopped, Severity::Invalid),
+        (Code::GENERATOR_STOPPED, Severity::Invalid),
         "did not run for 0.4",
         |w| {
             set_pauses(w, &[40; 10]);
@@ -130,7 +130,7 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
     ),
     // Long iterations in which the generator works are no pauses, also if it sleeps between them.
     case(
-        (Code::GeneratorStopped, Severity::Invalid),
+        (Code::GENERATOR_STOPPED, Severity::Invalid),
         "did not run for 1.0",
         |w| set_long_iterations(w, 3000),
         |w| set_long_iterations(w, 4000),
@@ -190,13 +190,13 @@ const fn server_stall(
     near_miss: fn(&mut TrialWorld),
 ) -> Case<TrialWorld> {
     let message = "although 4 requests were in flight";
-    case((Code::Stalled, Severity::Warning), message, trigger, near_miss)
+    case((Code::STALLED, Severity::Warning), message, trigger, near_miss)
         .evidence(r#"{"in_flight": 4}"#)
 }
 
 pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "The server was down or hung, or all 4 requests in flight hung: no response arrived for 11 \
          % of the window, and requests of that time failed or got no response.",
         |w| add_failing_silence(w, 200, 110),
@@ -205,7 +205,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11, "in_flight": 4}"#),
     // A server that is down is reported even if the user ended the load.
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "no response arrived for 11 % of the window",
         |w| {
             add_failing_silence(w, 200, 110);
@@ -217,7 +217,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
         },
     ),
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "for 12 % of the window, and requests of that time",
         |w| (0..4).for_each(|n| add_failing_silence(w, 200 * n, 30)),
         |w| {
@@ -228,7 +228,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"share": 0.12, "stalls": 4}"#),
     // In an open loop, all requests wait while connections fail.
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "The server was down or hung",
         |w| add_failing_silence(w, 200, 110),
         |w| add_failing_silence(w, 200, 90),
@@ -238,7 +238,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     // The server leaves some connections unanswered: few requests, but much of the time in flight.
     // The fixture's 1,000 responses take 1 s together.
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "On average 0.1 of the 1.1 requests in flight were requests that got no response (1 in \
          all).",
         |w| w.set_in_flight_time(1130 * MS),
@@ -248,7 +248,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"unanswered": 1}"#),
     // Requests that the user's early end cuts off did not hang.
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "(2 in all)",
         |w| {
             w.leave_in_flight(2);
@@ -262,7 +262,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"unanswered": 2}"#),
     // All requests hung since the warm-up, and time out after the window.
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "(1 in all)",
         |w| {
             w.interval().carried.count(Outcome::Timeout);
@@ -276,7 +276,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"unanswered": 1}"#),
     // Most requests fail, because the server refuses connections for most of the window.
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "The server was down or hung: no response arrived for 80 % of the window, and",
         |w| set_refusals(w, 800),
         |w| set_refusals(w, 99),
@@ -284,7 +284,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"share": 0.8}"#),
     // One request hangs, and no other request shows whether the server responds.
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "The server was down or hung, or the only request in flight hung: no response",
         |w| {
             add_failing_silence(w, 200, 110);
@@ -295,7 +295,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     .evidence(r#"{"in_flight": 1}"#),
     // The last of a number of requests hangs, and other connections have no more requests.
     case(
-        (Code::Outage, Severity::Invalid),
+        (Code::OUTAGE, Severity::Invalid),
         "The server was down or hung",
         |w| set_last_requests(w, 4, 4),
         |w| set_last_requests(w, 5, 4),
@@ -304,7 +304,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     // Requests take 1 ms. In a stall of half the window, 1 % of evenly spread arrivals would wait
     // for at least 0.49 s.
     case(
-        (Code::Stalled, Severity::Warning),
+        (Code::STALLED, Severity::Warning),
         "for 0.50 s, from 0.20 s after the load began, although 4 requests were in flight. The \
          stall took 50 % of the window. A closed loop sends no requests during a stall, so the \
          percentiles hardly show the stall. In an open loop at the same rate, p99 would be at \
@@ -364,7 +364,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
     // Five stalls of 30 ms are together more than 1 % of ten seconds. 1.5 % of all arrivals wait,
     // and 1 % of all wait for at least 10 ms.
     case(
-        (Code::Stalled, Severity::Warning),
+        (Code::STALLED, Severity::Warning),
         "It was the longest of 5 stalls, which together took 1.5 % of the window. A closed loop \
          sends no requests during a stall, so the percentiles hardly show the stall. In an open \
          loop at the same rate, p99 would be at least 11 ms (an estimate) if the server stalled \
@@ -386,7 +386,7 @@ fn set_early_responses(w: &mut TrialWorld, responses: u64) {
 
 pub(super) const EARLY_RESPONSES: &[Case<TrialWorld>] = &[
     case(
-        (Code::AnsweredEarly, Severity::Invalid),
+        (Code::ANSWERED_EARLY, Severity::Invalid),
         "11 of 1000 responses were complete before dyno had sent their request in full. On \
          average, 300 bytes of the request were not sent yet.",
         |w| set_early_responses(w, 11),
@@ -396,7 +396,7 @@ pub(super) const EARLY_RESPONSES: &[Case<TrialWorld>] = &[
     .near_miss_still(Severity::Warning),
     // Refusals among the early responses are subtracted. Refusals of other requests are not.
     case(
-        (Code::AnsweredEarly, Severity::Invalid),
+        (Code::ANSWERED_EARLY, Severity::Invalid),
         "20 of 1000 responses",
         |w| {
             w.interval().answered_early.as_mut().expect("early").refusals = Some(9);
@@ -408,7 +408,7 @@ pub(super) const EARLY_RESPONSES: &[Case<TrialWorld>] = &[
     .near_miss_still(Severity::Warning),
     // A server may refuse a request from its head alone.
     case(
-        (Code::AnsweredEarly, Severity::Invalid),
+        (Code::ANSWERED_EARLY, Severity::Invalid),
         "1000 of 1000 responses",
         |w| set_early_responses(w, 1000),
         |w| {
@@ -418,7 +418,7 @@ pub(super) const EARLY_RESPONSES: &[Case<TrialWorld>] = &[
     )
     .near_miss_still(Severity::Warning),
     case(
-        (Code::AnsweredEarly, Severity::Warning),
+        (Code::ANSWERED_EARLY, Severity::Warning),
         "1 of 1000 responses",
         |w| set_early_responses(w, 1),
         |_| {},

@@ -13,21 +13,21 @@ use crate::verdict::Resource;
 /// Caveats about requests without a correct response.
 pub(super) const CASES: &[Case<TrialWorld>] = &[
     case(
-        (Code::IncorrectResponses, Severity::Invalid),
+        (Code::INCORRECT_RESPONSES, Severity::Invalid),
         "Incorrect responses: 1 with an unexpected status, 0 with an unexpected body. The server",
         |w| w.add_outcomes(1, Outcome::UnexpectedStatus),
         |w| w.add_outcomes(1, Outcome::ClosedEarly),
     )
     .evidence(r#"{"unexpected_status": 1, "unexpected_header": 0, "unexpected_body": 0}"#),
     case(
-        (Code::IncorrectResponses, Severity::Invalid),
+        (Code::INCORRECT_RESPONSES, Severity::Invalid),
         "Incorrect responses: 0 with an unexpected status, 1 with an unexpected body. The server",
         |w| w.add_outcomes(1, Outcome::UnexpectedBody),
         |w| w.add_outcomes(1, Outcome::Ok),
     )
     .evidence(r#"{"unexpected_status": 0, "unexpected_header": 0, "unexpected_body": 1}"#),
     case(
-        (Code::IncorrectResponses, Severity::Invalid),
+        (Code::INCORRECT_RESPONSES, Severity::Invalid),
         "Incorrect responses: 0 with an unexpected status, 0 with an unexpected body, 1 with \
          unexpected headers. The server",
         |w| w.add_outcomes(1, Outcome::UnexpectedHeader),
@@ -35,7 +35,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"unexpected_header": 1}"#),
     case(
-        (Code::IncorrectResponses, Severity::Invalid),
+        (Code::INCORRECT_RESPONSES, Severity::Invalid),
         "Incorrect responses: 0 with an unexpected status, 0 with an unexpected body, 2 without a \
          value that later requests need. The server",
         |w| w.add_outcomes(2, Outcome::ExtractionFailed),
@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"extraction_failed": 2}"#),
     case(
-        (Code::IncorrectResponses, Severity::Invalid),
+        (Code::INCORRECT_RESPONSES, Severity::Invalid),
         "1 request got a response on a port where no server should listen.",
         |w| w.refuses = true,
         |_| {},
@@ -51,7 +51,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| *w = TrialWorld::with_responses(1))
     .evidence(r#"{"answers": 1}"#),
     case(
-        (Code::Refusals, Severity::Info),
+        (Code::REFUSALS, Severity::Info),
         "All connections were refused (3.0 per second). This is expected",
         |w| w.refuse_connections(3),
         |w| {
@@ -61,7 +61,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"refused": 3, "waiting": 0}"#),
     case(
-        (Code::Refusals, Severity::Info),
+        (Code::REFUSALS, Severity::Info),
         "(3.0 per second). This is expected: this subject is a control, and no server listens on \
          its port. Because dyno pauses between attempts to connect (`reconnect = \"backoff\"`), 30 \
          requests were still waiting",
@@ -75,7 +75,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     })
     .evidence(r#"{"refused": 3, "waiting": 30}"#),
     case(
-        (Code::IncorrectResponses, Severity::Invalid),
+        (Code::INCORRECT_RESPONSES, Severity::Invalid),
         "2 connections were accepted on a port where no server should listen.",
         |w| w.record.connections.opened = 2,
         |_| {},
@@ -83,14 +83,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| w.refuse_connections(3))
     .evidence(r#"{"answers": 0, "opened": 2}"#),
     case(
-        (Code::NoCorrectResponse, Severity::Invalid),
+        (Code::NO_CORRECT_RESPONSE, Severity::Invalid),
         "This control should refuse all connections, but 1 ended as connect_timeout.",
         |w| w.fail_connections(1, Outcome::ConnectTimeout),
         |_| {},
     )
     .given(|w| w.refuse_connections(3)),
     case(
-        (Code::NoCorrectResponse, Severity::Invalid),
+        (Code::NO_CORRECT_RESPONSE, Severity::Invalid),
         "No request got a correct response. The most frequent failure was reset (3.0 per second).",
         |w| {
             w.add_outcomes(2, Outcome::Timeout);
@@ -104,13 +104,13 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .given(|w| *w = TrialWorld::with_responses(0)),
     case(
-        (Code::NoCorrectResponse, Severity::Invalid),
+        (Code::NO_CORRECT_RESPONSE, Severity::Invalid),
         "No request got a response in the measured window.",
         |w| *w = TrialWorld::with_responses(0),
         |w| *w = TrialWorld::with_responses(1),
     ),
     case(
-        (Code::Errors, Severity::Invalid),
+        (Code::ERRORS, Severity::Invalid),
         "1.0 % of the window's requests got no response (101 closed_early).",
         |w| {
             *w = TrialWorld::with_responses(9899);
@@ -124,7 +124,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"failed": 101, "lost": 101, "share": 0.0101}"#)
     .near_miss_still(Severity::Warning),
     case(
-        (Code::Errors, Severity::Warning),
+        (Code::ERRORS, Severity::Warning),
         "0.1 % of the window's requests got no response (1 timeout).",
         |w| {
             *w = TrialWorld::with_responses(999);
@@ -134,7 +134,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"failed": 1, "lost": 1, "share": 0.001}"#),
     case(
-        (Code::Errors, Severity::Invalid),
+        (Code::ERRORS, Severity::Invalid),
         "1.1 % of the window's requests got no response (11 dropped).",
         |w| {
             *w = TrialWorld::with_responses(989);
@@ -147,7 +147,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"failed": 0, "lost": 11, "share": 0.011}"#),
     case(
-        (Code::Errors, Severity::Invalid),
+        (Code::ERRORS, Severity::Invalid),
         "1.1 % of the window's requests got no response (11 in flight at the end).",
         |w| {
             *w = TrialWorld::with_responses(989);
@@ -160,7 +160,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"failed": 0, "lost": 11, "share": 0.011}"#),
     case(
-        (Code::Errors, Severity::Invalid),
+        (Code::ERRORS, Severity::Invalid),
         "100 % of the window's requests got no response (1 reset).",
         |w| w.add_outcomes(1, Outcome::Reset),
         |_| {},
@@ -169,7 +169,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"share": 1.0}"#),
     // Requests that were carried into the window are included.
     case(
-        (Code::Errors, Severity::Invalid),
+        (Code::ERRORS, Severity::Invalid),
         "1.1 % of",
         |w| {
             *w = TrialWorld::with_responses(989);
@@ -184,7 +184,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"share": 0.011}"#),
     case(
-        (Code::Errors, Severity::Invalid),
+        (Code::ERRORS, Severity::Invalid),
         "(4 reset, 3 cancelled, 6 in flight at the end, 7 dropped). TLS: 2 bad_certificate, 1 eof.",
         |w| {
             *w = TrialWorld::with_responses(980);
@@ -201,14 +201,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"failed": 7, "lost": 20, "share": 0.02}"#),
     case(
-        (Code::Errors, Severity::Warning),
+        (Code::ERRORS, Severity::Warning),
         "(1 address_exhausted).",
         |w| w.add_outcomes(1, Outcome::AddressExhausted),
         |_| {},
     )
     .evidence(r#"{"failed": 1}"#),
     case(
-        (Code::NoLocalPort, Severity::Warning),
+        (Code::NO_LOCAL_PORT, Severity::Warning),
         "No local port was left to connect from for 1 request (EADDRNOTAVAIL).",
         |w| w.add_outcomes(1, Outcome::AddressExhausted),
         |w| w.add_outcomes(1, Outcome::ConnectFailed),
@@ -217,7 +217,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // Few attempts to connect fail, because slots wait between attempts. Requests wait during that
     // time.
     case(
-        (Code::NoLocalPort, Severity::Invalid),
+        (Code::NO_LOCAL_PORT, Severity::Invalid),
         "No local port was left to connect from for 6 requests (EADDRNOTAVAIL).",
         |w| w.record.connections.established -= 1,
         |w| {
@@ -233,7 +233,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .near_miss_still(Severity::Warning),
     // If the server lost too many other requests, missing ports do not explain the errors.
     case(
-        (Code::NoLocalPort, Severity::Invalid),
+        (Code::NO_LOCAL_PORT, Severity::Invalid),
         "for 30 requests",
         |w| w.add_outcomes(10, Outcome::Timeout),
         |w| w.add_outcomes(11, Outcome::Timeout),
@@ -242,14 +242,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"requests": 30}"#)
     .near_miss_still(Severity::Warning),
     case(
-        (Code::Unanswered, Severity::Warning),
+        (Code::UNANSWERED, Severity::Warning),
         "1 request had no response at the end of the load.",
         |w| w.leave_in_flight(1),
         |w| w.cut_off(1, MS / 2),
     )
     .evidence(r#"{"in_flight_at_end": 1}"#),
     case(
-        (Code::Dropped, Severity::Warning),
+        (Code::DROPPED, Severity::Warning),
         "1 request was dropped,",
         |w| w.drop_requests(1),
         |w| w.leave_in_flight(1),
@@ -316,7 +316,7 @@ fn refusing_control_has_no_caveat_of_missing_responses() {
     for mut world in refusing_worlds() {
         for rate in [None, Some(200.0), Some(5000.0)] {
             rate.into_iter().for_each(|rate| world.set_rate(rate));
-            assert_eq!(codes(&world), [Code::Refusals], "{rate:?}");
+            assert_eq!(codes(&world), [Code::REFUSALS], "{rate:?}");
             assert_eq!(world.limiter().resource, Resource::Refusal);
         }
     }
@@ -336,7 +336,7 @@ fn faults_of_refusing_control_are_reported() {
         for mut world in refusing_worlds() {
             fault(&mut world);
             let caveats = world.caveats();
-            assert!(!codes(&world).contains(&Code::Refusals), "{caveats:#?}");
+            assert!(!codes(&world).contains(&Code::REFUSALS), "{caveats:#?}");
             assert!(caveats.iter().any(|c| c.severity == Severity::Invalid), "{caveats:#?}");
         }
     }
@@ -349,5 +349,5 @@ fn response_in_warmup_of_refusing_control_is_invalid() {
     world.start = fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS));
     let caveats = world.caveats();
     let fault = caveats.iter().find(|caveat| caveat.severity == Severity::Invalid);
-    assert_eq!(fault.map(|caveat| caveat.code), Some(Code::IncorrectResponses), "{caveats:#?}");
+    assert_eq!(fault.map(|caveat| caveat.code), Some(Code::INCORRECT_RESPONSES), "{caveats:#?}");
 }

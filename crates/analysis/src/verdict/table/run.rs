@@ -28,14 +28,14 @@ const fn case(
 /// Caveats of a run of three starts with one trial each.
 pub(super) const CASES: &[Case<RunWorld>] = &[
     case(
-        (Code::SharedCpus, Severity::Warning),
+        (Code::SHARED_CPUS, Severity::Warning),
         "Server and generator share CPUs",
         |w| w.run.header.plan.arms[0].conditions.placement.generator = vec![1],
         |_| {},
     )
     .evidence(r#"{"subject": [0, 1], "generator": [1]}"#),
     case(
-        (Code::NewFiles, Severity::Warning),
+        (Code::NEW_FILES, Severity::Warning),
         "results (since the build): s (cache.json; 2 starts). If a server",
         |w| {
             for start in &mut w.run.starts[1..] {
@@ -47,7 +47,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     )
     .evidence(r#"{"parts": ["s"]}"#),
     case(
-        (Code::ServerNotObserved, Severity::Info),
+        (Code::SERVER_NOT_OBSERVED, Severity::Info),
         "this server, so its start-up, CPU time, memory and checks are",
         |w| w.run.starts[1].parts.clear(),
         // A start that failed has no trials.
@@ -57,7 +57,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         },
     ),
     case(
-        (Code::CutShort, Severity::Info),
+        (Code::CUT_SHORT, Severity::Info),
         "The user ended this load early. The measured window covers only 0.4 s of the planned 1.0 \
          s.",
         |w| {
@@ -67,7 +67,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         |w| w.run.trials[0].load.window_ns = (100_000_000, 500_000_000),
     ),
     case(
-        (Code::CutShort, Severity::Info),
+        (Code::CUT_SHORT, Severity::Info),
         "The user ended this load after its window, while dyno waited for 3 responses.",
         |w| {
             let load = &mut w.run.trials[0].load;
@@ -76,7 +76,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         |w| w.run.trials[0].load.books.in_flight_at_end = 3,
     ),
     case(
-        (Code::DoneAgain, Severity::Info),
+        (Code::DONE_AGAIN, Severity::Info),
         "One step was measured again, because during the first measurement another program used \
          the machine, heat slowed a CPU, or the generator did not run. The second measurement is \
          used, even if it was disturbed as well. The first measurement is in the archive",
@@ -91,7 +91,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
             "failed": 0}"#,
     ),
     case(
-        (Code::DoneAgain, Severity::Warning),
+        (Code::DONE_AGAIN, Severity::Warning),
         "(`contaminated/`). In the first measurement, 2 requests failed or got an incorrect \
          response.",
         |w| {
@@ -107,42 +107,42 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     })
     .evidence(r#"{"failed": 2}"#),
     case(
-        (Code::MachineChanged, Severity::Warning),
+        (Code::MACHINE_CHANGED, Severity::Warning),
         "a fixed piece of work took 20.0 ms before one server start and 23.0 ms before another",
         |w| w.set_canaries([2000, 2300]),
         |w| w.set_canaries([2000, 2299]),
     )
     .evidence(r#"{"slowest_to_fastest": 1.15}"#),
     case(
-        (Code::FewRepeats, Severity::Info),
+        (Code::FEW_REPEATS, Severity::Info),
         "4 repeats are too few for confidence intervals, so ranges over the repeats are shown \
          instead. A difference between two subjects counts only if it has the same direction",
         |w| w.run.header.plan.repeats = 4,
         |_| {},
     ),
     case(
-        (Code::FewRepeats, Severity::Info),
+        (Code::FEW_REPEATS, Severity::Info),
         "3 repeats are too few for confidence intervals, so ranges over the repeats are shown \
          instead. A difference between two subjects counts only if it has the same direction",
         |w| w.run.header.plan.repeats = 3,
         |_| {},
     ),
     case(
-        (Code::FewRepeats, Severity::Info),
+        (Code::FEW_REPEATS, Severity::Info),
         "2 repeats are too few for confidence intervals, so ranges over the repeats are shown \
          instead. This run cannot show that one subject",
         |w| w.run.header.plan.repeats = 2,
         |_| {},
     ),
     case(
-        (Code::FewRepeats, Severity::Info),
+        (Code::FEW_REPEATS, Severity::Info),
         "One repeat is too few for confidence intervals, so ranges over the repeats are shown \
          instead. This run cannot show that one subject",
         |w| w.run.header.plan.repeats = 1,
         |_| {},
     ),
     case(
-        (Code::StartedForProfiles, Severity::Info),
+        (Code::STARTED_FOR_PROFILES, Severity::Info),
         "may lower throughput in this run.",
         |w| w.run.profiles = vec![ProfileRecord::default()],
         |w| {
@@ -153,13 +153,13 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         },
     ),
     case(
-        (Code::Resumed, Severity::Info),
+        (Code::RESUMED, Severity::Info),
         "measured after a restart of the server",
         |w| w.run.starts[1].resumed = true,
         |_| {},
     ),
     case(
-        (Code::Mixed, Severity::Warning),
+        (Code::MIXED, Severity::Warning),
         "Its parts (2 and 1 trials) were measured under different conditions, but the report \
          combines them in one row per subject. Changes: kernel from 6.1 to 6.2; dyno from 1 to 2.",
         |w| {
@@ -180,20 +180,20 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
             "versions": {"a": "2"}}]}"#,
     ),
     case(
-        (Code::LimitsNotSet, Severity::Warning),
+        (Code::LIMITS_NOT_SET, Severity::Warning),
         "Limits could not be set: memory (1 GiB): no group. `dyno doctor`",
         |w| w.add_limit(None, Some("no group")),
         |w| w.add_limit(Some("1073741824"), None),
     )
     .evidence(r#"{"limits": ["memory"]}"#),
     case(
-        (Code::LimitsNotSet, Severity::Warning),
+        (Code::LIMITS_NOT_SET, Severity::Warning),
         "(1 GiB): for an unknown reason.",
         |w| w.add_limit(None, None),
         |w| w.run.starts.clear(),
     ),
     case(
-        (Code::NotServed, Severity::Info),
+        (Code::NOT_SERVED, Severity::Info),
         "a, a were not loaded with w: each speaks no h2. a was not loaded with w: because.",
         |w| {
             w.omit_workload("it speaks no h2");
@@ -203,7 +203,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         |_| {},
     ),
     case(
-        (Code::FixedOrder, Severity::Warning),
+        (Code::FIXED_ORDER, Severity::Warning),
         "If the speed of the machine drifts, every difference between subjects is biased. This \
          report therefore ranks no subjects and names no causes of differences. Use `order = \
          \"random\"`",
@@ -212,7 +212,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     )
     .evidence(r#"{"order": ["a", "a"]}"#),
     case(
-        (Code::Trend, Severity::Warning),
+        (Code::TREND, Severity::Warning),
         "Subjects ran in the same order in each block (one pass over all subjects). This trend \
          therefore affects comparisons and medians over repeats.",
         |w| {
@@ -224,7 +224,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     .given(|w| w.set_fixed_order(2)),
     // Throughput rises by 4 % per repeat. In the near miss noise is as large.
     case(
-        (Code::Trend, Severity::Warning),
+        (Code::TREND, Severity::Warning),
         "The throughput of a with w rose over the run, more than chance explains. In the last \
          repeat it was 1.172",
         |w| w.repeats = vec![100.0, 104.0, 108.0, 113.0, 117.0],
@@ -233,7 +233,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     .given(|w| w.add_peaks(&[("a", 1.0)]))
     .evidence(r#"{"subject": "a", "workload": "w"}"#),
     case(
-        (Code::PeakLowerBound, Severity::Warning),
+        (Code::PEAK_LOWER_BOUND, Severity::Warning),
         "Some peaks are lower bounds (≥), because some repeats are excluded (the generator was the \
          limit): a ≥ 8160/s (3 of 5 repeats at 16 connections).",
         |w| w.open = vec![open_step(3)],
@@ -248,26 +248,26 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     ),
     // If other programs take the CPUs, the advice is not more CPUs for the generator.
     case(
-        (Code::PeakLowerBound, Severity::Warning),
+        (Code::PEAK_LOWER_BOUND, Severity::Warning),
         "some repeats are excluded (other programs used the CPUs): a ≥ 81.6/s (2 of 5 repeats at \
          16 connections). These servers may reach more, so they are not ranked below any other. To \
          find their real peaks, stop the other programs",
-        |w| w.open = vec![OpenStep { reason: Some(Code::Contaminated), ..open_step(2) }],
+        |w| w.open = vec![OpenStep { reason: Some(Code::CONTAMINATED), ..open_step(2) }],
         |_| {},
     )
     .given(|w| w.add_peaks(&[("a", 81.6)])),
     case(
-        (Code::PeakLowerBound, Severity::Warning),
+        (Code::PEAK_LOWER_BOUND, Severity::Warning),
         "(`--wait-quiet 5m`). Where the generator was the limit, give the generator more CPUs",
         |w| {
-            let disturbed = OpenStep { reason: Some(Code::Contaminated), ..open_step(2) };
+            let disturbed = OpenStep { reason: Some(Code::CONTAMINATED), ..open_step(2) };
             w.open = vec![disturbed, open_step(3)];
         },
         |_| {},
     )
     .given(|w| w.add_peaks(&[("a", 81.6)])),
     case(
-        (Code::PeakLowerBound, Severity::Warning),
+        (Code::PEAK_LOWER_BOUND, Severity::Warning),
         "a ≥ 81.6/s (the step at 16 connections was not run).",
         |w| w.open = vec![OpenStep { repeats: 0, reason: None, ..open_step(0) }],
         |_| {},
@@ -275,7 +275,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     .given(|w| w.add_peaks(&[("a", 81.6)])),
     // A finished run has no trial left for `--resume`, so the advice is more repeats.
     case(
-        (Code::PeakLowerBound, Severity::Warning),
+        (Code::PEAK_LOWER_BOUND, Severity::Warning),
         "To find their real peaks, raise `repeats`, so that",
         |w| {
             w.open = vec![OpenStep { repeats: 0, reason: None, ..open_step(0) }];
@@ -287,7 +287,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     .given(|w| w.add_peaks(&[("a", 81.6)])),
     // Peaks that are lower bounds are not compared.
     case(
-        (Code::SameNumbers, Severity::Warning),
+        (Code::SAME_NUMBERS, Severity::Warning),
         "a, b, c, d have",
         |w| w.add_peaks(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
         |w| {
@@ -297,14 +297,14 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     ),
     // Four peaks within 3 % of the lowest.
     case(
-        (Code::SameNumbers, Severity::Warning),
+        (Code::SAME_NUMBERS, Severity::Warning),
         "a, b, c, d have nearly the same peak throughput, which",
         |w| w.add_peaks(&[("d", 103.0), ("a", 100.0), ("b", 101.0), ("c", 102.0)]),
         |w| w.add_peaks(&[("d", 103.01), ("a", 100.0), ("b", 101.0), ("c", 102.0)]),
     )
     .evidence(r#"{"subjects": ["a", "b", "c", "d"]}"#),
     case(
-        (Code::SameNumbers, Severity::Warning),
+        (Code::SAME_NUMBERS, Severity::Warning),
         "b, c, d, e have",
         |w| {
             w.add_peaks(&[
@@ -320,7 +320,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     ),
     // Variants of one server are one server.
     case(
-        (Code::SameNumbers, Severity::Warning),
+        (Code::SAME_NUMBERS, Severity::Warning),
         "a/x, b, c, d have",
         |w| {
             w.add_peaks(&[("a/x", 99.0), ("a/y", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
@@ -331,7 +331,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     ),
     // Peaks are compared within one workload.
     case(
-        (Code::SameNumbers, Severity::Warning),
+        (Code::SAME_NUMBERS, Severity::Warning),
         "a, b, c, d have nearly the same peak throughput with v, which",
         |w| {
             w.add_peaks(&[("a", 1.0), ("b", 9.0)]);
@@ -465,7 +465,7 @@ impl RunWorld {
 fn open_step(refused: usize) -> OpenStep {
     let at =
         Shape { connections: 16, streams: 1, pipeline: 1, rate: None, schedule: None, pass: 1 };
-    OpenStep { step: 1, at, refused, repeats: 5, reason: Some(Code::GeneratorBusy) }
+    OpenStep { step: 1, at, refused, repeats: 5, reason: Some(Code::GENERATOR_BUSY) }
 }
 
 fn subject(version: &str) -> Subject {

@@ -89,26 +89,26 @@ fn readings(w: &TrialWorld, sockets: [&[&str]; 2]) -> Vec<RuntimeReading> {
 /// Caveats about missing counters, waits for CPUs, turns and the network.
 pub(super) const CASES: &[Case<TrialWorld>] = &[
     case(
-        (Code::ServerNotObserved, Severity::Info),
+        (Code::SERVER_NOT_OBSERVED, Severity::Info),
         "no sample of the server was taken.",
         |w| w.record.samples.clear(),
         |w| w.server_counters().threads.clear(),
     ),
     case(
-        (Code::ServerNotObserved, Severity::Info),
+        (Code::SERVER_NOT_OBSERVED, Severity::Info),
         "no sample of the server was taken.",
         remove_counters,
         |w| w.all_server_counters().for_each(|s| s.cgroup = None),
     ),
     case(
-        (Code::SyscallsNotMeasured, Severity::Info),
+        (Code::SYSCALLS_NOT_MEASURED, Severity::Info),
         "`--observe` did not include them",
         |w| w.all_server_counters().for_each(|s| s.calls = None),
         |w| w.record.samples.clear(),
     )
     .evidence(r#"{"refused": null}"#),
     case(
-        (Code::SyscallsNotMeasured, Severity::Info),
+        (Code::SYSCALLS_NOT_MEASURED, Severity::Info),
         "were not counted: permission denied. Be root.",
         |w| {
             w.all_server_counters().for_each(|s| s.calls = None);
@@ -123,14 +123,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"refused": "permission denied"}"#),
     // The probe stopped during the load.
     case(
-        (Code::SyscallsNotMeasured, Severity::Info),
+        (Code::SYSCALLS_NOT_MEASURED, Severity::Info),
         "System calls were counted for 1.0 s only: permission denied. Be root.",
         |w| w.record.probes.refused = vec![refused_probe(Probe::EverySyscall)],
         |w| w.record.probes.attached = [Probe::EverySyscall].into(),
     )
     .evidence(r#"{"refused": "permission denied"}"#),
     case(
-        (Code::SyscallsNotMeasured, Severity::Info),
+        (Code::SYSCALLS_NOT_MEASURED, Severity::Info),
         "no response arrived while",
         |w| {
             w.all_server_counters()
@@ -141,19 +141,19 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| w.record.probes.attached = [Probe::Syscalls].into())
     .evidence(r#"{"refused": null}"#),
     case(
-        (Code::RuntimeNotMeasured, Severity::Info),
+        (Code::RUNTIME_NOT_MEASURED, Severity::Info),
         "ended or started in the measured window",
         |w| w.record.runtime = readings(w, [&["7", "8"], &["7", "9"]]),
         |w| w.record.runtime = readings(w, [&["7", "8"], &["7", "8"]]),
     ),
     case(
-        (Code::RuntimeNotMeasured, Severity::Info),
+        (Code::RUNTIME_NOT_MEASURED, Severity::Info),
         "fewer than two readings",
         |w| w.record.runtime = readings(w, [&["7"], &["7"]])[1..].to_vec(),
         |w| w.record.runtime.clear(),
     ),
     case(
-        (Code::ProbeRefused, Severity::Info),
+        (Code::PROBE_REFUSED, Severity::Info),
         "dyno could not record states, modes, because permission denied. Be root.",
         |w| {
             w.record.probes.refused = [Probe::States, Probe::Modes].map(refused_probe).into();
@@ -162,13 +162,13 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"probes": ["states", "modes"], "why": "permission denied"}"#),
     case(
-        (Code::NoCgroup, Severity::Info),
+        (Code::NO_CGROUP, Severity::Info),
         "sum over the server's threads",
         |w| w.all_server_counters().for_each(|s| s.cgroup = None),
         |w| w.record.samples[0].party_use_mut(Party::SUBJECT).cgroup = None,
     ),
     case(
-        (Code::CountersUnread, Severity::Warning),
+        (Code::COUNTERS_UNREAD, Severity::Warning),
         "ended before their counters were read. These threads and processes used 0.25 s of CPU \
          time. dyno sampled 0 threads and 0 processes that had ended by the last sample.",
         // The group used half a second. The living thread used more than half of this time, so it
@@ -181,28 +181,28 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
             "context switches", "thread states"]}"#,
     ),
     case(
-        (Code::LeftGroup, Severity::Warning),
+        (Code::LEFT_GROUP, Severity::Warning),
         "Processes of the server (1) left the control group in which it was started",
         |w| w.server_counters().strays = Some(1),
         |w| w.server_counters().strays = Some(0),
     )
     .evidence(r#"{"processes": 1}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: cpu_user_s and cpu_sys_s. `dyno doctor`",
         |w| w.all_server_counters().for_each(|s| cgroup(s).cpu_ns = None),
         |_| {},
     )
     .evidence(r#"{"missing": ["cpu_user_s and cpu_sys_s"]}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: throttled_s. `dyno doctor`",
         |w| w.server_cgroup().throttled_ns = None,
         |_| {},
     )
     .evidence(r#"{"missing": ["throttled_s"]}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: memory_peak_bytes. `dyno doctor`",
         |w| {
             w.server_cgroup().memory_peak_bytes = None;
@@ -212,49 +212,49 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"missing": ["memory_peak_bytes"]}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: memory_anon_bytes. `dyno doctor`",
         |w| w.all_server_counters().for_each(|s| cgroup(s).memory_anon_bytes = None),
         |_| {},
     )
     .evidence(r#"{"missing": ["memory_anon_bytes"]}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: memory_file_bytes. `dyno doctor`",
         |w| w.all_server_counters().for_each(|s| cgroup(s).memory_file_bytes = None),
         |_| {},
     )
     .evidence(r#"{"missing": ["memory_file_bytes"]}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: rss_bytes. `dyno doctor`",
         |w| w.all_server_counters().for_each(|s| s.rss_bytes = None),
         |_| {},
     )
     .evidence(r#"{"missing": ["rss_bytes"]}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: run_delay_s. `dyno doctor`",
         |w| w.server_counters().threads[0].run_delay_ns = None,
         |_| {},
     )
     .evidence(r#"{"missing": ["run_delay_s"]}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: context switches. `dyno doctor`",
         |w| w.server_counters().threads[0].switches_voluntary = None,
         |_| {},
     )
     .evidence(r#"{"missing": ["context switches"]}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: steal_share. `dyno doctor`",
         |w| w.last_sample().host = None,
         |_| {},
     )
     .evidence(r#"{"missing": ["steal_share"]}"#),
     case(
-        (Code::NotMeasured, Severity::Info),
+        (Code::NOT_MEASURED, Severity::Info),
         "so they are unknown: memory_anon_bytes, rss_bytes. `dyno doctor`",
         |w| {
             w.all_server_counters()
@@ -265,7 +265,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"missing": ["memory_anon_bytes", "rss_bytes"]}"#),
     // On one CPU the bound is a wait of a tenth of the window, for all threads together.
     case(
-        (Code::MoreThreadsThanCpus, Severity::Warning),
+        (Code::MORE_THREADS_THAN_CPUS, Severity::Warning),
         "2 busy threads of the server took turns on one CPU. In the window of 1.00 s, the threads \
          together waited for a CPU for 0.10 s.",
         |w| w.set_server_threads(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS + 1)], 0),
@@ -274,7 +274,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"busy_threads": 2, "cpus": 1.0, "run_delay_s": 0.100000001}"#),
     // A thread is busy if it ran or waited for a CPU for a quarter of the time.
     case(
-        (Code::MoreThreadsThanCpus, Severity::Warning),
+        (Code::MORE_THREADS_THAN_CPUS, Severity::Warning),
         "2 busy threads",
         |w| w.set_server_threads(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS)], 0),
         |w| w.set_server_threads(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS - 1)], 0),
@@ -282,7 +282,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"busy_threads": 2}"#),
     // The same bound over two seconds.
     case(
-        (Code::MoreThreadsThanCpus, Severity::Warning),
+        (Code::MORE_THREADS_THAN_CPUS, Severity::Warning),
         "took turns on one CPU. In the window of 2.00 s, the threads together waited for a CPU for \
          0.20 s.",
         |w| {
@@ -297,7 +297,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"busy_threads": 2, "cpus": 1.0}"#),
     // A quota of one and a half CPUs lets two threads run.
     case(
-        (Code::MoreThreadsThanCpus, Severity::Warning),
+        (Code::MORE_THREADS_THAN_CPUS, Severity::Warning),
         "3 busy threads of the server took turns on 1.5 CPUs. In the window of 1.00 s, the threads \
          together waited for a CPU for 0.60 s",
         |w| w.set_server_threads(&[(300 * MS, 200 * MS); 3], 0),
@@ -307,7 +307,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"cpus": 1.5}"#),
     // Two bounds are a tenth of the allowed CPU time: the wait, and the use by other programs.
     case(
-        (Code::ServerStarved, Severity::Warning),
+        (Code::SERVER_STARVED, Severity::Warning),
         "In the window of 1.00 s, the server's threads together waited for a CPU for 0.10 s. Other \
          programs used the server's CPUs for up to",
         |w| w.set_server_threads(&[(500 * MS, 100 * MS + 1)], 300 * MS),
@@ -315,7 +315,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"run_delay_s": 0.100000001, "others_cpu_s": 0.3}"#),
     case(
-        (Code::ServerStarved, Severity::Warning),
+        (Code::SERVER_STARVED, Severity::Warning),
         "used the server's CPUs for up to 0.25 s",
         |w| set_others(w, 250 * MS),
         |w| set_others(w, 250 * MS - 1),
@@ -323,14 +323,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"others_cpu_s": 0.25}"#),
     // On the server's CPU, other programs used at most the CPU's busy time minus the server's time.
     case(
-        (Code::ServerStarved, Severity::Warning),
+        (Code::SERVER_STARVED, Severity::Warning),
         "used the server's CPUs for up to 0.25 s",
         |w| set_busy_server_cpu(w, 750 * MS),
         |w| set_busy_server_cpu(w, 750 * MS - 1),
     )
     .evidence(r#"{"others_cpu_s": 1.2, "others_on_its_cpus_s": 0.25}"#),
     case(
-        (Code::ServerStarved, Severity::Warning),
+        (Code::SERVER_STARVED, Severity::Warning),
         "waited for a CPU for 0.20 s",
         |w| w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS),
         |w| {
@@ -341,13 +341,13 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // No caveat if the server fills its CPU, or its quota throttles it in more than a twentieth of
     // the periods.
     case(
-        (Code::ServerStarved, Severity::Warning),
+        (Code::SERVER_STARVED, Severity::Warning),
         "waited for a CPU for 0.20 s",
         |w| w.set_server_threads(&[(950 * MS - 1, 200 * MS)], 300 * MS),
         |w| w.set_server_threads(&[(950 * MS, 200 * MS)], 300 * MS),
     ),
     case(
-        (Code::ServerStarved, Severity::Warning),
+        (Code::SERVER_STARVED, Severity::Warning),
         "waited for a CPU for 0.20 s",
         |w| w.server_cgroup().throttled_periods = Some(50),
         |w| w.server_cgroup().throttled_periods = Some(51),
@@ -355,7 +355,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| w.set_server_threads(&[(500 * MS, 200 * MS)], 300 * MS)),
     // No caveat if more threads than CPUs use three quarters of the CPU: they wait for each other.
     case(
-        (Code::ServerStarved, Severity::Warning),
+        (Code::SERVER_STARVED, Severity::Warning),
         "waited for a CPU for 0.20 s",
         |w| {
             w.set_server_threads(&[(375 * MS, 100 * MS), (375 * MS - 1, 100 * MS)], 300 * MS);
@@ -365,7 +365,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     case(
-        (Code::Contaminated, Severity::Warning),
+        (Code::CONTAMINATED, Severity::Warning),
         "Other programs used 0.10 CPUs of this machine while the step ran: cc1 (process 77) 0.06, \
          ld (process 78) 0.04.",
         |w| {
@@ -379,14 +379,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"names": ["cc1", "ld"]}"#),
     case(
-        (Code::ThermalThrottling, Severity::Warning),
+        (Code::THERMAL_THROTTLING, Severity::Warning),
         "slower for up to 2.0 % of the step.",
         |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS + 1, events: 1 }),
         |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS, events: 3 }),
     )
     .evidence(r#"{"share": 0.020000001}"#),
     case(
-        (Code::BusyInOthersTurns, Severity::Warning),
+        (Code::BUSY_IN_OTHERS_TURNS, Severity::Warning),
         "This server also used CPU time while other servers were loaded: 2.0 % of its CPU time in \
          its own turns.",
         |w| w.turns = turns_with_idle_use(0.02),
@@ -394,13 +394,13 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"carried_share": 0.02, "idle_share": 0.02, "idle_cpus": 0.01}"#),
     case(
-        (Code::OutOfTurn, Severity::Invalid),
+        (Code::OUT_OF_TURN, Severity::Invalid),
         "loaded alone. In other repeats of this step it",
         |w| w.is_out_of_turn = true,
         |w| w.turns = turns_with_idle_use(0.0),
     ),
     case(
-        (Code::ConcurrentLoads, Severity::Invalid),
+        (Code::CONCURRENT_LOADS, Severity::Invalid),
         "loaded alone. The plan was to load it at the same time as",
         |w| w.duet = duet(1, false),
         |w| w.duet = duet(2, true),
@@ -408,7 +408,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"loads": 1}"#)
     .near_miss_still(Severity::Info),
     case(
-        (Code::ConcurrentLoads, Severity::Invalid),
+        (Code::CONCURRENT_LOADS, Severity::Invalid),
         "2 of 3 servers were loaded at the same time",
         |w| w.duet = duet(2, false),
         |w| w.duet = duet(2, true),
@@ -418,14 +418,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // The bounds are 0.2 context switches per request, and CPUs that are idle for a tenth of the
     // time.
     case(
-        (Code::IdleDuet, Severity::Invalid),
+        (Code::IDLE_DUET, Severity::Invalid),
         "used 89 % of their CPUs. This server made 0.20 context switches per request",
         |w| set_idle_duet(w, 0.89, 200),
         |w| set_idle_duet(w, 0.9, 200),
     )
     .evidence(r#"{"used": 0.89, "switches": 0.2}"#),
     case(
-        (Code::IdleDuet, Severity::Invalid),
+        (Code::IDLE_DUET, Severity::Invalid),
         "used 50 % of their CPUs",
         |w| set_idle_duet(w, 0.5, 200),
         |w| set_idle_duet(w, 0.5, 199),
@@ -433,7 +433,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"used": 0.5, "switches": 0.2}"#),
     // The CPU time of another server of the duet is unknown.
     case(
-        (Code::IdleDuet, Severity::Invalid),
+        (Code::IDLE_DUET, Severity::Invalid),
         "used an unknown part of their CPUs. This server made 0.20 context switches",
         |w| {
             set_idle_duet(w, 0.5, 200);
@@ -447,13 +447,13 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"used": null, "switches": 0.2}"#),
     // Each response takes 1 ms in the default world.
     case(
-        (Code::LongerThanTurns, Severity::Warning),
+        (Code::LONGER_THAN_TURNS, Severity::Warning),
         "2.0 % of a turn",
         |w| w.turns = turns_of_length(0.0499),
         |w| w.turns = turns_of_length(0.0502),
     ),
     case(
-        (Code::AcceptQueueFull, Severity::Warning),
+        (Code::ACCEPT_QUEUE_FULL, Severity::Warning),
         "1 connection found the accept queue full",
         |w| network(w).listen_overflows = Some(1),
         |w| network(w).listen_drops = Some(1),
@@ -462,21 +462,21 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // A connection that finds the queue full is open after a second at the earliest. If all
     // connections open sooner, the full queue is that of another program.
     case(
-        (Code::AcceptQueueFull, Severity::Warning),
+        (Code::ACCEPT_QUEUE_FULL, Severity::Warning),
         "1 connection found the accept queue full",
         |w| set_overflow(w, S),
         |w| set_overflow(w, S / 2),
     )
     .evidence(r#"{"listen_overflows": 1}"#),
     case(
-        (Code::AcceptQueueFull, Severity::Warning),
+        (Code::ACCEPT_QUEUE_FULL, Severity::Warning),
         "1 connection found a full queue of half-open connections",
         |w| network(w).syn_queue_drops = Some(1),
         |w| network(w).syn_cookies = Some(1),
     )
     .evidence(r#"{"syn_queue_drops": 1}"#),
     case(
-        (Code::Retransmissions, Severity::Warning),
+        (Code::RETRANSMISSIONS, Severity::Warning),
         "1 of 1000 TCP segments was retransmitted, 0 of them after a time-out",
         |w| network(w).segments_retransmitted = Some(1),
         |w| {
@@ -485,7 +485,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"retransmitted": 1, "segments_out": 1000, "timeouts": 0}"#),
     case(
-        (Code::ManyWrites, Severity::Info),
+        (Code::MANY_WRITES, Severity::Info),
         "makes 1.50 writes per response, and each write leaves as a separate segment (1.50 \
          segments per response).",
         |w| set_writes(w, 1500, 1500),
@@ -493,20 +493,20 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"writes_per_response": 1.5, "segments_per_response": 1.5}"#),
     case(
-        (Code::Steal, Severity::Warning),
+        (Code::STEAL, Severity::Warning),
         "gave 2.0 % of this machine's CPU time to other virtual machines",
         |w| set_steal(w, 20 * MS + 1),
         |w| set_steal(w, 20 * MS),
     )
     .evidence(r#"{"share": 0.020000001}"#),
     case(
-        (Code::TickAccounting, Severity::Info),
+        (Code::TICK_ACCOUNTING, Severity::Info),
         "The split of CPU time into user and system time is an estimate",
         |w| w.facts.tick_accounting = Some(true),
         |w| w.facts.tick_accounting = Some(false),
     ),
     case(
-        (Code::TickAccounting, Severity::Info),
+        (Code::TICK_ACCOUNTING, Severity::Info),
         "The split of CPU time into user and system time is an estimate",
         |w| w.facts.tick_accounting = Some(true),
         |w| {
@@ -515,7 +515,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     case(
-        (Code::TickAccounting, Severity::Info),
+        (Code::TICK_ACCOUNTING, Severity::Info),
         "The split of CPU time into user and system time is an estimate",
         |w| w.facts.tick_accounting = Some(true),
         |w| w.facts.tick_accounting = None,

@@ -17,14 +17,14 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
     // of the 997 may lack a response without a caveat. Chance allows two standard deviations more:
     // of the requests in flight at the beginning and at the end, one each.
     case(
-        (Code::RateNotReached, Severity::Warning),
+        (Code::RATE_NOT_REACHED, Severity::Warning),
         "977 of 1000 offered requests per second got a response (over 1.0 s of the window).",
         |w| respond_to(w, 976),
         |w| respond_to(w, 977),
     )
     .evidence(r#"{"offered": 1000.0}"#),
     case(
-        (Code::RateNotReached, Severity::Warning),
+        (Code::RATE_NOT_REACHED, Severity::Warning),
         "of 1000 offered requests",
         |w| respond_to(w, 0),
         |w| {
@@ -34,7 +34,7 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
     ),
     // A request that failed is no backlog.
     case(
-        (Code::RateNotReached, Severity::Warning),
+        (Code::RATE_NOT_REACHED, Severity::Warning),
         "951 of 1000 offered requests per second got a response, and 26.0 failed (over 1.0 s of \
          the window).",
         |w| respond_or_fail(w, 950, 26),
@@ -42,7 +42,7 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"offered": 1000.0}"#),
     case(
-        (Code::RateNotReached, Severity::Warning),
+        (Code::RATE_NOT_REACHED, Severity::Warning),
         "400 of 1000 offered requests per second got a response, and 500 failed (over",
         |w| respond_or_fail(w, 400, 500),
         |w| respond_or_fail(w, 500, 500),
@@ -50,14 +50,14 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
     // Without a caveat a fiftieth more may get a response, plus two standard deviations of the one
     // request in flight.
     case(
-        (Code::WarmupBacklog, Severity::Invalid),
+        (Code::WARMUP_BACKLOG, Severity::Invalid),
         "1023 requests per second got a response, but only 1000 were offered: when",
         |w| respond_to_warm_up(w, 23),
         |w| respond_to_warm_up(w, 22),
     )
     .evidence(r#"{"offered": 1000.0, "answered": 1023.0}"#),
     case(
-        (Code::WarmupFailures, Severity::Warning),
+        (Code::WARMUP_FAILURES, Severity::Warning),
         "1 request of the warm-up got no correct response. The numbers",
         |w| w.interval().carried.count(Outcome::UnexpectedStatus),
         |_| {},
@@ -70,7 +70,7 @@ pub(super) const PACE: &[Case<TrialWorld>] = &[
 pub(super) const CASES: &[Case<TrialWorld>] = &[
     // Two requests per connection end in the window, and half of the third is in it.
     case(
-        (Code::ShortWindow, Severity::Warning),
+        (Code::SHORT_WINDOW, Severity::Warning),
         "Requests took 0.40 s on average, which is 40 % of the window. 4 requests ended in the \
          window, but the time that requests spent in it is enough for 5.0 requests. Throughput is \
          therefore about 20 % too low (an estimate).",
@@ -79,7 +79,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"ended": 4}"#),
     case(
-        (Code::ShortWindow, Severity::Warning),
+        (Code::SHORT_WINDOW, Severity::Warning),
         "1 request ended in the window, but the time that requests spent in it is enough for 2.0 \
          requests. Throughput is therefore about 49 % too low",
         |w| set_long_requests(w, 1, 510),
@@ -90,7 +90,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // The bound is an error of 5 %, with any number of connections.
     case(
-        (Code::ShortWindow, Severity::Warning),
+        (Code::SHORT_WINDOW, Severity::Warning),
         "about 6.0 % too low",
         |w| set_long_requests(w, 40, 94),
         |w| set_long_requests(w, 40, 96),
@@ -98,7 +98,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"ended": 400}"#),
     // A request that began before the window counts in full.
     case(
-        (Code::ShortWindow, Severity::Warning),
+        (Code::SHORT_WINDOW, Severity::Warning),
         "3 requests ended in the window, but the time that requests spent in it is enough for 2.2 \
          requests. Throughput is therefore about 35 % too high",
         |w| {
@@ -112,7 +112,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // A failed request occupies its connection, too.
     case(
-        (Code::ShortWindow, Severity::Warning),
+        (Code::SHORT_WINDOW, Severity::Warning),
         "4 requests ended in the window, but the time that requests spent in it is enough for 5.0 \
          requests.",
         |w| {
@@ -128,14 +128,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // 20 in flight by count and 21 by times: the bound of 5 %.
     case(
-        (Code::LittlesLaw, Severity::Invalid),
+        (Code::LITTLES_LAW, Severity::Invalid),
         "in flight is 21.00 according to their recorded times, but 20.00 according to their count.",
         |w| set_littles_law(w, 20 * S, 21 * S + 1),
         |w| set_littles_law(w, 20 * S, 21 * S),
     )
     .evidence(r#"{"in_flight": 20.0, "by_law": 21.000000001}"#),
     case(
-        (Code::LittlesLaw, Severity::Invalid),
+        (Code::LITTLES_LAW, Severity::Invalid),
         "in flight is 19.00 according to their recorded times",
         |w| set_littles_law(w, 20 * S, 19 * S - 1),
         |w| set_littles_law(w, 20 * S, 19 * S),
@@ -143,7 +143,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"in_flight": 20.0, "by_law": 18.999999999}"#),
     // Little's law is not checked if the times at the window's edges are unknown.
     case(
-        (Code::LittlesLaw, Severity::Invalid),
+        (Code::LITTLES_LAW, Severity::Invalid),
         "in flight is 40.00",
         |w| set_littles_law(w, 20 * S, 40 * S),
         |w| {
@@ -154,7 +154,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // If only hundredths of a request are in flight, the difference is microseconds, and is
     // ignored.
     case(
-        (Code::LittlesLaw, Severity::Invalid),
+        (Code::LITTLES_LAW, Severity::Invalid),
         "in flight is 0.03",
         |w| set_littles_law(w, 20 * MS, 26 * MS),
         |w| set_littles_law(w, 10 * MS, 14 * MS),
@@ -162,7 +162,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // Time before the window and in the drain is excluded. Time within the window of exchanges of
     // other phases is included.
     case(
-        (Code::LittlesLaw, Severity::Invalid),
+        (Code::LITTLES_LAW, Severity::Invalid),
         "in flight is 1.00 according to their recorded times, but 1.10 according to their count.",
         |w| w.interval().in_flight_ns += S / 10,
         |_| {},
@@ -172,14 +172,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // Histograms store three digits. With a total of 1 ms, nearly all of it before a window of 1
     // µs, the error may be 1 µs.
     case(
-        (Code::LittlesLaw, Severity::Invalid),
+        (Code::LITTLES_LAW, Severity::Invalid),
         "10.00 according to their count",
         |w| set_before_window(w, 988_999),
         |w| set_before_window(w, 989_000),
     )
     .evidence(r#"{"in_flight": 10.0, "by_law": 11.001}"#),
     case(
-        (Code::LongerThanWindow, Severity::Invalid),
+        (Code::LONGER_THAN_WINDOW, Severity::Invalid),
         "Half of the requests took 2.00 s or more, which is longer than the measured window of \
          1.00 s.",
         |w| w.interval().times.response = build_times(&[(499, MS), (501, 2 * S)]),
@@ -188,20 +188,20 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"window_us": 1e6}"#),
     // The bound is exact to the nanosecond. A window of length 0 has no caveat.
     case(
-        (Code::LongerThanWindow, Severity::Invalid),
+        (Code::LONGER_THAN_WINDOW, Severity::Invalid),
         "longer than the measured window of 0.00 s",
         |w| set_window(w, 1999),
         |w| set_window(w, 2000),
     )
     .evidence(r#"{"median_us": 2.0, "window_us": 1.999}"#),
     case(
-        (Code::LongerThanWindow, Severity::Invalid),
+        (Code::LONGER_THAN_WINDOW, Severity::Invalid),
         "longer than the measured window of 0.00 s",
         |w| set_window(w, 1),
         |w| set_window(w, 0),
     ),
     case(
-        (Code::LongerThanWindow, Severity::Invalid),
+        (Code::LONGER_THAN_WINDOW, Severity::Invalid),
         "took 2.00 s or more",
         |w| {
             *w = TrialWorld::with_responses(499);
@@ -213,7 +213,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
     ),
     case(
-        (Code::LongerThanWindow, Severity::Invalid),
+        (Code::LONGER_THAN_WINDOW, Severity::Invalid),
         "took 2.00 s or more",
         |w| w.interval().times.response = equal_times(1000, 2 * S),
         |w| {
@@ -223,7 +223,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // Requests that failed immediately did not take longer than the window.
     case(
-        (Code::LongerThanWindow, Severity::Invalid),
+        (Code::LONGER_THAN_WINDOW, Severity::Invalid),
         "took 2.00 s or more",
         |w| leave_in_flight_for(w, 600, 2 * S),
         |w| {
@@ -235,7 +235,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| *w = TrialWorld::with_responses(400)),
     // The bound is twice the service time. p99 is known from 2,000 samples on.
     case(
-        (Code::Queueing, Severity::Info),
+        (Code::QUEUEING, Severity::Info),
         "The p99 response time is 2 µs if measured from the intended start, but 1 µs if measured \
          from sending. On average, 2.0 of 64 possible requests were in flight",
         |w| {
@@ -249,7 +249,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "max_in_flight": 64}"#),
     case(
-        (Code::Queueing, Severity::Info),
+        (Code::QUEUEING, Severity::Info),
         "31.9 of 64 possible requests were in flight",
         |w| {
             w.set_rate(2000.0);
@@ -260,7 +260,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| set_response_time(w, 2001))
     .evidence(r#"{"in_flight": 31.9}"#),
     case(
-        (Code::Queueing, Severity::Info),
+        (Code::QUEUEING, Severity::Info),
         "from sending. Use more connections to find the server's own limit.",
         |w| {
             set_response_time(w, 2001);
@@ -271,7 +271,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"in_flight": 32.0}"#),
     case(
-        (Code::Queueing, Severity::Info),
+        (Code::QUEUEING, Severity::Info),
         "The generator was late: on average, 32.0 of 64 possible requests were in flight",
         |w| {
             set_response_time(w, 2001);
@@ -282,7 +282,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         |w| set_response_time(w, 2000),
     ),
     case(
-        (Code::Queueing, Severity::Info),
+        (Code::QUEUEING, Severity::Info),
         "The generator was late: on average, 1.0 of 64 possible requests were in flight",
         |w| {
             set_response_time(w, 2001);
@@ -294,27 +294,27 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // The bounds are a tenth of the median, and 100 µs.
     case(
-        (Code::GeneratorLate, Severity::Warning),
+        (Code::GENERATOR_LATE, Severity::Warning),
         "wake-ups) is 200 µs, compared with a median response time of 2000 µs",
         |w| set_wake_lag(w, 200_000, 1_999 * 1000),
         |w| set_wake_lag(w, 200_000, 2_010 * 1000),
     ),
     case(
-        (Code::GeneratorLate, Severity::Warning),
+        (Code::GENERATOR_LATE, Severity::Warning),
         "wake-ups) is 101 µs, compared with a median response time of 500 µs",
         |w| set_wake_lag(w, 101_000, 500_000),
         |w| set_wake_lag(w, 99_900, 500_000),
     ),
     // With 1,000 wake-ups the p99 is unknown.
     case(
-        (Code::GeneratorLate, Severity::Warning),
+        (Code::GENERATOR_LATE, Severity::Warning),
         "The p90 of the generator's wake lag (the delay of its wake-ups) is 101 µs, compared with \
          a median response",
         |w| set_few_wake_lags(w, 101_000),
         |w| set_few_wake_lags(w, 99_900),
     ),
     case(
-        (Code::GeneratorStarved, Severity::Warning),
+        (Code::GENERATOR_STARVED, Severity::Warning),
         "For 5.0 % of the time the generator waited for a CPU that another program used.",
         |w| w.set_generator_threads(&[(300 * MS, 50 * MS + 1)]),
         |w| w.set_generator_threads(&[(300 * MS, 50 * MS)]),
@@ -322,7 +322,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"run_delay_share": 0.050000001}"#),
     // The same bound over two seconds.
     case(
-        (Code::GeneratorStarved, Severity::Warning),
+        (Code::GENERATOR_STARVED, Severity::Warning),
         "For 5.0 % of the time",
         |w| w.set_generator_threads(&[(300 * MS, 100 * MS + 1)]),
         |w| w.set_generator_threads(&[(300 * MS, 100 * MS)]),
@@ -330,7 +330,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| w.set_seconds(&[(1000, 500 * MS); 2])),
     // The wait is a mean over threads.
     case(
-        (Code::GeneratorStarved, Severity::Warning),
+        (Code::GENERATOR_STARVED, Severity::Warning),
         "For 12 % of the time the generator waited for a CPU that another program used",
         |w| {
             w.set_generator_threads(&[(300 * MS, 160 * MS), (300 * MS, 80 * MS)]);
@@ -341,7 +341,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"run_delay_share": 0.12}"#),
     // The bound is a coefficient of variation 0.25 above the intended one.
     case(
-        (Code::Clumped, Severity::Warning),
+        (Code::CLUMPED, Severity::Warning),
         "a coefficient of variation (standard deviation ÷ mean) of 0.25 instead of 0.00",
         |w| {
             set_gaps(w, (1000, 1000), (749, 1251));
@@ -354,7 +354,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"intended_cv": 0.0, "achieved_cv": 0.251}"#),
     case(
-        (Code::Clumped, Severity::Warning),
+        (Code::CLUMPED, Severity::Warning),
         "mean) of 0.76 instead of 0.50",
         |w| {
             set_gaps(w, (500, 1500), (240, 1760));
@@ -367,7 +367,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"intended_cv": 0.5, "achieved_cv": 0.76}"#),
     case(
-        (Code::Clumped, Severity::Warning),
+        (Code::CLUMPED, Severity::Warning),
         "gaps between requests of the same generator thread (2 threads) have a",
         |w| {
             w.set_rate(1000.0);
@@ -377,7 +377,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .given(|w| set_gaps(w, (1000, 1000), (100, 1900))),
     case(
-        (Code::Clumped, Severity::Warning),
+        (Code::CLUMPED, Severity::Warning),
         "of 0.90 instead of 0.00",
         |w| w.set_rate(1000.0),
         |_| {},

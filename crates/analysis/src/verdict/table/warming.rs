@@ -13,7 +13,7 @@ use crate::fixture::warm_up;
 pub(super) const CASES: &[Case<TrialWorld>] = &[
     // The bound is a compiler that uses a fifth of the CPU time.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "within the measured window its compiler (JIT) used 20 % of its CPU time.",
         |w| w.add_compiler_thread(100 * MS + 1),
         |w| w.add_compiler_thread(100 * MS),
@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"jit_share": 0.200000002, "growth": null}"#),
     // If the load measures warming up, the caveat is information only.
     case(
-        (Code::StillWarming, Severity::Info),
+        (Code::STILL_WARMING, Severity::Info),
         "within the measured window its compiler (JIT) used 20 % of its CPU time. The load \
          measures",
         |w| w.add_compiler_thread(100 * MS + 1),
@@ -31,21 +31,21 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"jit_share": 0.200000002, "growth": null}"#),
     // The bounds are 1.5 times as fast over three to five intervals, and 1.25 times over six.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "within the measured window it became 1.50 times as fast.",
         |w| set_rates(w, &[1000, 1250, 1500]),
         |w| set_rates(w, &[1000, 1250, 1499]),
     )
     .evidence(r#"{"growth": 1.5}"#),
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.50 times as fast.",
         |w| set_rates(w, &[1000, 1250, 1250, 1500, 1500]),
         |w| set_rates(w, &[1000, 1250, 1250, 1499, 1499]),
     )
     .evidence(r#"{"growth": 1.5}"#),
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.25 times as fast.",
         |w| set_rates(w, &[1000, 1000, 1100, 1100, 1250, 1250]),
         |w| set_rates(w, &[1000, 1000, 1100, 1100, 1249, 1249]),
@@ -53,7 +53,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"growth": 1.25}"#),
     // If servers in turns became faster together, the machine became faster.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.25 times as fast.",
         |w| grow_in_turns(w, &[1.0; 6]),
         |w| grow_in_turns(w, &[0.9, 0.9, 0.91, 0.91, 0.91, 0.91]),
@@ -61,14 +61,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"growth": 1.25}"#),
     // Twice as fast: each step must show a fifth of that in logarithms, a factor of 1.149.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 2.00 times as fast.",
         |w| set_rates(w, &[1000, 1149, 2000]),
         |w| set_rates(w, &[1000, 1148, 2000]),
     )
     .evidence(r#"{"growth": 2.0}"#),
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 2.00 times as fast.",
         |w| set_rates(w, &[1000, 1741, 2000]),
         |w| set_rates(w, &[1000, 1742, 2000]),
@@ -76,14 +76,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"growth": 2.0}"#),
     // 32 times as fast: a fifth of that in logarithms is a factor of 2.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 32.00 times as fast.",
         |w| set_rates(w, &[100, 200, 3200]),
         |w| set_rates(w, &[100, 199, 3200]),
     )
     .evidence(r#"{"growth": 32.0}"#),
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 32.00 times as fast.",
         |w| set_rates(w, &[100, 1600, 3200]),
         |w| set_rates(w, &[100, 1601, 3200]),
@@ -92,7 +92,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // 1.6 times as fast: half of that in logarithms, a factor of 1.265, must show in the CPU time
     // per request.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.60 times as fast.",
         |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 632 * MS)]),
         |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 633 * MS)]),
@@ -100,7 +100,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"growth": 1.6}"#),
     // At an offered rate only the CPU time per request shows growth.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.50 times as fast.",
         |w| {
             w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS)]);
@@ -113,7 +113,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"growth": 1.5}"#),
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.60 times as fast.",
         |w| set_rates(w, &[1000, 1250, 1600]),
         |w| {
@@ -123,7 +123,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // If an interval's CPU time is unknown, only throughput shows growth.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.60 times as fast.",
         |w| w.set_seconds(&[(1000, 0), (1250, 600 * MS), (1600, 900 * MS)]),
         |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 900 * MS)]),
@@ -132,7 +132,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // An interval's CPU time is that between the two samples around its middle. A sample exactly at
     // the middle is the earlier one.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.50 times as fast.",
         |w| {
             w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS), (1000, 0)]);
@@ -146,7 +146,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"growth": 1.5}"#),
     // If the rate changes by more than a tenth, no number shows growth.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "times as fast.",
         |w| {
             w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
@@ -159,7 +159,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // Throughput does not show growth if connections are opened within the window.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "times as fast.",
         |w| w.plan.ramp_connections_ns = Some(S),
         |w| w.plan.ramp_connections_ns = Some(S + 1),
@@ -169,7 +169,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         w.plan.warmup_ns = S;
     }),
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "times as fast.",
         |w| {
             w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
@@ -182,7 +182,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // When the hypervisor gives CPU time back, every server becomes faster.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "times as fast.",
         |w| set_steal(w, 240 * MS),
         |w| set_steal(w, 240 * MS + 1),
@@ -191,7 +191,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // Other programs used less and less of the server's CPU. The bound is a tenth of the CPU time
     // of the window: 0.3 s of three seconds.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.60 times as fast.",
         |w| set_others(w, &[299, 0, 0]),
         |w| set_others(w, &[301, 0, 0]),
@@ -200,7 +200,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"growth": 1.6}"#),
     // Other programs that use as much CPU time until the end explain no growth.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.60 times as fast.",
         |w| set_others(w, &[800, 800, 800]),
         |w| set_others(w, &[800, 800, 600]),
@@ -210,7 +210,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // On a CPU that is shared with one other program, a program gets at least half of the time.
     // Growth of more than twice the bound therefore has another cause.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 4.00 times as fast.",
         |w| {
             set_rates(w, &[1000, 2000, 4000]);
@@ -224,7 +224,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .evidence(r#"{"growth": 4.0}"#),
     // Only the use within the whole window is known: 0.3 CPU seconds of three seconds.
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.60 times as fast.",
         |w| {
             set_others(w, &[0, 298, 0]);
@@ -237,7 +237,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .given(|w| set_rates(w, &[1000, 1250, 1600])),
     case(
-        (Code::StillWarming, Severity::Invalid),
+        (Code::STILL_WARMING, Severity::Invalid),
         "it became 1.50 times as fast, and its compiler (JIT) used 27 % of its CPU time.",
         |w| {
             set_rates(w, &[1000, 1250, 1500]);
@@ -250,7 +250,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"growth": 1.5}"#),
     case(
-        (Code::WarmupFailures, Severity::Warning),
+        (Code::WARMUP_FAILURES, Severity::Warning),
         "In the warm-up before the first step, 107 requests got no correct response.",
         |w| w.start.parts[0].warmup.as_mut().expect("a warm-up").failures = [(0, 107)].into(),
         // Another workload of the start failed.
@@ -259,7 +259,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     .given(|w| set_warm_up(w, |_, _| {}))
     .evidence(r#"{"failed_in_start": 107}"#),
     case(
-        (Code::WarmupFailures, Severity::Warning),
+        (Code::WARMUP_FAILURES, Severity::Warning),
         "In the warm-up before the first step, 30 requests got no correct response.",
         // An older archive without the number of failures.
         |w| set_warm_up(w, |slice, _| slice.correct_responses = slice.responses - 3),
@@ -267,7 +267,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"failed_in_start": 30}"#),
     case(
-        (Code::WarmupLimit, Severity::Warning),
+        (Code::WARMUP_LIMIT, Severity::Warning),
         "ended after 60.1 s, when the server was not steady yet: its compiler (JIT) still used 50 \
          % of its CPU time.",
         |w| w.start = warm_up(WarmUpEnd::Limit, 30 * MS, Some(60 * MS)),
@@ -275,32 +275,32 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     )
     .evidence(r#"{"took_s": 60.1}"#),
     case(
-        (Code::WarmupLimit, Severity::Warning),
+        (Code::WARMUP_LIMIT, Severity::Warning),
         "when the server was not steady yet: no request got a response.",
         |w| w.start = warm_up(WarmUpEnd::Unanswered, 0, Some(MS)),
         |w| w.start = warm_up(WarmUpEnd::CutShort, 0, Some(MS)),
     )
     .evidence(r#"{"took_s": 60.1}"#),
     case(
-        (Code::WarmupLimit, Severity::Warning),
+        (Code::WARMUP_LIMIT, Severity::Warning),
         "throughput still grew at the end, by a factor of 1.96",
         |w| set_warm_up(w, |slice, round| slice.responses = 1000 + 200 * round),
         |_| {},
     ),
     case(
-        (Code::WarmupLimit, Severity::Warning),
+        (Code::WARMUP_LIMIT, Severity::Warning),
         "CPU time per request still fell at the end, by a factor of 1.63",
         |w| set_warm_up(w, |slice, round| slice.cpu_ns = Some((20 - round) * 5 * MS)),
         |_| {},
     ),
     case(
-        (Code::WarmupLimit, Severity::Warning),
+        (Code::WARMUP_LIMIT, Severity::Warning),
         "no request at the end of the warm-up got a response.",
         |w| set_warm_up(w, |slice, _| slice.responses = 0),
         |_| {},
     ),
     case(
-        (Code::WarmupLimit, Severity::Warning),
+        (Code::WARMUP_LIMIT, Severity::Warning),
         "the warm-up was too short to decide.",
         |w| {
             w.start = warm_up(WarmUpEnd::Limit, 0, Some(MS));
@@ -310,14 +310,14 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     ),
     // The bound is CPU time that is known for half of eight rounds.
     case(
-        (Code::WarmupWithoutCpu, Severity::Info),
+        (Code::WARMUP_WITHOUT_CPU, Severity::Info),
         "more than half of the last part",
         |w| clear_cpu_time(w, 5),
         |w| clear_cpu_time(w, 4),
     )
     .given(|w| slices(w).truncate(8)),
     case(
-        (Code::WarmupWithoutCpu, Severity::Info),
+        (Code::WARMUP_WITHOUT_CPU, Severity::Info),
         "more than half of the last part",
         |w| {
             slices(w).truncate(1);
@@ -326,7 +326,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         |w| slices(w).clear(),
     ),
     case(
-        (Code::WarmupWithoutCpu, Severity::Info),
+        (Code::WARMUP_WITHOUT_CPU, Severity::Info),
         "dyno used only the throughput to decide that the server was warm",
         |w| clear_cpu_time(w, 10),
         |w| w.start.parts.clear(),

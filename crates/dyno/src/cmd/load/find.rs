@@ -199,7 +199,8 @@ fn run_load(
     let record = dyno_runner::load::run(&spec, &mut watch)?;
     let result = verdict::load(&record, config, &Context::default());
     let length_ns = spec.load.warmup_ns + duration_ns;
-    let has_responses = result.caveats.iter().all(|caveat| caveat.code != Code::NoCorrectResponse);
+    let has_responses =
+        result.caveats.iter().all(|caveat| caveat.code != Code::NO_CORRECT_RESPONSE);
     let is_load_too_short =
         result.response_time_us.min.is_some_and(|min_us| min_us * 1e3 >= length_ns as f64);
     if has_responses && !is_load_too_short {

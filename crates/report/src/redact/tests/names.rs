@@ -34,7 +34,7 @@ fn report_with_secret_names() -> Report {
     });
     let mut report = report(&run);
     report.caveats.push(Caveat {
-        code: Code::PeakLowerBound,
+        code: Code::PEAK_LOWER_BOUND,
         severity: Severity::Warning,
         message: format!("a with {name}"),
         evidence: json!({"peaks": [{"workload": name}]}),

@@ -7,14 +7,53 @@ use dyno_archive::Phase;
 use dyno_archive::plan::{LoadModel, StillWarming};
 use serde_json::{Value, json};
 
-use super::warming::{has_constant_rate, is_ramped};
+use super::warming::{has_constant_rate, is_ramped, unfinished_warm_up};
+use super::{LoadInputs, TrialInputs};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::server::ServerUse;
 use crate::window_levels::{self, Fit, IntervalValues, Pattern, Steadiness};
 
-/// Codes of steps whose throughput had several levels.
-pub(crate) const THROUGHPUT_LEVELS: [Code; 3] = [Code::Slowdown, Code::Speedup, Code::Cyclic];
+caveats! {
+    /// Throughput fell within the measured window.
+    SLOWDOWN = "slowdown" in Levels {
+        more: "levels-and-capacity.md#levels",
+        properties: [AboutWaiting, ThroughputLevels],
+        rules: [Load(throughput_of_load), Trial(throughput_of_trial)],
+    }
+
+    /// Throughput rose within the measured window.
+    SPEEDUP = "speedup" in Levels {
+        more: "levels-and-capacity.md#levels",
+        properties: [AboutWaiting, ThroughputLevels],
+        // The rule of `slowdown` finds it.
+    }
+
+    /// Throughput went up and down between levels within the measured window.
+    CYCLIC = "cyclic" in Levels {
+        more: "levels-and-capacity.md#levels",
+        properties: [AboutWaiting, ThroughputLevels],
+        // The rule of `slowdown` finds it.
+    }
+
+    /// CPU time per request changed its level within the measured window.
+    COST_LEVELS = "cost_levels" in Levels {
+        more: "levels-and-capacity.md#levels",
+        rules: [Trial(cost_of_trial)],
+    }
+
+    /// At an offered rate, response times changed their level within the measured window.
+    RESPONSE_LEVELS = "response_levels" in Levels {
+        more: "levels-and-capacity.md#levels",
+        rules: [Load(response_of_load), Trial(response_of_trial)],
+    }
+
+    /// The server got faster within the measured window. Only its last level is used.
+    LAST_LEVEL = "last_level" in Levels {
+        more: "levels-and-capacity.md#the-last-level",
+        // The rule of `slowdown` finds it.
+    }
+}
 
 /// Minimum difference between levels, as a multiple of the noise around them, both in logarithms.
 const NOISE_MULTIPLE: f64 = 4.0;
@@ -40,25 +79,42 @@ const RESPONSE_NOISE_MULTIPLE: f64 = 6.0;
 /// this share of the change, in logarithms.
 const MACHINE_SHARE: f64 = 0.5;
 
-/// Returns all caveats about levels. `step_caveats`: the step's other caveats.
-pub(super) fn caveats(
-    load: &LoadResult,
-    server: &ServerUse,
-    steadiness: &Steadiness,
-    step_caveats: &[Caveat],
-) -> Vec<Caveat> {
-    let is_warming = step_caveats.iter().any(|caveat| caveat.code == Code::StillWarming);
-    let step = Step { load, steadiness, is_warming };
-    let throughput = step.throughput();
-    let cost = if throughput.is_none() { step.cost(server) } else { None };
-    throughput.into_iter().chain(cost).chain(step.response()).collect()
+/// Throughput changed its level in a trial.
+fn throughput_of_trial(trial: &TrialInputs<'_>) -> Option<Caveat> {
+    Step::from_trial(trial)?.throughput()
 }
 
-/// Returns the caveats about levels of a load whose server was not observed.
-pub(super) fn unobserved_caveats(load: &LoadResult) -> Vec<Caveat> {
-    let server = ServerUse::default();
-    let steadiness = window_levels::steadiness(&window_levels::intervals(load, &server));
-    steadiness.map_or_else(Vec::new, |steadiness| caveats(load, &server, &steadiness, &[]))
+/// CPU time per request changed its level in a trial, and throughput did not.
+fn cost_of_trial(trial: &TrialInputs<'_>) -> Option<Caveat> {
+    Step::from_trial(trial)?.cost(trial.server?)
+}
+
+/// Response times changed their level in a trial.
+fn response_of_trial(trial: &TrialInputs<'_>) -> Option<Caveat> {
+    Step::from_trial(trial)?.response()
+}
+
+/// Throughput changed its level in a load whose server was not observed.
+fn throughput_of_load(load: &LoadInputs<'_>) -> Option<Caveat> {
+    let steadiness = unobserved_steadiness(load)?;
+    Step { load: load.result, steadiness: &steadiness, is_warming: false }.throughput()
+}
+
+/// Response times changed their level in a load whose server was not observed.
+fn response_of_load(load: &LoadInputs<'_>) -> Option<Caveat> {
+    let steadiness = unobserved_steadiness(load)?;
+    Step { load: load.result, steadiness: &steadiness, is_warming: false }.response()
+}
+
+/// Returns the levels of a load whose server was not observed. `None`: too few intervals, the
+/// server was observed, or other servers were loaded too, so that levels may only show the effect
+/// of those servers.
+fn unobserved_steadiness(load: &LoadInputs<'_>) -> Option<Steadiness> {
+    let LoadInputs { result, record, context } = *load;
+    let is_alone = record.slices_ns.is_none() && record.concurrent_loads.is_none();
+    (context.server.is_none() && is_alone)
+        .then(|| window_levels::intervals(result, &ServerUse::default()))
+        .and_then(|intervals| window_levels::steadiness(&intervals))
 }
 
 /// A stretch of time on one level.
@@ -158,7 +214,15 @@ struct Step<'a> {
     is_warming: bool,
 }
 
-impl Step<'_> {
+impl<'a> Step<'a> {
+    /// Returns the step of a trial. `None`: the server was not monitored, or there are too few
+    /// intervals.
+    fn from_trial(trial: &TrialInputs<'a>) -> Option<Step<'a>> {
+        trial.server?;
+        let is_warming = unfinished_warm_up(trial).is_some();
+        Some(Step { load: trial.load, steadiness: trial.context.steadiness?, is_warming })
+    }
+
     /// Throughput changed its level. If the offered rate changes, throughput follows the rate and
     /// has no caveat.
     fn throughput(&self) -> Option<Caveat> {
@@ -191,7 +255,7 @@ impl Step<'_> {
         let (timeline, cost) = (levels.timeline(), self.cost_change_text());
         let (code, message) = match steadiness.pattern {
             Pattern::Slowdown => (
-                Code::Slowdown,
+                Code::SLOWDOWN,
                 format!(
                     "Throughput fell within the measured window to {:.2} times its highest level: \
                      {timeline}. {mean}{cost} Look for other changes at that time in the HTML \
@@ -200,7 +264,7 @@ impl Step<'_> {
                 ),
             ),
             Pattern::Cyclic => (
-                Code::Cyclic,
+                Code::CYCLIC,
                 format!(
                     "Throughput went up and down within the measured window: {timeline}. {mean} \
                      The mean therefore depends on where the window begins.{cost} Measure several \
@@ -208,7 +272,7 @@ impl Step<'_> {
                 ),
             ),
             Pattern::WarmUp | Pattern::LateRise => (
-                Code::Speedup,
+                Code::SPEEDUP,
                 format!(
                     "Throughput rose within the measured window {}: {timeline}. {mean}{cost} Warm \
                      the server up for longer (`warmup` under `[load]`, or `--warmup`).",
@@ -258,6 +322,9 @@ impl Step<'_> {
     /// CPU time per request changed its level while throughput did not. There is no caveat if the
     /// rate or the number of connections changes, because the CPU time depends on both.
     fn cost(&self, server: &ServerUse) -> Option<Caveat> {
+        if self.throughput().is_some() {
+            return None;
+        }
         let load = self.load;
         let changes_rate = load.config.model == LoadModel::Open && !has_constant_rate(load);
         if is_ramped(load) || changes_rate {
@@ -303,7 +370,7 @@ impl Step<'_> {
         let message =
             format!("CPU time per request {change}: {}.{mean} {action}", costs.timeline());
         let evidence = json!({"pieces": self.steadiness.cost.as_ref().map(|cost| &cost.pieces)});
-        Some(Caveat::new(Code::CostLevels, self.severity(falls), message, evidence))
+        Some(Caveat::new(Code::COST_LEVELS, self.severity(falls), message, evidence))
     }
 
     /// Response times at an offered rate changed their level once. In a closed loop throughput
@@ -340,7 +407,7 @@ impl Step<'_> {
                 })
             };
             let evidence = json!({"pieces": levels.levels.iter().map(level).collect::<Vec<_>>()});
-            Caveat::new(Code::ResponseLevels, Severity::Warning, message, evidence)
+            Caveat::new(Code::RESPONSE_LEVELS, Severity::Warning, message, evidence)
         })
     }
 
@@ -385,7 +452,7 @@ fn last_level(steadiness: &Steadiness, evidence: Value) -> Option<Caveat> {
         steadiness.last_to_first,
         last.end_s - from_s,
     );
-    Some(Caveat::new(Code::LastLevel, Severity::Info, message, evidence))
+    Some(Caveat::new(Code::LAST_LEVEL, Severity::Info, message, evidence))
 }
 
 #[cfg(test)]
@@ -410,6 +477,12 @@ mod tests {
         fixture::result(&fixture::record(1000), None)
     }
 
+    fn step_caveats(load: &LoadResult, steadiness: &Steadiness) -> Vec<Caveat> {
+        let step = Step { load, steadiness, is_warming: false };
+        let caveats = [step.throughput(), step.cost(&ServerUse::default()), step.response()];
+        caveats.into_iter().flatten().collect()
+    }
+
     /// Share of windows without any change that get a caveat.
     fn false_alarms(intervals: usize, mut rates: impl FnMut(usize) -> Vec<f64>) -> f64 {
         const WINDOWS: usize = 400;
@@ -417,7 +490,7 @@ mod tests {
         let is_reported = |_: &usize| {
             let steadiness =
                 window_levels::steadiness(&values(&rates(intervals), 0.1)).expect("enough");
-            !caveats(&load, &ServerUse::default(), &steadiness, &[]).is_empty()
+            !step_caveats(&load, &steadiness).is_empty()
         };
         (0..WINDOWS).filter(is_reported).count() as f64 / WINDOWS as f64
     }
@@ -491,7 +564,10 @@ mod tests {
         for (rate, utilisation) in [(400.0, 0.3), (400.0, 0.8), (400.0, 0.95), (4000.0, 0.95)] {
             let is_reported = |_: &usize| {
                 let load = open_loop(&medians(rate, utilisation, 30, &mut draw));
-                unobserved_caveats(&load).iter().any(|caveat| caveat.code == Code::ResponseLevels)
+                let intervals = window_levels::intervals(&load, &ServerUse::default());
+                let steadiness = window_levels::steadiness(&intervals).expect("enough");
+                let caveats = step_caveats(&load, &steadiness);
+                caveats.iter().any(|caveat| caveat.code == Code::RESPONSE_LEVELS)
             };
             let share = (0..WINDOWS).filter(is_reported).count() as f64 / WINDOWS as f64;
             assert!(share <= 0.05, "{rate}/s, {utilisation}: {share}");
@@ -501,7 +577,7 @@ mod tests {
     #[test]
     fn jump_in_noise_is_reported() {
         let (load, mut draw) = (load(), Normal(42));
-        for (first, last, code) in [(400.0, 1900.0, Code::Speedup), (1900.0, 400.0, Code::Slowdown)]
+        for (first, last, code) in [(400.0, 1900.0, Code::SPEEDUP), (1900.0, 400.0, Code::SLOWDOWN)]
         {
             for noise in [0.0, 0.05, 0.15] {
                 let is_reported = |_: &usize| {
@@ -509,7 +585,7 @@ mod tests {
                         [draw.values(12, first, noise), draw.values(18, last, noise)].concat();
                     let steadiness =
                         window_levels::steadiness(&values(&rates, 0.1)).expect("enough");
-                    let caveats = caveats(&load, &ServerUse::default(), &steadiness, &[]);
+                    let caveats = step_caveats(&load, &steadiness);
                     matches!(&caveats[..], [caveat] if caveat.code == code)
                 };
                 let reported = (0..100).filter(is_reported).count();

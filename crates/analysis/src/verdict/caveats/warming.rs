@@ -3,20 +3,45 @@
 
 use dyno_archive::Phase;
 use dyno_archive::plan::{LoadModel, StillWarming};
-use dyno_archive::start::{PartStart, WarmUp, WarmUpEnd};
+use dyno_archive::start::{WarmUp, WarmUpEnd};
 use dyno_archive::syscall::{Amount, returned_amount};
 use serde_json::json;
 
-use super::conditions::MAX_OTHERS_SHARE;
-use super::server::OTHERS_SHARE;
-use super::thresholds::{JIT_SHARE, OTHERS_CPUS, SERVER_FULL, STEAL};
+use super::TrialInputs;
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{IntervalResult, LoadResult};
 use crate::machine::MachineResult;
-use crate::number_format::{percent, plural};
+use crate::number_format::percent;
 use crate::server::{Call, CallRates, ServerUse};
 use crate::stats::median;
 use crate::steady_state::{self, WarmUpEvidence, WarmUpState};
+use crate::verdict::conditions::{MAX_OTHERS_SHARE, OTHERS_SHARE};
+use crate::verdict::thresholds::{JIT_SHARE, OTHERS_CPUS, SERVER_FULL, STEAL};
+
+caveats! {
+    /// The server got faster within the measured window, or its JIT compiler used more than 20 % of
+    /// its CPU time.
+    STILL_WARMING = "still_warming" in Levels {
+        reason: "the server was still warming up",
+        more: "window-and-warm-up.md#windows-that-are-still-warming",
+        properties: [CausedByPrograms],
+        rules: [Trial(unfinished_warm_up)],
+    }
+
+    /// The warm-up of this start reached its limit before the server was steady.
+    WARMUP_LIMIT = "warmup_limit" in Levels {
+        more: "window-and-warm-up.md#warm-up",
+        properties: [FollowsRefusals],
+        rules: [Trial(|t| warmup_limit(t.warm_up()?))],
+    }
+
+    /// The server's CPU time could not be read, so its throughput alone decided when it was warm.
+    WARMUP_WITHOUT_CPU = "warmup_without_cpu" in Levels {
+        more: "window-and-warm-up.md#warm-up",
+        properties: [FollowsRefusals],
+        rules: [Trial(|t| warmup_without_cpu(t.warm_up()?))],
+    }
+}
 
 /// In windows of six or more intervals, a server is warming up if its throughput grows at least
 /// this much. Growth is the median of the window's last third ÷ the median of its first third.
@@ -44,7 +69,7 @@ const POLLING_CALLS: f64 = 3.0;
 
 /// Loads of other servers on this server's CPUs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum OtherLoads<'a> {
+enum OtherLoads<'a> {
     None,
     /// Other servers are loaded at the same time.
     Concurrent,
@@ -57,25 +82,23 @@ pub(crate) enum OtherLoads<'a> {
     },
 }
 
-/// Returns all caveats about the server's warm-up.
-#[must_use]
-pub(crate) fn caveats(
-    load: &LoadResult,
-    server: &ServerUse,
-    part: Option<&PartStart>,
-    machine: &MachineResult,
-    other_loads: OtherLoads<'_>,
-) -> Vec<Caveat> {
+/// The server was still warming up in the measured window.
+pub(super) fn unfinished_warm_up(trial: &TrialInputs<'_>) -> Option<Caveat> {
+    let TrialInputs { load, context, .. } = *trial;
+    let server = trial.server?;
+    let other_loads = match (context.duet, context.turns.zip(context.pace.as_deref())) {
+        (Some(_), _) => OtherLoads::Concurrent,
+        // Each server has two turns in a round.
+        (None, Some((turns, pace))) => OtherLoads::InTurns { round_s: 2.0 * turns.slice_s, pace },
+        (None, None) => OtherLoads::None,
+    };
     let growth = growth_in_window(load, server, other_loads)
-        .filter(|growth| !can_others_explain(*growth, load, server, machine));
-    let in_window = unfinished_warmup(server.role_share("jit"), growth, load.config.still_warming);
-    let before_window =
-        part.and_then(|part| part.warmup.as_ref()).map(start_caveats).unwrap_or_default();
-    in_window.into_iter().chain(before_window).collect()
+        .filter(|growth| !can_others_explain(*growth, load, server, context.machine));
+    warming_caveat(server.role_share("jit"), growth, load.config.still_warming)
 }
 
-/// The server was still warming up in the measured window.
-fn unfinished_warmup(
+/// Returns the caveat of a server with this share of its JIT compiler, and this growth.
+fn warming_caveat(
     jit_share: Option<f64>,
     growth: Option<f64>,
     setting: StillWarming,
@@ -97,7 +120,7 @@ fn unfinished_warmup(
              this stage on purpose (`warmup = \"measured\"` under `[load]`). The numbers of a warm \
              server differ."
         );
-        return Some(Caveat::new(Code::StillWarming, Severity::Info, message, evidence));
+        return Some(Caveat::new(Code::STILL_WARMING, Severity::Info, message, evidence));
     }
     let message = format!(
         "The server was still warming up: within the measured window {observation}. These numbers \
@@ -105,7 +128,7 @@ fn unfinished_warmup(
          under `[load]`), or for a longer time. If the warm-up reached `warmup_limit`, raise that \
          limit."
     );
-    Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
+    Some(Caveat::new(Code::STILL_WARMING, Severity::Invalid, message, evidence))
 }
 
 /// Returns the factor by which the server became faster within the measured window. `None`: the
@@ -324,28 +347,6 @@ fn medians_of_thirds(values: &[f64]) -> Option<[f64; 3]> {
     Some([third(0)?, third(1)?, third(2)?])
 }
 
-/// Returns the caveats about the warm-up before the first step.
-fn start_caveats(warmup: &WarmUp) -> Vec<Caveat> {
-    [warmup_limit(warmup), warmup_without_cpu(warmup)].into_iter().flatten().collect()
-}
-
-/// Requests of a workload failed in the warm-up before the first step. Without the warm-up, these
-/// requests would have failed in the first step. Any step of the start could have been the first,
-/// so all steps with this workload have the caveat.
-pub(crate) fn failures_of_start(part: Option<&PartStart>, workload: usize) -> Option<Caveat> {
-    let failed = part?.warmup.as_ref()?.failed_requests(workload);
-    (failed > 0).then(|| {
-        let message = format!(
-            "In the warm-up before the first step, {} got no correct response. The results do not \
-             include the warm-up. Use `warmup = \"0s\"` in the suite to measure these requests \
-             too.",
-            plural(failed, "request")
-        );
-        let evidence = json!({"failed_in_start": failed});
-        Caveat::new(Code::WarmupFailures, Severity::Warning, message, evidence)
-    })
-}
-
 /// The warm-up ended before the server was steady.
 fn warmup_limit(warmup: &WarmUp) -> Option<Caveat> {
     let seconds = warmup.took_ns as f64 / 1e9;
@@ -361,7 +362,7 @@ fn warmup_limit(warmup: &WarmUp) -> Option<Caveat> {
          steady yet: {reason}. The numbers of the steps may therefore be from before steady state. \
          Raise `warmup_limit`, or find what keeps the server from being steady."
     );
-    Some(Caveat::new(Code::WarmupLimit, Severity::Warning, message, json!({"took_s": seconds})))
+    Some(Caveat::new(Code::WARMUP_LIMIT, Severity::Warning, message, json!({"took_s": seconds})))
 }
 
 /// Describes why a server was not steady at the limit.
@@ -386,7 +387,7 @@ fn warmup_without_cpu(warmup: &WarmUp) -> Option<Caveat> {
     let evidence = steady_state::evidence(&steady_state::group_by_round(&warmup.slices));
     (evidence == WarmUpEvidence::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
-            Code::WarmupWithoutCpu,
+            Code::WARMUP_WITHOUT_CPU,
             "dyno used only the throughput to decide that the server was warm, because the \
              server's CPU time is unknown for more than half of the last part of the warm-up.",
         )
