@@ -86,15 +86,15 @@ fn caveat_pages_match_explanations() {
         for code in group.codes() {
             let (name, meaning) = (code.name(), code.meaning());
             let _ = writeln!(index, "| [`{name}`](caveats/{file}#{name}) | {meaning} |");
-            let meaning = wrap(meaning);
+            let meaning = wrap(meaning, "");
             let _ = write!(page, "\n## `{name}`\n\n{meaning}\n\n{}", code.explanation());
         }
-        check_page(&format!("caveats/{file}"), &page);
+        check_page(&format!("reference/caveats/{file}"), &page);
     }
-    check_page("caveats.md", &index);
+    check_page("reference/caveats.md", &index);
     let expected: BTreeSet<String> =
         CaveatGroup::ALL.iter().map(|group| page_name(*group).into()).collect();
-    assert_eq!(file_names(&reference_folder().join("caveats")), expected);
+    assert_eq!(file_names(&docs_folder().join("reference/caveats")), expected);
 }
 
 #[test]
@@ -106,7 +106,26 @@ fn limiter_page_matches_explanations() {
     for resource in Resource::ALL {
         let _ = write!(page, "\n## `{}`\n\n{}", resource.name(), resource.explanation());
     }
-    check_page("limiters.md", &page);
+    check_page("reference/limiters.md", &page);
+}
+
+/// The list of caveats in the methodology, with links to its sections.
+#[test]
+fn methodology_page_matches_codes() {
+    let mut page = String::from(
+        "# Caveats\n\nThis page lists the caveats with which reports mark numbers, by their names \
+         in JSON. [When a step is\nnot valid](validity.md#when-a-step-is-not-valid) has the rules \
+         of the caveats that make a step\ninvalid. This page is generated.\n",
+    );
+    for group in CaveatGroup::ALL {
+        let _ = write!(page, "\n## {}\n\n", group.title());
+        for code in group.codes() {
+            let more = code.more().map_or_else(String::new, |link| format!(" ([more]({link}))"));
+            let item = format!("- `{code}`: {}{more}", code.meaning());
+            let _ = writeln!(page, "{}", wrap(&item, "  "));
+        }
+    }
+    check_page("methodology/caveats.md", &page);
 }
 
 fn page_name(group: CaveatGroup) -> &'static str {
@@ -122,13 +141,13 @@ fn page_name(group: CaveatGroup) -> &'static str {
     }
 }
 
-/// Breaks a sentence into lines.
-fn wrap(text: &str) -> String {
+/// Breaks a sentence into lines. `indent`: spaces before each line after the first.
+fn wrap(text: &str, indent: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is a line");
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(word.into());
+            lines.push(format!("{indent}{word}"));
         } else {
             line.push_str(if line.is_empty() { "" } else { " " });
             line.push_str(word);
@@ -142,14 +161,14 @@ fn file_names(folder: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-fn reference_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
+fn docs_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
 /// Compares a page with its file, or writes the file with `UPDATE_GOLDEN=1`.
 fn check_page(name: &str, text: &str) {
     assert!(text.len() <= PAGE_BYTES, "{name}: {} bytes, of at most {PAGE_BYTES}", text.len());
-    let path = reference_folder().join(name);
+    let path = docs_folder().join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
@@ -157,7 +176,7 @@ fn check_page(name: &str, text: &str) {
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == text,
-        "docs/reference/{name} is stale: run `UPDATE_GOLDEN=1 cargo test -p dyno-analysis --test \
+        "docs/{name} is stale: run `UPDATE_GOLDEN=1 cargo test -p dyno-analysis --test \
          explain`"
     );
 }
