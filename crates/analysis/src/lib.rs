@@ -51,6 +51,8 @@ pub mod roles;
 pub mod scaling;
 pub mod series;
 pub mod server;
+#[cfg(test)]
+mod snapshot;
 pub mod startup;
 pub mod stats;
 pub mod steady_state;

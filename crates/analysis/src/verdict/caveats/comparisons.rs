@@ -1,5 +1,8 @@
 //! Caveats about repeats and comparisons.
 
+#[cfg(test)]
+mod cases;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{NotServed, Plan, Subject, Trial};

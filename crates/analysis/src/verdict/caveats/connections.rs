@@ -1,5 +1,8 @@
 //! Caveats about protocols and connections.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::load::Connections;
 use dyno_archive::plan::LoadModel;
 use dyno_archive::{LoadRecord, Party, Protocol};

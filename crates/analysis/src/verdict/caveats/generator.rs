@@ -1,5 +1,8 @@
 //! Caveats about the generator.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::LoadModel;
 use serde_json::json;

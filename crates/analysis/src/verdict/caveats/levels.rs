@@ -3,6 +3,9 @@
 //!
 //! The doc comment of each rule states the condition under which its caveat applies.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::Phase;
 use dyno_archive::plan::{LoadModel, StillWarming};
 use serde_json::{Value, json};

@@ -1,5 +1,8 @@
 //! Caveats about the load and its window.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::LoadModel;
 use dyno_archive::run::Run;

@@ -1,5 +1,8 @@
 //! Caveats about the machine.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::Phase;
 use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;

@@ -1,5 +1,8 @@
 //! Caveats about incorrect and missing responses, and about failures.
 
+#[cfg(test)]
+mod cases;
+
 use std::collections::BTreeSet;
 
 use dyno_archive::interval::EarlyResponses;

@@ -1,6 +1,9 @@
 //! Caveats about the server's observed numbers: missing values, and effects that the server did not
 //! cause.
 
+#[cfg(test)]
+mod cases;
+
 use std::collections::BTreeMap;
 
 use dyno_archive::probe::{Probe, RefusedProbe, RequestedProbes};

@@ -1,6 +1,9 @@
 //! Derives caveats about servers that were still warming up in the measured window, or whose
 //! warm-up ended early. Numbers from before steady state describe neither a cold nor a warm server.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::Phase;
 use dyno_archive::plan::{LoadModel, StillWarming};
 use dyno_archive::start::{WarmUp, WarmUpEnd};

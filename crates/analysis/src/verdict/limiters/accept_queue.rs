@@ -1,5 +1,8 @@
 //! Connections wait in the server's accept queue.
 
+#[cfg(test)]
+mod cases;
+
 use serde_json::json;
 
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};

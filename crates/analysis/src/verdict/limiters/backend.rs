@@ -1,5 +1,8 @@
 //! A service that the server needs had no capacity left.
 
+#[cfg(test)]
+mod cases;
+
 use serde_json::json;
 
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};

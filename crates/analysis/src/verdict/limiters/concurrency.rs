@@ -1,5 +1,8 @@
 //! Too few requests were in flight to keep server or generator busy.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::plan::LoadModel;
 use serde_json::json;
 

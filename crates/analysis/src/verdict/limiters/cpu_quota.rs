@@ -1,5 +1,8 @@
 //! The server's CPU quota throttled it.
 
+#[cfg(test)]
+mod cases;
+
 use serde_json::json;
 
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};

@@ -1,5 +1,8 @@
 //! Nagle's algorithm waits for acknowledgements that are delayed.
 
+#[cfg(test)]
+mod cases;
+
 use std::ops::RangeInclusive;
 
 use dyno_archive::plan::LoadModel;

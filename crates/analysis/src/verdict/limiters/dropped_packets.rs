@@ -1,5 +1,8 @@
 //! The machine dropped packets.
 
+#[cfg(test)]
+mod cases;
+
 use super::failure::{find_caveat, find_invalid, from_caveat};
 use super::{CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
 use crate::caveat::Code;

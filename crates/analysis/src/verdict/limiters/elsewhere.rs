@@ -1,5 +1,8 @@
 //! The server was idle although many requests waited, for a reason that no other rule names.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::sample::ThreadState;
 
 use super::idle::{MANY_IN_FLIGHT, idle_evidence, utilisation_with_headroom};

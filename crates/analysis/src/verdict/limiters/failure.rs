@@ -1,5 +1,8 @@
 //! The server ended, did not respond, or sent incorrect responses.
 
+#[cfg(test)]
+mod cases;
+
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;

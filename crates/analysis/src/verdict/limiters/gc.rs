@@ -1,5 +1,8 @@
 //! The server's garbage collector used much of a full CPU.
 
+#[cfg(test)]
+mod cases;
+
 use serde_json::json;
 
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};

@@ -1,5 +1,8 @@
 //! The load generator had no headroom.
 
+#[cfg(test)]
+mod cases;
+
 use serde_json::json;
 
 use super::other_programs::full_part;

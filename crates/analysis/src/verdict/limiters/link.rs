@@ -1,5 +1,8 @@
 //! A network device was full.
 
+#[cfg(test)]
+mod cases;
+
 use serde_json::json;
 
 use super::idle::utilisation_with_headroom;

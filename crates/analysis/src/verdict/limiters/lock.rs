@@ -1,5 +1,8 @@
 //! Serving threads wait for each other.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::sample::ThreadState;
 
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};

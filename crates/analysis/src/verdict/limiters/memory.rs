@@ -1,5 +1,8 @@
 //! Memory has to be read from a disk again.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::sample::ThreadState;
 use serde_json::json;
 

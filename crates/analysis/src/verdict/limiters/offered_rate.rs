@@ -1,5 +1,8 @@
 //! The server kept up with an open loop.
 
+#[cfg(test)]
+mod cases;
+
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
 use crate::load::LoadResult;
 use crate::load::offered::{Pace, rate_text};

@@ -1,6 +1,9 @@
 //! Programs outside of the run used the CPUs of the generator or the server, so that the step shows
 //! neither side's limit.
 
+#[cfg(test)]
+mod cases;
+
 use dyno_archive::plan::LoadModel;
 use serde_json::json;
 

@@ -1,5 +1,8 @@
 //! A control refused all connections.
 
+#[cfg(test)]
+mod cases;
+
 use super::failure::{find_caveat, from_caveat};
 use super::{CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
 use crate::caveat::Code;

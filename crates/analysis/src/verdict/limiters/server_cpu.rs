@@ -1,5 +1,8 @@
 //! The server used nearly all of its CPU time.
 
+#[cfg(test)]
+mod cases;
+
 use serde_json::{Value, json};
 
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};

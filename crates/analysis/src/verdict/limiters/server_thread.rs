@@ -1,5 +1,8 @@
 //! One thread of a server that may use several CPUs was full.
 
+#[cfg(test)]
+mod cases;
+
 use serde_json::json;
 
 use super::server_cpu::full_limiter;

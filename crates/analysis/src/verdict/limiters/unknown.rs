@@ -1,5 +1,8 @@
 //! No rule names a limiter.
 
+#[cfg(test)]
+mod cases;
+
 use serde_json::json;
 
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};

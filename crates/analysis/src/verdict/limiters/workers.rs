@@ -1,5 +1,8 @@
 //! Serving threads sleep while requests wait for them.
 
+#[cfg(test)]
+mod cases;
+
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
 use crate::verdict::waits::{ThreadWait, TimedWaits, may_requests_sleep};
 

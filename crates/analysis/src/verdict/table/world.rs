@@ -32,13 +32,13 @@ use crate::verdict::{self, Context, Limiter, TrialContext};
 use crate::window_levels::{intervals, steadiness};
 
 /// A second, in nanoseconds.
-pub(super) const S: u64 = 1_000_000_000;
+pub(in crate::verdict) const S: u64 = 1_000_000_000;
 /// A millisecond, in nanoseconds.
-pub(super) const MS: u64 = 1_000_000;
+pub(in crate::verdict) const MS: u64 = 1_000_000;
 
 /// The command that measured a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CommandKind {
+pub(in crate::verdict) enum CommandKind {
     /// `dyno run`, which monitors the server.
     Run,
     /// `dyno load`, which does not monitor it.
@@ -46,31 +46,31 @@ pub(super) enum CommandKind {
 }
 
 /// The record of one second of load, and the other inputs of the rules.
-pub(super) struct TrialWorld {
-    pub(super) command: CommandKind,
-    pub(super) record: LoadRecord,
-    pub(super) checks: Vec<CheckResult>,
-    pub(super) plan: Load,
-    pub(super) step: Step,
-    pub(super) workload: Workload,
-    pub(super) ceiling: Option<Ceiling>,
-    pub(super) control: bool,
-    pub(super) refuses: bool,
-    pub(super) allowed_cpus: f64,
+pub(in crate::verdict) struct TrialWorld {
+    pub(in crate::verdict) command: CommandKind,
+    pub(in crate::verdict) record: LoadRecord,
+    pub(in crate::verdict) checks: Vec<CheckResult>,
+    pub(in crate::verdict) plan: Load,
+    pub(in crate::verdict) step: Step,
+    pub(in crate::verdict) workload: Workload,
+    pub(in crate::verdict) ceiling: Option<Ceiling>,
+    pub(in crate::verdict) control: bool,
+    pub(in crate::verdict) refuses: bool,
+    pub(in crate::verdict) allowed_cpus: f64,
     /// CPUs that the server used without requests. `None`: not measured.
-    pub(super) idle_cpus: Option<f64>,
+    pub(in crate::verdict) idle_cpus: Option<f64>,
     /// Numbers of the server's CPUs. Empty: unknown.
-    pub(super) cpu_ids: Vec<u32>,
-    pub(super) backends: Vec<BackendUse>,
-    pub(super) start: StartRecord,
-    pub(super) facts: Facts,
-    pub(super) turns: Option<TurnsResult>,
-    pub(super) pace: Option<Vec<f64>>,
-    pub(super) is_out_of_turn: bool,
-    pub(super) lacks_final_check: bool,
-    pub(super) duet: Option<DuetResult>,
+    pub(in crate::verdict) cpu_ids: Vec<u32>,
+    pub(in crate::verdict) backends: Vec<BackendUse>,
+    pub(in crate::verdict) start: StartRecord,
+    pub(in crate::verdict) facts: Facts,
+    pub(in crate::verdict) turns: Option<TurnsResult>,
+    pub(in crate::verdict) pace: Option<Vec<f64>>,
+    pub(in crate::verdict) is_out_of_turn: bool,
+    pub(in crate::verdict) lacks_final_check: bool,
+    pub(in crate::verdict) duet: Option<DuetResult>,
     /// Start of the part of the window that is used, nanoseconds since the load began.
-    pub(super) counts_from: Option<u64>,
+    pub(in crate::verdict) counts_from: Option<u64>,
 }
 
 impl Default for TrialWorld {
@@ -113,7 +113,7 @@ impl CaveatSource for TrialWorld {
 
 impl TrialWorld {
     /// The default world with this many responses.
-    pub(super) fn with_responses(responses: u64) -> TrialWorld {
+    pub(in crate::verdict) fn with_responses(responses: u64) -> TrialWorld {
         let mut record = fixture::record(responses);
         record.tcp = Some(TcpCounters::default());
         record.client.threads = vec![thread(300 * MS, 0)];
@@ -144,7 +144,7 @@ impl TrialWorld {
         }
     }
 
-    pub(super) fn result(&self) -> LoadResult {
+    pub(in crate::verdict) fn result(&self) -> LoadResult {
         let server = self.server();
         let server = (self.command == CommandKind::Run).then_some(&server);
         let planned = LoadConfig::new(&self.workload, &self.plan, &self.step, 1);
@@ -158,7 +158,7 @@ impl TrialWorld {
         verdict::load(&self.record, planned, &context)
     }
 
-    pub(super) fn limiter(&self) -> Limiter {
+    pub(in crate::verdict) fn limiter(&self) -> Limiter {
         let machine = MachineResult::new(&self.record);
         verdict::limiter(&self.result(), &self.server(), &self.backends, &machine)
     }
@@ -170,12 +170,12 @@ impl TrialWorld {
     }
 
     /// Counters of dropped packets during the load.
-    pub(super) fn drop_counters(&mut self) -> &mut PathUse {
+    pub(in crate::verdict) fn drop_counters(&mut self) -> &mut PathUse {
         self.machine().path.as_mut().expect("drop counters")
     }
 
     /// Sets the entries that the kernel evicted from the table of tracked connections.
-    pub(super) fn set_tracking_evictions(&mut self, evicted: u64) {
+    pub(in crate::verdict) fn set_tracking_evictions(&mut self, evicted: u64) {
         let tracking = TrackingUse {
             dropped: Some(0),
             evicted: Some(evicted),
@@ -188,7 +188,7 @@ impl TrialWorld {
 
     /// Sets connection tracking of loopback: entries at the end (of at most 64), and dropped
     /// packets. `None`: this user cannot read the counters.
-    pub(super) fn set_tracking(&mut self, entries: u64, dropped: Option<u64>) {
+    pub(in crate::verdict) fn set_tracking(&mut self, entries: u64, dropped: Option<u64>) {
         let known = dropped.map(|_| 0);
         let tracking = TrackingUse { entries, dropped, evicted: known, insert_failed: known };
         let network = NetworkUse { tracking: Some(tracking), ..NetworkUse::default() };
@@ -205,7 +205,7 @@ impl TrialWorld {
     }
 
     /// Sends bytes over a link of 1 Gbit/s.
-    pub(super) fn send_bytes(&mut self, bytes: u64) {
+    pub(in crate::verdict) fn send_bytes(&mut self, bytes: u64) {
         for (sample, bytes_out) in self.record.samples.iter_mut().zip([0, bytes]) {
             let link = LinkUse {
                 name: "eth0".into(),
@@ -218,12 +218,12 @@ impl TrialWorld {
     }
 
     /// Sets a constant rate instead of a closed loop.
-    pub(super) fn set_rate(&mut self, rate: f64) {
+    pub(in crate::verdict) fn set_rate(&mut self, rate: f64) {
         self.step.arrivals = Arrivals::Constant { rate };
     }
 
     /// Adds `n` requests that end with this outcome.
-    pub(super) fn add_outcomes(&mut self, n: u64, outcome: Outcome) {
+    pub(in crate::verdict) fn add_outcomes(&mut self, n: u64, outcome: Outcome) {
         let books = &mut self.record.books;
         books.scheduled += n;
         books.started += n;
@@ -233,7 +233,7 @@ impl TrialWorld {
     }
 
     /// Makes the server a control that refuses `n` connections, one per request.
-    pub(super) fn refuse_connections(&mut self, n: u64) {
+    pub(in crate::verdict) fn refuse_connections(&mut self, n: u64) {
         *self = TrialWorld::with_responses(0);
         self.refuses = true;
         let connections = &mut self.record.connections;
@@ -245,7 +245,12 @@ impl TrialWorld {
 
     /// Sets the number of connections that were opened over the load, each within `open_ns`. At the
     /// end of the window `established` of these connections are open.
-    pub(super) fn replace_connections(&mut self, n: u64, open_ns: u64, established: u64) {
+    pub(in crate::verdict) fn replace_connections(
+        &mut self,
+        n: u64,
+        open_ns: u64,
+        established: u64,
+    ) {
         self.record.connections.opened = n;
         self.record.connections.established = established;
         let mut times = Recording::new();
@@ -254,48 +259,48 @@ impl TrialWorld {
     }
 
     /// Adds `n` failed attempts to connect.
-    pub(super) fn fail_connections(&mut self, n: u64, outcome: Outcome) {
+    pub(in crate::verdict) fn fail_connections(&mut self, n: u64, outcome: Outcome) {
         *self.record.connection_failures.entry(outcome.name().into()).or_default() += n;
     }
 
     /// Adds `n` dropped requests.
-    pub(super) fn drop_requests(&mut self, n: u64) {
+    pub(in crate::verdict) fn drop_requests(&mut self, n: u64) {
         self.record.books.scheduled += n;
         self.record.books.dropped += n;
     }
 
     /// Adds `n` requests that never end.
-    pub(super) fn leave_in_flight(&mut self, n: u64) {
+    pub(in crate::verdict) fn leave_in_flight(&mut self, n: u64) {
         self.record.books.scheduled += n;
         self.record.books.started += n;
         self.record.books.in_flight_at_end += n;
     }
 
     /// Ends the load early while `n` requests have been in flight for this time.
-    pub(super) fn cut_off(&mut self, n: u64, age_ns: u64) {
+    pub(in crate::verdict) fn cut_off(&mut self, n: u64, age_ns: u64) {
         self.leave_in_flight(n);
         self.record.cut_short = true;
         let ages = (UnansweredAges::AT_END.into(), equal_times(n, age_ns));
         self.record.unanswered.ages = [ages].into();
     }
 
-    pub(super) fn interval(&mut self) -> &mut Interval {
+    pub(in crate::verdict) fn interval(&mut self) -> &mut Interval {
         &mut self.record.intervals[0]
     }
 
     /// Sets the sum of all times in flight: 1 s means one request in flight on average. Little's
     /// law is not checked.
-    pub(super) fn set_in_flight_time(&mut self, in_flight_ns: u64) {
+    pub(in crate::verdict) fn set_in_flight_time(&mut self, in_flight_ns: u64) {
         self.interval().in_flight_ns = in_flight_ns;
         self.record.edges = None;
     }
 
-    pub(super) fn machine(&mut self) -> &mut MachineUse {
+    pub(in crate::verdict) fn machine(&mut self) -> &mut MachineUse {
         self.record.client.machine.as_mut().expect("a machine")
     }
 
     /// Sets the generator's threads (run and wait in ns), each on a separate CPU.
-    pub(super) fn set_generator_threads(&mut self, threads: &[(u64, u64)]) {
+    pub(in crate::verdict) fn set_generator_threads(&mut self, threads: &[(u64, u64)]) {
         self.record.client.threads =
             threads.iter().map(|(run, delay)| thread(*run, *delay)).collect();
         let run: Vec<u64> = threads.iter().map(|(run, _)| *run).collect();
@@ -303,37 +308,43 @@ impl TrialWorld {
     }
 
     /// Sets the generator's threads, all of them on one CPU.
-    pub(super) fn set_generator_on_one_cpu(&mut self, threads: &[(u64, u64)]) {
+    pub(in crate::verdict) fn set_generator_on_one_cpu(&mut self, threads: &[(u64, u64)]) {
         self.set_generator_threads(threads);
         self.record.client.machine = Some(machine(&[threads.iter().map(|(run, _)| run).sum()]));
     }
 
     /// The sample at the window's end. At its beginning all counters are 0.
-    pub(super) fn last_sample(&mut self) -> &mut Sample {
+    pub(in crate::verdict) fn last_sample(&mut self) -> &mut Sample {
         self.record.samples.last_mut().expect("a sample")
     }
 
     /// The server's counters in the last sample.
-    pub(super) fn server_counters(&mut self) -> &mut PartyUse {
+    pub(in crate::verdict) fn server_counters(&mut self) -> &mut PartyUse {
         self.last_sample().party_use_mut(Party::SUBJECT)
     }
 
     /// The server's counters in each sample.
-    pub(super) fn all_server_counters(&mut self) -> impl Iterator<Item = &mut PartyUse> {
+    pub(in crate::verdict) fn all_server_counters(
+        &mut self,
+    ) -> impl Iterator<Item = &mut PartyUse> {
         self.record.samples.iter_mut().map(|sample| sample.party_use_mut(Party::SUBJECT))
     }
 
-    pub(super) fn server_cgroup(&mut self) -> &mut CgroupUse {
+    pub(in crate::verdict) fn server_cgroup(&mut self) -> &mut CgroupUse {
         self.server_counters().cgroup.as_mut().expect("a group")
     }
 
     /// Lets the server use this much CPU time in the second, in one thread.
-    pub(super) fn set_server_cpu(&mut self, cpu_ns: u64) {
+    pub(in crate::verdict) fn set_server_cpu(&mut self, cpu_ns: u64) {
         *self.last_sample() = sample(1, cpu_ns);
     }
 
     /// Sets the server's threads (run and wait in ns), and the CPU time of other programs.
-    pub(super) fn set_server_threads(&mut self, threads: &[(u64, u64)], others_ns: u64) {
+    pub(in crate::verdict) fn set_server_threads(
+        &mut self,
+        threads: &[(u64, u64)],
+        others_ns: u64,
+    ) {
         let run: u64 = threads.iter().map(|(run, _)| run).sum();
         self.set_server_cpu(run);
         let switches_voluntary = Some(1000);
@@ -347,7 +358,12 @@ impl TrialWorld {
 
     /// Sets the server's threads. Each is in this state for `ms` of the second, runs for the rest,
     /// and was woken up 100 times. Threads that wait for a lock call futex once per response.
-    pub(super) fn set_thread_states(&mut self, threads: u32, state: ThreadState, ms: u64) {
+    pub(in crate::verdict) fn set_thread_states(
+        &mut self,
+        threads: u32,
+        state: ThreadState,
+        ms: u64,
+    ) {
         let cpu_ns = self.server_cgroup().cpu_ns.expect("a time");
         let mut states = StateTimes { running_ns: S - ms * MS, ..StateTimes::default() };
         states.add(state, ms * MS);
@@ -362,36 +378,41 @@ impl TrialWorld {
     }
 
     /// Sets the voluntary context switches of the server's first thread.
-    pub(super) fn set_voluntary_switches(&mut self, switches: u64) {
+    pub(in crate::verdict) fn set_voluntary_switches(&mut self, switches: u64) {
         self.server_counters().threads[0].switches_voluntary = Some(switches);
     }
 
     /// Adds a sleep per response, of 1,000 responses.
-    pub(super) fn sleep_once_per_response(&mut self) {
+    pub(in crate::verdict) fn sleep_once_per_response(&mut self) {
         self.set_calls("clock_nanosleep", CallUse { count: 1000, ..CallUse::default() });
     }
 
     /// Sets the uses of a system call.
-    pub(super) fn set_calls(&mut self, name: &str, call: CallUse) {
+    pub(in crate::verdict) fn set_calls(&mut self, name: &str, call: CallUse) {
         let calls = self.server_counters().calls.as_mut().expect("calls");
         calls.by_name.insert(name.into(), call);
     }
 
     /// Sets on how many of eight connections TCP_NODELAY is set.
-    pub(super) fn set_nodelay(&mut self, nodelay: u64) {
+    pub(in crate::verdict) fn set_nodelay(&mut self, nodelay: u64) {
         self.server_counters().sockets =
             Some(SocketsUse { connections: 8, options_of: 8, nodelay, ..SocketsUse::default() });
     }
 
     /// Adds a thread of a garbage collector. Its time is part of the server's CPU time.
-    pub(super) fn add_collector_thread(&mut self, cpu_ns: u64) {
+    pub(in crate::verdict) fn add_collector_thread(&mut self, cpu_ns: u64) {
         let collector = ThreadUse { tid: 98, name: "GC Thread#0".into(), ..thread(cpu_ns, 0) };
         self.server_counters().threads.push(collector);
     }
 
     /// Sets connections on which each response takes `ms`, and the writes per ten responses. Each
     /// response waits for a delayed acknowledgement, and takes 1 ms of CPU time.
-    pub(super) fn delay_responses(&mut self, connections: u32, ms: u64, writes_of_ten: u64) {
+    pub(in crate::verdict) fn delay_responses(
+        &mut self,
+        connections: u32,
+        ms: u64,
+        writes_of_ten: u64,
+    ) {
         let responses = u64::from(connections) * 1000 / ms;
         *self = TrialWorld::with_responses(responses);
         self.step.connections = connections;
@@ -411,18 +432,18 @@ impl TrialWorld {
     }
 
     /// Sets the acknowledgements that were delayed in the server's network namespace.
-    pub(super) fn set_delayed_acks(&mut self, acks: u64) {
+    pub(in crate::verdict) fn set_delayed_acks(&mut self, acks: u64) {
         self.server_counters().network.as_mut().expect("a network").delayed_acks = Some(acks);
     }
 
     /// Adds a thread of a JIT compiler. Its time is part of the server's CPU time.
-    pub(super) fn add_compiler_thread(&mut self, cpu_ns: u64) {
+    pub(in crate::verdict) fn add_compiler_thread(&mut self, cpu_ns: u64) {
         let compiler = ThreadUse { tid: 99, name: "C2 CompilerThre".into(), ..thread(cpu_ns, 0) };
         self.server_counters().threads.push(compiler);
     }
 
     /// Replaces the load by one second per entry: responses, and the server's CPU time in ns.
-    pub(super) fn set_seconds(&mut self, seconds: &[(u64, u64)]) {
+    pub(in crate::verdict) fn set_seconds(&mut self, seconds: &[(u64, u64)]) {
         let record = &mut self.record;
         record.window_ns = (0, seconds.len() as u64 * S);
         record.intervals.clear();
@@ -446,12 +467,12 @@ impl TrialWorld {
 }
 
 /// Returns `n` times the same duration, in ns.
-pub(super) fn equal_times(n: u64, ns: u64) -> Times {
+pub(in crate::verdict) fn equal_times(n: u64, ns: u64) -> Times {
     build_times(&[(n, ns)])
 }
 
 /// Returns each duration (in ns) `n` times. Durations up to 2,047 ns are exact.
-pub(super) fn build_times(durations: &[(u64, u64)]) -> Times {
+pub(in crate::verdict) fn build_times(durations: &[(u64, u64)]) -> Times {
     let mut times = Recording::new();
     for (n, ns) in durations {
         (0..*n).for_each(|_| times.record(*ns));
@@ -569,6 +590,6 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
 }
 
 /// Counters after a second, read at `at_ns`.
-pub(super) fn sample_at(at_ns: u64, cpu_ns: u64) -> Sample {
+pub(in crate::verdict) fn sample_at(at_ns: u64, cpu_ns: u64) -> Sample {
     Sample { at_ns, ..sample(1, cpu_ns) }
 }

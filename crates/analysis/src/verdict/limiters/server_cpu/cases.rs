@@ -1,0 +1,56 @@
+//! Test cases of the limiter `server_cpu`.
+
+use crate::verdict::Confidence::{High, Low, Medium};
+use crate::verdict::Resource;
+use crate::verdict::table::limiter::{
+    LimiterCase, check_limiter_cases, high, medium, set_shared_cpus,
+};
+use crate::verdict::table::world::{MS, S};
+
+const CASES: &[LimiterCase] = &[
+    high(
+        |w| w.set_server_cpu(900 * MS),
+        |w| {
+            w.set_server_cpu(900 * MS - 1);
+            w.server_counters().threads.clear();
+        },
+    )
+    .near_miss_is(Resource::Unknown, Low),
+    high(
+        |w| w.set_seconds(&[(1000, 900 * MS), (1000, 900 * MS)]),
+        |w| w.set_seconds(&[(1000, 700 * MS), (1000, 700 * MS)]),
+    ),
+    high(
+        |w| {
+            w.set_server_cpu(1500 * MS);
+            w.allowed_cpus = 1.5;
+        },
+        |w| {
+            w.set_server_cpu(800 * MS);
+            w.allowed_cpus = 1.5;
+        },
+    )
+    .near_miss_is(Resource::Concurrency, Medium),
+    high(
+        |w| w.set_server_threads(&[(900 * MS, 0), (100 * MS, 0)], 0),
+        |w| w.set_server_threads(&[(450 * MS, 0), (400 * MS, 0)], 0),
+    )
+    .near_miss_is(Resource::Unknown, Low),
+    // A faster back end would hardly help a server that uses most of the shared CPUs itself.
+    medium(|w| set_shared_cpus(w, 460, 0.45), |w| set_shared_cpus(w, 450, 0.46))
+        .near_miss_is(Resource::Backend, High),
+    // Without calls, sleeps and its use without requests, a server may poll unseen.
+    medium(|_| {}, |w| w.idle_cpus = Some(0.19))
+        .given(|w| {
+            w.set_server_cpu(S);
+            w.set_in_flight_time(16 * S);
+            w.set_voluntary_switches(0);
+            w.server_counters().calls = None;
+        })
+        .near_miss_is(Resource::ServerCpu, High),
+];
+
+#[test]
+fn each_rule_triggers_at_its_bound() {
+    check_limiter_cases(Resource::ServerCpu, CASES);
+}
