@@ -7,15 +7,11 @@ mod conditions;
 mod curve;
 mod headroom;
 pub(crate) mod limiters;
-mod pauses;
 mod polling;
-mod refusals;
 #[cfg(test)]
 mod table;
-mod thread_ends;
 pub(crate) mod thresholds;
 mod waits;
-mod window_length;
 
 use dyno_archive::run::Run;
 use dyno_archive::start::PartStart;
@@ -165,7 +161,7 @@ pub(crate) fn trial(
     caveats.extend(caveats::trial_caveats(&TrialInputs { load, server, context }));
     if context.turns.is_some() {
         // A turn begins with requests of the turn before it, so the windows' edges are not known.
-        caveats.retain(|caveat| !window_length::is_about_edges(caveat));
+        caveats.retain(|caveat| !caveats::is_about_edges(caveat));
     }
     if context.duet.is_some() {
         caveats = duet::without_wait_caveats(caveats);

@@ -7,13 +7,13 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::LoadModel;
 use serde_json::json;
 
-use super::LoadInputs;
 use super::responses::{errors, no_correct_response};
+use super::{LoadInputs, pauses};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::number_format::{percent, plural};
 use crate::verdict::thresholds::MAX_LOST;
-use crate::verdict::{Context, headroom, pauses};
+use crate::verdict::{Context, headroom};
 
 caveats! {
     /// The generator may have been the limit. For more than 85 % of the time, one of its threads

@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod cases;
+mod thread_ends;
+mod window_length;
 
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::LoadModel;
@@ -9,13 +11,15 @@ use dyno_archive::run::Run;
 use dyno_archive::start::PartStart;
 use serde_json::json;
 
+pub(in crate::verdict) use window_length::is_about_edges;
+
 use super::generator::{generator_cpu_wait, late_wakeups};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::offered::rate_text;
 use crate::load::{InFlight, LoadResult};
 use crate::number_format::{plural, was};
+use crate::verdict::Context;
 use crate::verdict::thresholds::{LITTLE_LEAST, LITTLE_TOLERANCE};
-use crate::verdict::{Context, thread_ends, window_length};
 
 caveats! {
     /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of

@@ -53,9 +53,12 @@ mod generator;
 mod levels;
 mod load;
 mod machine;
+mod pauses;
 mod responses;
 mod server;
 mod warming;
+
+pub(super) use load::is_about_edges;
 
 use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod cases;
+mod refusals;
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,13 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Phase};
 use serde_json::json;
 
+use super::pauses;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::load::offered::rate_text;
 use crate::number_format::{percent, plural, was};
 use crate::verdict::thresholds::MAX_LOST;
-use crate::verdict::{Context, TrialContext, pauses, refusals};
+use crate::verdict::{Context, TrialContext};
 
 caveats! {
     /// Some responses had an unexpected status, header or body.

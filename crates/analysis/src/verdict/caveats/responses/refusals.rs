@@ -8,11 +8,11 @@ use dyno_archive::start::PartStart;
 use dyno_archive::{LoadRecord, Phase};
 use serde_json::json;
 
-use super::{Context, has_refusals};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::load::offered::rate_text;
 use crate::number_format::{plural, was};
+use crate::verdict::{Context, has_refusals};
 
 /// End of a sentence about responses or connections on the port of a control that should refuse.
 const ON_CLOSED_PORT: &str =

@@ -8,10 +8,10 @@ use dyno_archive::silence::Silence;
 use dyno_archive::{Interval, LoadRecord, Outcome, Phase, Times};
 use serde_json::json;
 
-use super::thresholds::PAUSE_NS;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::{LoadResult, responses, responses_per_second};
 use crate::number_format::percent;
+use crate::verdict::thresholds::PAUSE_NS;
 
 /// Pauses have an effect if they take more than this share of the window.
 const PAUSE_SHARE: f64 = 0.01;

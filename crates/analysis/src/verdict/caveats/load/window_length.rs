@@ -120,7 +120,7 @@ fn long_requests(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
 }
 
 /// Whether a caveat is about requests that end before or after the window's edges.
-pub(super) fn is_about_edges(caveat: &Caveat) -> bool {
+pub(in crate::verdict) fn is_about_edges(caveat: &Caveat) -> bool {
     caveat.code == Code::SHORT_WINDOW && caveat.evidence.get("by_time").is_some()
 }
 
