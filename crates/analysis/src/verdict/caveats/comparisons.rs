@@ -23,9 +23,7 @@ use crate::turns::TurnsResult;
 
 caveats! {
     /// A server does not speak the protocol of a workload, so it has no numbers for that workload.
-    NOT_SERVED = "not_served" in Comparisons {
-        rules: [Run(|r| omitted_workloads(r.plan()))],
-    }
+    NOT_SERVED = "not_served" in Comparisons { rules: [Run(|r| omitted_workloads(r.plan()))] }
 
     /// Every block (one pass over all subjects) started the subjects in the same order, so a drift
     /// of the machine biases every difference between them.
@@ -87,20 +85,14 @@ caveats! {
 
     /// The run was resumed although subjects, machine or dyno had changed, so its parts are not one
     /// experiment.
-    MIXED = "mixed" in Comparisons {
-        rules: [Run(|r| mixed_parts(r.run))],
-    }
+    MIXED = "mixed" in Comparisons { rules: [Run(|r| mixed_parts(r.run))] }
 
     /// Some trials were served by a process started after an interruption of the run.
-    RESUMED = "resumed" in Comparisons {
-        rules: [Run(|r| resumption(r.run))],
-    }
+    RESUMED = "resumed" in Comparisons { rules: [Run(|r| resumption(r.run))] }
 
     /// Files appeared in a server's folder during the run, or the folder of its build's results has
     /// files that the build did not make. The server's starts may have read them.
-    NEW_FILES = "new_files" in Comparisons {
-        rules: [Run(|r| new_files(r.run))],
-    }
+    NEW_FILES = "new_files" in Comparisons { rules: [Run(|r| new_files(r.run))] }
 
     /// Some peaks are lower bounds: the server may have reached more at steps that are not valid
     /// for reasons outside of the server.
@@ -111,9 +103,7 @@ caveats! {
 
     /// Subjects of different kinds have nearly the same throughput: a shared resource may limit
     /// them.
-    SAME_NUMBERS = "same_numbers" in Comparisons {
-        rules: [Run(|r| similar_peaks(r.peaks))],
-    }
+    SAME_NUMBERS = "same_numbers" in Comparisons { rules: [Run(|r| similar_peaks(r.peaks))] }
 }
 
 /// Some subjects were not loaded with some workloads, so their rows are missing. Subjects with the

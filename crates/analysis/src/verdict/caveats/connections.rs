@@ -53,9 +53,7 @@ caveats! {
     }
 
     /// Connections arrived while the server's queue of new connections was full.
-    ACCEPT_QUEUE_FULL = "accept_queue_full" in Connections {
-        rules: [Server(full_accept_queue)],
-    }
+    ACCEPT_QUEUE_FULL = "accept_queue_full" in Connections { rules: [Server(full_accept_queue)] }
 
     /// The server or the generator had to retransmit segments.
     RETRANSMISSIONS = "retransmissions" in Connections {

@@ -22,7 +22,7 @@ caveats! {
     SLOWDOWN = "slowdown" in Levels {
         more: "levels-and-capacity.md#levels",
         properties: [AboutWaiting, ThroughputLevels],
-        rules: [Load(throughput_of_load), Trial(throughput_of_trial)],
+        rules: [Load(throughput_of_load), Trial(|t| Step::from_trial(t)?.throughput())],
     }
 
     /// Throughput rose within the measured window.
@@ -42,13 +42,13 @@ caveats! {
     /// CPU time per request changed its level within the measured window.
     COST_LEVELS = "cost_levels" in Levels {
         more: "levels-and-capacity.md#levels",
-        rules: [Trial(cost_of_trial)],
+        rules: [Trial(|t| Step::from_trial(t)?.cost(t.server?))],
     }
 
     /// At an offered rate, response times changed their level within the measured window.
     RESPONSE_LEVELS = "response_levels" in Levels {
         more: "levels-and-capacity.md#levels",
-        rules: [Load(response_of_load), Trial(response_of_trial)],
+        rules: [Load(response_of_load), Trial(|t| Step::from_trial(t)?.response())],
     }
 
     /// The server got faster within the measured window. Only its last level is used.
@@ -81,21 +81,6 @@ const RESPONSE_NOISE_MULTIPLE: f64 = 6.0;
 /// The machine changed, and not the server, if the generator's CPU time per request shows at least
 /// this share of the change, in logarithms.
 const MACHINE_SHARE: f64 = 0.5;
-
-/// Throughput changed its level in a trial.
-fn throughput_of_trial(trial: &TrialInputs<'_>) -> Option<Caveat> {
-    Step::from_trial(trial)?.throughput()
-}
-
-/// CPU time per request changed its level in a trial, and throughput did not.
-fn cost_of_trial(trial: &TrialInputs<'_>) -> Option<Caveat> {
-    Step::from_trial(trial)?.cost(trial.server?)
-}
-
-/// Response times changed their level in a trial.
-fn response_of_trial(trial: &TrialInputs<'_>) -> Option<Caveat> {
-    Step::from_trial(trial)?.response()
-}
 
 /// Throughput changed its level in a load whose server was not observed.
 fn throughput_of_load(load: &LoadInputs<'_>) -> Option<Caveat> {

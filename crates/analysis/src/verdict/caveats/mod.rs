@@ -17,7 +17,7 @@ macro_rules! caveats {
             $(reason: $reason:literal,)?
             $(more: $more:literal,)?
             $(properties: [$($property:ident),+ $(,)?],)?
-            $(rules: [$($kind:ident($rule:expr)),+ $(,)?],)?
+            $(rules: [$($kind:ident($rule:expr)),+ $(,)?] $(,)?)?
         }
     )+) => {
         impl $crate::caveat::Code {

@@ -32,15 +32,11 @@ caveats! {
 
     /// Without a control group the server's CPU time is summed over its threads and processes, and
     /// memory is their anonymous and shared memory.
-    NO_CGROUP = "no_cgroup" in Server {
-        rules: [Server(missing_group)],
-    }
+    NO_CGROUP = "no_cgroup" in Server { rules: [Server(missing_group)] }
 
     /// Threads or processes of the server ended before their counters were read, so the server's
     /// totals of these counters are unknown.
-    COUNTERS_UNREAD = "counters_unread" in Server {
-        rules: [Server(|s| unread_counters(s.server))],
-    }
+    COUNTERS_UNREAD = "counters_unread" in Server { rules: [Server(|s| unread_counters(s.server))] }
 
     /// Processes of the server left its control group, so the group's counters and limits do not
     /// cover them.
@@ -49,9 +45,7 @@ caveats! {
     }
 
     /// A limit that the suite asks for could not be set here.
-    LIMITS_NOT_SET = "limits_not_set" in Server {
-        rules: [Run(|r| unset_limits(r.run))],
-    }
+    LIMITS_NOT_SET = "limits_not_set" in Server { rules: [Run(|r| unset_limits(r.run))] }
 
     /// The kernel estimates the split of CPU time into user and system time from samples at its
     /// timer ticks. The sum is exact.
@@ -81,9 +75,7 @@ caveats! {
     }
 
     /// Some counters of the server could not be read here; they are empty.
-    NOT_MEASURED = "not_measured" in Server {
-        rules: [Server(unmeasured_counters)],
-    }
+    NOT_MEASURED = "not_measured" in Server { rules: [Server(unmeasured_counters)] }
 
     /// System calls per request were not counted; the message gives the reason.
     SYSCALLS_NOT_MEASURED = "syscalls_not_measured" in Server {
