@@ -121,7 +121,8 @@ impl WorkerUse {
 /// *intended*. In a closed loop, exchanges that are in flight when the measured window opens are
 /// carried into the window and belong to it. If an exchange ends in a later phase than its own, its
 /// times are recorded only if its own phase is the measured window. Other exchanges of an earlier
-/// phase are only counted, in `carried`.
+/// phase are only counted, in `carried`. So are exchanges that were intended after the window, in
+/// `continued`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub phase: Phase,
@@ -134,6 +135,10 @@ pub struct Interval {
     /// Exchanges of an earlier phase that ended in the interval; in `Drain`, exchanges intended
     /// before the measured window.
     pub carried: Outcomes,
+    /// Exchanges intended after the measured window, with which a visit or a page of the window
+    /// continued. Only in `Drain`.
+    #[serde(default, skip_serializing_if = "Outcomes::is_empty")]
+    pub continued: Outcomes,
     pub started: u64,
     pub dropped: u64,
     pub bytes_sent: u64,
@@ -193,14 +198,20 @@ impl Interval {
     /// they were requested.
     #[must_use]
     pub fn correct_responses(&self) -> u64 {
-        self.outcomes.get(Outcome::Ok) + self.carried.get(Outcome::Ok)
+        self.all_outcomes().map(|outcomes| outcomes.get(Outcome::Ok)).iter().sum()
     }
 
     /// Returns the number of complete responses that arrived within the interval, correct or not,
     /// regardless of when they were requested.
     #[must_use]
     pub fn responses(&self) -> u64 {
-        self.outcomes.completed_count() + self.carried.completed_count()
+        self.all_outcomes().map(Outcomes::completed_count).iter().sum()
+    }
+
+    /// Returns the outcomes of all exchanges that ended in the interval.
+    #[must_use]
+    pub fn all_outcomes(&self) -> [&Outcomes; 3] {
+        [&self.outcomes, &self.carried, &self.continued]
     }
 
     #[must_use]
@@ -211,6 +222,7 @@ impl Interval {
             end_ns,
             outcomes: Outcomes::default(),
             carried: Outcomes::default(),
+            continued: Outcomes::default(),
             started: 0,
             dropped: 0,
             bytes_sent: 0,
@@ -277,6 +289,7 @@ impl Interval {
     fn add_counts(&mut self, other: &Interval) {
         self.outcomes.add(&other.outcomes);
         self.carried.add(&other.carried);
+        self.continued.add(&other.continued);
         self.started += other.started;
         self.dropped += other.dropped;
         self.bytes_sent += other.bytes_sent;

@@ -118,6 +118,12 @@ impl Outcomes {
         self.counts.iter().sum()
     }
 
+    /// Whether nothing was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Outcomes::default()
+    }
+
     /// Returns the number of complete responses that did not meet an expectation.
     #[must_use]
     pub fn incorrect_count(&self) -> u64 {

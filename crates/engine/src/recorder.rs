@@ -440,9 +440,18 @@ impl Recorder {
     /// Counts the status of a complete response with the outcome of its exchange.
     #[inline]
     pub(crate) fn count_status(&mut self, exchange: &Exchange, status: u16) {
-        match self.is_in_current_phase(self.is_in_window(exchange.intended)) {
-            true => self.current.outcomes.count_status(status),
-            false => self.current.carried.count_status(status),
+        self.outcomes_of(exchange.intended).count_status(status);
+    }
+
+    /// Returns the counts for an exchange with this intended start that ends now.
+    #[inline]
+    fn outcomes_of(&mut self, intended: Instant) -> &mut Outcomes {
+        if self.is_in_current_phase(self.is_in_window(intended)) {
+            &mut self.current.outcomes
+        } else if intended < self.window_end {
+            &mut self.current.carried
+        } else {
+            &mut self.current.continued
         }
     }
 
@@ -481,21 +490,17 @@ impl Recorder {
         self.in_flight -= 1;
         let is_in_window = self.is_in_window(exchange.intended);
         let is_in_current_phase = self.is_in_current_phase(is_in_window);
+        self.outcomes_of(exchange.intended).count(outcome);
         let share = self.distributions.by_request.get_mut(usize::from(exchange.request));
-        if is_in_current_phase {
-            self.current.outcomes.count(outcome);
-        } else {
-            self.current.carried.count(outcome);
-            if !is_in_window {
-                // The exchange was in flight during the window, up to this instant, but does not
-                // belong to it.
-                self.edges.others_ns += done.ns_since(exchange.intended.max(self.window_start));
-                if let Some(share) = share {
-                    // Throughput includes responses that arrived in the window.
-                    share.carried_ok += u64::from(outcome == Outcome::Ok);
-                }
-                return;
+        if !is_in_current_phase && !is_in_window {
+            // The exchange was in flight during the window, up to this instant, but does not
+            // belong to it.
+            self.edges.others_ns += done.ns_since(exchange.intended.max(self.window_start));
+            // Throughput includes responses that arrived in the window.
+            if let Some(share) = share.filter(|_| exchange.intended < self.window_end) {
+                share.carried_ok += u64::from(outcome == Outcome::Ok);
             }
+            return;
         }
         if let Some(share) = share {
             share.outcomes.count(outcome);

@@ -154,7 +154,13 @@ fn visits_in_progress_at_end_of_window_are_completed() {
             assert_eq!(unfinished(&result), 0);
             let books = result.report.books;
             assert!(books.balance());
-            late_steps += 3 * sessions.begun - books.completed;
+            let continued: u64 = result.intervals.iter().map(|i| i.continued.total()).sum();
+            assert_eq!(continued, 3 * sessions.begun - books.completed);
+            for interval in &result.intervals {
+                let carried: u64 = interval.by_request.iter().map(|share| share.carried_ok).sum();
+                assert_eq!(carried, interval.carried.get(Outcome::Ok));
+            }
+            late_steps += continued;
         }
         assert!(late_steps > 0, "steps after the window do not belong to it");
     }

@@ -53,6 +53,11 @@ pub struct LoadResult {
     #[serde(serialize_with = "outcome::serialize_all")]
     #[schemars(with = "BTreeMap<String, u64>")]
     pub outcomes: Outcomes,
+    /// Outcomes of the exchanges after the window with which its visits and pages continued. No
+    /// other number includes them. `null`: no such exchange.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, u64>>")]
+    pub continued: Option<Outcomes>,
     /// Responses that met every expectation and arrived within the window, per second.
     pub throughput_rps: f64,
     pub bytes: Bytes,
@@ -388,6 +393,7 @@ pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
         duration_s: sums.window_s,
         exchanges: exchanges(record),
         outcomes: sums.measured.clone(),
+        continued: Some(sums.continued.clone()).filter(|outcomes| !outcomes.is_empty()),
         throughput_rps: per_second(sums.ok, sums.window_s),
         bytes: sums.bytes,
         response_unanswered: LoadUnanswered::new(&response_time_us),
@@ -602,7 +608,7 @@ fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
 pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
     let ok = interval.correct_responses();
-    let ended = interval.outcomes.total() + interval.carried.total();
+    let ended: u64 = interval.all_outcomes().map(Outcomes::total).iter().sum();
     // Exchanges of an earlier phase have no times in this interval, so they are excluded.
     let own_outcomes = &interval.outcomes;
     let missing = UnansweredRequests {

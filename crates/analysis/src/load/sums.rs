@@ -18,6 +18,8 @@ pub(super) struct WindowSums {
     pub(super) responses: u64,
     /// Outcomes of the exchanges that belong to the window.
     pub(super) measured: Outcomes,
+    /// Outcomes of the exchanges after the window with which its visits and pages continued.
+    pub(super) continued: Outcomes,
     /// Times of correct responses.
     pub(super) times: ExchangeTimes,
     /// Requests without a correct response, with their longest wait since intended.
@@ -38,6 +40,7 @@ impl WindowSums {
             ok: 0,
             responses: 0,
             measured: Outcomes::default(),
+            continued: Outcomes::default(),
             times: ExchangeTimes::default(),
             missing: UnansweredRequests::NONE,
             missing_service: UnansweredRequests::NONE,
@@ -54,6 +57,7 @@ impl WindowSums {
         };
         for interval in record.intervals.iter().filter(|i| i.phase != Phase::Warmup) {
             sums.measured.add(&interval.outcomes);
+            sums.continued.add(&interval.continued);
             sums.checked += interval.checked;
             if interval.phase == Phase::Measured {
                 sums.add_window(interval);

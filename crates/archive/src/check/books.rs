@@ -100,8 +100,7 @@ fn check_interval(interval: &Interval) -> FileCheck {
         ok,
     )?;
     // The first class, interim responses, is skipped because they do not complete an exchange.
-    let statuses =
-        [&interval.outcomes, &interval.carried].into_iter().flat_map(|o| &o.statuses[1..]).sum();
+    let statuses = interval.all_outcomes().into_iter().flat_map(|o| &o.statuses[1..]).sum();
     check_equal(&at("statuses"), statuses, "complete responses", interval.responses())?;
     check_not_above(
         &at("responses checked in full"),

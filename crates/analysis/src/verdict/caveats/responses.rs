@@ -139,7 +139,8 @@ caveats! {
 
 /// Responses had an unexpected status, header or body, or lacked a value of a sequence.
 fn incorrect_responses(result: &LoadResult) -> Option<Caveat> {
-    let count = |outcome| result.outcomes.get(outcome);
+    let continued = |outcome| result.continued.as_ref().map_or(0, |all| all.get(outcome));
+    let count = |outcome| result.outcomes.get(outcome) + continued(outcome);
     let status = count(Outcome::UnexpectedStatus);
     let header = count(Outcome::UnexpectedHeader);
     let body = count(Outcome::UnexpectedBody);

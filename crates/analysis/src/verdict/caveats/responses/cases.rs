@@ -97,6 +97,12 @@ const CASES: &[Case<TrialWorld>] = &[
         |w| w.add_outcomes(2, Outcome::ExtractionFailed),
         |w| w.add_outcomes(2, Outcome::Ok),
     ),
+    // Visits of the window continue after it.
+    invalid(
+        Code::INCORRECT_RESPONSES,
+        |w| w.interval().continued.count(Outcome::UnexpectedStatus),
+        |w| w.interval().continued.count(Outcome::Ok),
+    ),
     invalid(Code::INCORRECT_RESPONSES, |w| w.refuses = true, |_| {})
         .given(|w| *w = TrialWorld::with_responses(1)),
     info(

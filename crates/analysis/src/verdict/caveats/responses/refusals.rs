@@ -94,8 +94,11 @@ fn is_as_intended(result: &LoadResult, record: &LoadRecord, context: &Context<'_
 fn refused_in(record: &LoadRecord, is_counted: impl Fn(Phase) -> bool) -> f64 {
     let intervals = record.intervals.iter().filter(|interval| is_counted(interval.phase));
     let refused = intervals.map(|interval| {
-        let all = [&interval.outcomes, &interval.carried];
-        all.map(|outcomes| outcomes.get(Outcome::ConnectRefused)).iter().sum::<u64>()
+        interval
+            .all_outcomes()
+            .map(|outcomes| outcomes.get(Outcome::ConnectRefused))
+            .iter()
+            .sum::<u64>()
     });
     refused.sum::<u64>() as f64
 }
