@@ -22,13 +22,19 @@ pub struct Results<'a> {
 /// own order of workloads and steps.
 pub(crate) fn trials(run: &Run) -> Vec<TrialResult> {
     let plan = &run.header.plan;
-    let others = OtherRecords::new(run);
+    let mut others = OtherRecords::new(run);
     let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
     records.sort_by_key(|t| plan.trials[t.trial].display_order());
-    let result = |record: &TrialRecord| {
-        trial(plan, &run.header.facts, run.start_of(record), record, &others)
+    let results = |others: &OtherRecords| -> Vec<TrialResult> {
+        let result = |record: &&TrialRecord| {
+            trial(plan, &run.header.facts, run.start_of(record), record, others)
+        };
+        records.iter().map(result).collect()
     };
-    let mut trials: Vec<TrialResult> = records.into_iter().map(result).collect();
+    let mut trials = results(&others);
+    if others.forget_idle_use(&verdict::resting_arms(&trials)) {
+        trials = results(&others);
+    }
     verdict::revise_limiters(&mut trials);
     trials
 }

@@ -19,9 +19,9 @@ use crate::LoadResult;
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::load::LoadConfig;
-use crate::server::server_use;
+use crate::server::{ServerUse, server_use};
 use crate::stats::Repeated;
-use crate::subject::SubjectResult;
+use crate::subject::{SubjectResult, idle_cpus};
 use crate::trial::{RecordedTrial, TrialResult, cpus_of};
 use crate::verdict::{self, Context};
 
@@ -73,7 +73,9 @@ pub fn load_result(closed: RecordedTrial<'_>, (rate, load): (f64, &LoadRecord)) 
     let config = LoadConfig::new(workload, &plan.load_of_trial(planned), &step, planned.seed);
     let party = plan.launches[planned.launch].party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = closed.start.and_then(|start| start.part(party));
-    let server = server_use(load, party, &cpus_of(&plan.arms[planned.arm].conditions, part));
+    let cpus = cpus_of(&plan.arms[planned.arm].conditions, part);
+    let idle_cpus = idle_cpus(plan, closed.start).get(&planned.arm).copied();
+    let server = ServerUse { idle_cpus, ..server_use(load, party, &cpus) };
     let context = Context { server: Some(&server), control: subject.control, ..Context::default() };
     verdict::load(load, config, &context)
 }

@@ -1,7 +1,7 @@
 //! Computes the result of a trial from its record.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::plan::{Conditions, Plan, Subject};
@@ -70,6 +70,19 @@ impl OtherRecords {
             co_runners: CoRunners::new(plan, &run.trials),
             idle_cpus: idle_cpus(plan, &run.starts),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_idle_cpus(idle_cpus: &[(usize, f64)]) -> OtherRecords {
+        OtherRecords { idle_cpus: idle_cpus.iter().copied().collect(), ..OtherRecords::default() }
+    }
+
+    /// Removes the use of CPUs without requests of these arms, except where it shows that the server
+    /// does not poll. Returns whether anything was removed.
+    pub(crate) fn forget_idle_use(&mut self, arms: &BTreeSet<usize>) -> bool {
+        let before = self.idle_cpus.len();
+        self.idle_cpus.retain(|arm, cpus| !arms.contains(arm) || *cpus < verdict::AT_REST);
+        self.idle_cpus.len() < before
     }
 
     /// Returns the use of an arm's server in a load.

@@ -21,7 +21,7 @@ use super::conditions::MAX_WAITING;
 use super::limiters::{
     Confidence, CurveRule, Limiter, Resource, filling_interrupt_s, has_nearly_full_thread,
 };
-use super::polling::{idle_waits, polling_evidence};
+use super::polling::{Polling, idle_waits, polling_evidence};
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
 use super::waits::{MIN_LOCK_CALLS, asleep_threads, lock_calls_per_response};
 use crate::caveat::{Code, CodeProperty};
@@ -433,7 +433,12 @@ impl Curve {
             more.planned,
             more.throughput_rps
         );
-        Self::verdict(trial, Resource::Concurrency, Confidence::High, sentence, level, more)
+        let confidence = match polling_evidence(&trial.load, &trial.server) {
+            // The CPU time before the load may have been other work than polling.
+            Some(Polling::BeforeLoad { .. }) => Confidence::Medium,
+            _ => Confidence::High,
+        };
+        Self::verdict(trial, Resource::Concurrency, confidence, sentence, level, more)
     }
 
     /// Returns the limiter of a level without a queue: too few requests in flight.

@@ -1,12 +1,15 @@
 //! Detects servers that poll: they check for work in a loop instead of sleeping. The CPU of a
 //! server that polls is full at any load, so a full CPU does not show that the CPU is the limit.
 
+use std::collections::BTreeSet;
+
 use dyno_archive::plan::LoadModel;
 use dyno_archive::syscall::{Amount, returned_amount};
 
-use super::thresholds::{SERVER_BUSY, SERVER_FULL};
+use super::thresholds::{SERVER_BUSY, SERVER_FULL, SERVER_IDLE};
 use crate::load::LoadResult;
 use crate::server::{Call, CallRates, ServerUse};
+use crate::trial::TrialResult;
 
 /// A server polls if it makes at least this many idle calls per response. A server that reads until
 /// EAGAIN makes one idle call per response without polling.
@@ -32,14 +35,8 @@ const NO_SLEEP: f64 = 0.1;
 const IDLE_SHARE: f64 = 0.75;
 
 /// CPUs without requests below which a server does not poll. Servers in C, Go, Java, Node.js and
-/// Python that sleep used at most 0.006.
-const AT_REST: f64 = 0.2;
-
-/// Doubt about the full CPU of a server that may poll.
-pub(super) const MAY_POLL_UNSEEN: &str = concat!(
-    " The server may poll (ask for work when there is none): its system calls were not counted, ",
-    "and its use of CPU time without requests is unknown.",
-);
+/// Python that sleep used at most 0.008.
+pub(crate) const AT_REST: f64 = 0.2;
 
 /// Sentence about a server that polls.
 pub(super) const POLLS: &str =
@@ -109,12 +106,33 @@ fn is_as_busy_without_load(idle_cpus: f64, server: &ServerUse) -> bool {
     idle_cpus >= AT_REST && server.cpus.is_some_and(|cpus| idle_cpus >= IDLE_SHARE * cpus)
 }
 
-/// Whether no observation excludes that the server polls: neither its system calls, nor its sleeps,
-/// nor its use of CPU time without requests.
-pub(super) fn may_poll_unseen(load: &LoadResult, server: &ServerUse) -> bool {
-    let is_at_rest = server.idle_cpus.is_some_and(|cpus| cpus < AT_REST);
+/// Returns the doubt about the full CPU of a server that may poll unseen. `None`: its system calls,
+/// its sleeps, or its use of CPU time without requests exclude that it polls.
+pub(super) fn unseen_polling(load: &LoadResult, server: &ServerUse) -> Option<String> {
     let sleeps = switches_per_response(load, server).is_some_and(|n| n >= NO_SLEEP);
-    server.calls.is_none() && !sleeps && !is_at_rest
+    if server.calls.is_some() || sleeps {
+        return None;
+    }
+    let idle_use = match server.idle_cpus {
+        Some(cpus) if cpus < AT_REST => return None,
+        Some(cpus) => format!("before the load it used {cpus:.2} CPUs without any request"),
+        None => "its use of CPU time without requests is unknown".into(),
+    };
+    Some(format!(
+        " The server may poll (ask for work when there is none): its system calls were not \
+         counted, and {idle_use}."
+    ))
+}
+
+/// Returns the arms whose server had CPU time left at some step, and slept. A server that polls
+/// does neither, so use of CPU time before the load was other work, such as to fill a cache.
+pub(crate) fn resting_arms(trials: &[TrialResult]) -> BTreeSet<usize> {
+    let rests = |t: &&TrialResult| {
+        t.valid
+            && highest_utilisation(&t.server).is_some_and(|used| used < SERVER_IDLE)
+            && switches_per_response(&t.load, &t.server).is_some_and(|n| n >= NO_SLEEP)
+    };
+    trials.iter().filter(rests).map(|t| t.cell.arm).collect()
 }
 
 /// Returns the idle calls per response, if there are so many that the server polls.
@@ -205,4 +223,30 @@ pub(super) fn busy_thread(load: &LoadResult, server: &ServerUse, min: f64) -> Op
 pub(super) fn is_full(load: &LoadResult, server: &ServerUse) -> bool {
     server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL)
         && polling_evidence(load, server).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::five_block_report;
+
+    #[test]
+    fn server_with_time_left_that_sleeps_does_not_poll() {
+        let rests = |change: &dyn Fn(&mut TrialResult)| {
+            let mut trial = five_block_report().trials.remove(0);
+            trial.valid = true;
+            trial.server.unread_counters = None;
+            trial.server.cpu_utilisation = Some(0.74);
+            let responses = trial.load.throughput_rps * trial.server.window_s;
+            assert!(responses > 0.0);
+            trial.server.context_switches_voluntary = Some(responses as u64);
+            change(&mut trial);
+            resting_arms(&[trial]).len() == 1
+        };
+        assert!(rests(&|_| {}));
+        assert!(!rests(&|t| t.server.cpu_utilisation = Some(0.76)));
+        assert!(!rests(&|t| t.server.context_switches_voluntary = Some(0)));
+        assert!(!rests(&|t| t.server.context_switches_voluntary = None));
+        assert!(!rests(&|t| t.valid = false));
+    }
 }

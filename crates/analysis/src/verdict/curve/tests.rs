@@ -503,6 +503,18 @@ fn polling_at_other_step_lowers_confidence_in_full_cpu() {
     assert_eq!(revise_with(&steps, polls)[1], (ServerCpu, Medium));
 }
 
+/// The server may have filled a cache before the load.
+#[test]
+fn use_before_load_makes_too_few_requests_likely() {
+    let steps = [(8, 20_000.0, 0.99, Concurrency, Medium), (32, 30_000.0, 0.99, ServerCpu, High)];
+    let idle = |cpus| {
+        move |t: &mut TrialResult| {
+            (t.server.idle_cpus, t.server.cpus) = (Some(cpus), Some(1.0));
+        }
+    };
+    assert_eq!(revise_with(&steps, idle(0.8))[0], (Concurrency, Medium));
+}
+
 /// A proxy makes three reads per response that end with EAGAIN.
 #[test]
 fn idle_calls_with_flat_throughput_are_no_polling() {

@@ -9,7 +9,7 @@ use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Re
 use crate::load::LoadResult;
 use crate::number_format::{cpus, percent};
 use crate::server::ServerUse;
-use crate::verdict::polling::{MAY_POLL_UNSEEN, may_poll_unseen};
+use crate::verdict::polling::unseen_polling;
 use crate::verdict::thresholds::SERVER_BUSY;
 
 pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {
@@ -61,8 +61,8 @@ pub(super) fn full_limiter(
     let keeps_up = load.pace().is_some_and(|pace| pace.has_responded());
     let confidence = if keeps_up { Confidence::Medium } else { Confidence::High };
     let limiter = Limiter::new(resource, confidence, sentence, evidence);
-    match may_poll_unseen(load, server) {
-        true => limiter.weaken(Confidence::Medium, MAY_POLL_UNSEEN),
-        false => limiter,
+    match unseen_polling(load, server) {
+        Some(doubt) => limiter.weaken(Confidence::Medium, &doubt),
+        None => limiter,
     }
 }
