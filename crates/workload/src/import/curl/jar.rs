@@ -38,8 +38,11 @@ pub fn order(
     let begins_empty = match (&first.read, &first.written) {
         (None, _) => true,
         (Some(file), _) if file.is_empty() => true,
-        // curl begins with an empty jar if the file does not exist.
-        (Some(file), Some(written)) => file == written && read(file).is_err(),
+        // curl begins with an empty jar if the file does not exist. A file that dyno may not read
+        // may have cookies.
+        (Some(file), Some(written)) => {
+            file == written && read(file).is_err_and(|reason| reason.contains(NOT_FOUND))
+        }
         (Some(_), None) => false,
     };
     let requests: usize = commands.iter().map(|command| command.requests).sum();
@@ -60,6 +63,9 @@ pub fn order(
         Some(command) => Err(format!("{}: {NO_COOKIE_FILES}", line(command))),
     }
 }
+
+/// Part of the operating system's message about a file that does not exist (ENOENT).
+const NOT_FOUND: &str = "No such file";
 
 /// The message omits the name, which may be a secret cookie without a name.
 const NO_COOKIE_FILES: &str = "-b: cookies cannot be read from a file\nhint: write -b \
@@ -85,7 +91,7 @@ mod tests {
 
     #[test]
     fn commands_with_shared_jar_are_sequence() {
-        let missing = |_: &str| Err("no such file".to_string());
+        let missing = |_: &str| Err("jar: No such file or directory (os error 2)".to_string());
         let order = |commands: &[JarUse]| order(commands, &mut Changes::default(), &missing);
         let (a, b) = (Some("jar"), Some("other"));
         for (commands, expected) in [
@@ -116,6 +122,9 @@ mod tests {
         let found = |_: &str| Ok(b"cookies".to_vec());
         let error = order(&commands, &mut changes, &found).unwrap_err();
         assert!(error.starts_with("line 1: -b: cookies cannot be read from a file\nhint: "));
+        // A file outside the folder that dyno may read.
+        let refused = |_: &str| Err("/tmp/jar: only files below the folder are read".to_string());
+        assert!(order(&commands, &mut changes, &refused).is_err());
         let commands =
             [jars(None, Some("j"), 1), jars(Some("j"), None, 1), jars(Some("j"), None, 1)];
         assert_eq!(order(&commands, &mut changes, &found), Ok(ImportOrder::Sequence));
