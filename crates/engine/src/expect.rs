@@ -422,7 +422,7 @@ fn as_integer(number: &serde_json::Number) -> Option<i128> {
 
 /// Returns the text of a value for a regular expression: a string without quotes, anything else as
 /// JSON.
-pub(crate) fn value_text(value: &serde_json::Value) -> String {
+fn value_text(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), String::from)
 }
 

@@ -4,9 +4,12 @@
 //! the value and its source. It has no byte of the extracted text, which may be a secret. Only the
 //! name of a content coding that dyno does not know is quoted from the response.
 
-use regex::bytes::Regex;
+use std::borrow::Cow;
+use std::collections::HashMap;
 
-use crate::expect::value_text;
+use regex::bytes::Regex;
+use serde_json::value::RawValue;
+
 use crate::{coding, limits};
 
 /// The extraction of one value from the responses to one request: the compiled form of `Extraction`
@@ -84,25 +87,21 @@ impl CompiledExtraction {
         Err(self.fault(&fault))
     }
 
-    /// Extracts the value from a decoded body. `json`: the parsed body, or the reason why it cannot
-    /// be parsed. `Err`: a message for users.
-    fn read_text(
-        &self,
-        text: &[u8],
-        json: &Result<serde_json::Value, &'static str>,
-    ) -> Result<Vec<u8>, String> {
+    /// Extracts the value from a decoded body. `Err`: a message for users.
+    fn read_text(&self, text: &[u8]) -> Result<Vec<u8>, String> {
         let ValueSource::Json(pointer) = &self.source else {
             let value = self.matched(text).map(<[u8]>::to_vec).ok_or_else(|| {
                 self.fault(&format!("the body does not match {}", self.expression()))
             })?;
             return self.checked(value);
         };
-        let json = json.as_ref().map_err(|reason| self.fault(reason))?;
+        let json: &RawValue =
+            serde_json::from_slice(text).map_err(|_| self.fault("the body is not JSON"))?;
         let missing = |problem: &str| self.fault(&format!("JSON pointer {pointer:?} {problem}"));
-        let value = match json.pointer(pointer) {
+        let value = match at_pointer(json, pointer).map(RawValue::get) {
             None => return Err(missing("is missing")),
-            Some(serde_json::Value::Null) => return Err(missing("is null")),
-            Some(value) => value_text(value),
+            Some("null") => return Err(missing("is null")),
+            Some(text) => serde_json::from_str(text).unwrap_or_else(|_| text.to_string()),
         };
         let value = self.matched(value.as_bytes()).map(<[u8]>::to_vec);
         self.checked(
@@ -146,6 +145,25 @@ impl CompiledExtraction {
     }
 }
 
+/// Returns the value at a JSON pointer (RFC 6901), as it is written in the body. Numbers thus keep
+/// all of their digits. Of equal keys the last one counts.
+fn at_pointer<'a>(json: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
+    pointer.split('/').skip(1).try_fold(json, |value, token| {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        let text = value.get();
+        if text.starts_with('{') {
+            let mut members: HashMap<Cow<'a, str>, &'a RawValue> =
+                serde_json::from_str(text).ok()?;
+            return members.remove(token.as_str());
+        }
+        // An index has no leading zero.
+        let is_index = token == "0" || !token.starts_with(['0', '+']);
+        let index: usize = token.parse().ok().filter(|_| is_index)?;
+        let items: Vec<&'a RawValue> = serde_json::from_str(text).ok()?;
+        items.get(index).copied()
+    })
+}
+
 /// Extracts all values of a body. Calls `store` with the index of each value. `Err`: a message for
 /// users about the first extraction that failed.
 pub(crate) fn extract_from_body<'e>(
@@ -162,14 +180,8 @@ pub(crate) fn extract_from_body<'e>(
     } else {
         body.bytes
     };
-    let wants_json = |e: &CompiledExtraction| matches!(e.source, ValueSource::Json(_));
-    let json = if extractions.clone().any(wants_json) {
-        serde_json::from_slice(text).map_err(|_| "the body is not JSON")
-    } else {
-        Err("the body is not JSON")
-    };
     for extraction in extractions {
-        store(extraction.value, extraction.read_text(text, &json)?);
+        store(extraction.value, extraction.read_text(text)?);
     }
     Ok(())
 }
@@ -226,6 +238,23 @@ mod tests {
             "JSON pointer \"/id\" does not match ^item-([0-9]+)$"
         );
         assert_eq!(from_body(&id, b"<html>", b""), "the body is not JSON");
+    }
+
+    #[test]
+    fn json_value_is_extracted_as_written() {
+        let deep = format!("{}7{}", "[".repeat(300), "]".repeat(300));
+        let body = format!(
+            r#" {{"n":[12345678901234567890123,1.50,-0,1e999],"o": {{ "a" : 1 }},"n":[1,2],"d":{deep}}}"#
+        );
+        for (pointer, expected) in [("/n/1", "2"), ("/o", r#"{ "a" : 1 }"#), ("/d", &deep)] {
+            let json = extraction(ValueSource::Json(pointer.into()), None);
+            let extraction = CompiledExtraction { place: ValuePlace::Body, ..json };
+            assert_eq!(from_body(&extraction, body.as_bytes(), b""), expected, "{pointer}");
+        }
+        for number in ["12345678901234567890123", "1.50", "-0", "1e999"] {
+            let whole = extraction(ValueSource::Json(Box::default()), None);
+            assert_eq!(from_body(&whole, number.as_bytes(), b""), number);
+        }
     }
 
     #[test]

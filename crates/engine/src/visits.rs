@@ -281,7 +281,11 @@ impl Visitor {
         }
         let body = StoredText { bytes: &response.body, codings: &response.codings };
         let from_body = request.extractions.iter().filter(|extraction| extraction.needs_body());
-        extract_from_body(from_body, body, |index, value| session.store_value(index, value))
+        let extracted =
+            extract_from_body(from_body, body, |index, value| session.store_value(index, value));
+        // Many visitors may wait for their next response.
+        response.clear();
+        extracted
     }
 }
 
