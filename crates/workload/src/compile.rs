@@ -530,7 +530,8 @@ fn check_pointer(pointer: &str) -> Result<(), String> {
     if pointer.is_empty() || pointer.starts_with('/') {
         return Ok(());
     }
-    Err(format!("{pointer:?}: not a JSON pointer (RFC 6901)\nhint: write it like /items/0/name"))
+    // `name: word` would be redacted where the name is that of a secret.
+    Err(format!("not a JSON pointer (RFC 6901): {pointer:?}\nhint: write it like /items/0/name"))
 }
 
 /// Compiles a regular expression of a file.

@@ -139,6 +139,9 @@ impl SecretOption {
     }
 }
 
+/// Options of dyno without a value whose names are those of secrets.
+const SWITCHES_OF_DYNO: [&str; 1] = ["cookies"];
+
 impl Secrets {
     /// Withholds secrets in a command. A word that is itself a command of curl is searched word by
     /// word.
@@ -151,8 +154,11 @@ impl Secrets {
         let mut redacted = Vec::with_capacity(words.len());
         let mut next_kind: Option<ValueKind> = None;
         // An option of a program that the command starts: `-- server --password …`.
-        let takes_secret = |word: &str, next: Option<&String>| {
+        let dynos_words = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        let takes_secret = |index: usize, word: &str| {
             let name = word.strip_prefix("--").filter(|name| !name.contains('='));
+            let is_switch = |name: &&str| index < dynos_words && SWITCHES_OF_DYNO.contains(name);
+            let (name, next) = (name.filter(|name| !is_switch(name)), words.get(index + 1));
             let is_about_secrets = |name| next.is_some_and(|value| is_harmless(name, value));
             name.is_some_and(|name| is_secret(name) && !is_about_secrets(name))
         };
@@ -162,8 +168,7 @@ impl Secrets {
             } else {
                 next_kind =
                     options.iter().find(|option| option.takes_next(word)).map(|option| option.kind);
-                let is_secret_next = takes_secret(word, words.get(index + 1));
-                next_kind = next_kind.or(is_secret_next.then_some(ValueKind::Secret));
+                next_kind = next_kind.or(takes_secret(index, word).then_some(ValueKind::Secret));
                 match options.iter().find_map(|option| option.split(word)) {
                     Some((flag, value, kind)) => {
                         format!("{flag}{}", self.option_value(kind, value))

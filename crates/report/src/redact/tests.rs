@@ -592,6 +592,18 @@ fn command_in_any_spelling_withholds_bodies() {
 
 /// The words are the same as those of bash.
 #[test]
+fn command_keeps_options_of_sequences() {
+    let line = "dyno load --cookies --step 'GET /a' --extract '1 token=json:/token' --step 'GET \
+                /b?token={extract.token}' http://x/";
+    let redacted = crate::shell::command(&Secrets::default().command(&words(line)));
+    assert_eq!(redacted, line);
+    // The option of another program may have a value.
+    let line = "dyno run s.toml -- server --cookies abc123xyz";
+    let redacted = crate::shell::command(&Secrets::default().command(&words(line)));
+    assert!(redacted.contains(MARK), "{redacted}");
+}
+
+#[test]
 fn curl_command_keeps_other_words() {
     let redacted = |curl: &str| {
         let command = ["dyno", "load", "--curl", curl].map(String::from);

@@ -128,9 +128,19 @@ pub(super) fn is_harmless(name: &str, value: &str) -> bool {
     let is_place = ["file", "path", "dir", "folder"].iter().any(|end| letters.ends_with(end));
     let is_about = letters.ends_with("name") || letters.ends_with("type");
     is_missing(value)
+        || is_placeholder(value)
         || is_about
         || is_count(&name) && value.split(',').all(|item| is_number(item.trim()))
         || is_place && value.starts_with(['/', '.'])
+}
+
+/// Whether a value is taken from a response: a placeholder, such as `{extract.token}`, or the place
+/// of the value in the response, such as `json:/token`.
+fn is_placeholder(value: &str) -> bool {
+    let name = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let is_name = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    name.is_some_and(|name| name.starts_with("extract.") && is_name(name))
+        || ["json:/", "header:", "matches:"].iter().any(|kind| value.starts_with(kind))
 }
 
 /// Whether a text is a number in decimal digits.

@@ -115,7 +115,7 @@ pub(super) fn check_cookie_header(request: &plan::Request) -> Result<(), FieldEr
         None => Ok(()),
         Some((name, _)) => Err((
             Field::Header(name.clone()),
-            "header Cookie: cannot be set, because the visitor's own cookies are sent in this \
+            "the header Cookie cannot be set, because the visitor's own cookies are sent in this \
              header\nhint: remove the header, or do not keep cookies (`cookies`, --cookies)"
                 .into(),
         )),
