@@ -150,7 +150,7 @@ fn whole_number(text: &str, min: u64, max: u64) -> Result<u64, String> {
     match number {
         Some(number) if (min..=max).contains(&number) => Ok(number),
         Some(number) if number > max => Err(format!("must be at most {max}")),
-        _ if max == u64::MAX => Err("must be a whole number above 0".into()),
+        _ if max == u64::MAX => Err(format!("must be a whole number, at least {min}")),
         _ => Err(format!("must be a whole number from {min} to {max}")),
     }
 }

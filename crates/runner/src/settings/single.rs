@@ -10,6 +10,7 @@ use dyno_workload::units;
 use sha2::{Digest as _, Sha256};
 
 use super::LoadSettings;
+use super::table::MIN_DURATION_NS;
 use crate::load::polling;
 
 /// The longest trace, nanoseconds: 30 days, as for every length of a load.
@@ -92,6 +93,9 @@ impl LoadSettings {
         let rate = self.rates.first().map(ToString::to_string);
         let rate_length_ns = rate.as_deref().and_then(units::rate_length_ns);
         if let Some(length_ns) = rate_length_ns.filter(|_| !is_duration_given) {
+            if length_ns < MIN_DURATION_NS {
+                return Err("--rate: the sections must last at least 10ms together".into());
+            }
             self.load.duration_ns = length_ns;
         }
         let arrivals = match (trace, self.rates.first()) {

@@ -11,6 +11,8 @@ use crate::limits::{MAX_STREAMS, MIN_WARMUP_LIMIT_NS};
 use crate::load::drain_ns;
 
 const MS: u64 = 1_000_000;
+/// The shortest window of a load.
+pub(super) const MIN_DURATION_NS: u64 = 10 * MS;
 const SMALL: u64 = u32::MAX as u64;
 
 const LOAD: &str = "Load";
@@ -48,7 +50,7 @@ pub static SETTINGS: &[Setting] = settings! {
     /// Length of the measured window [default: 10s].
     ///
     /// A bare number is in seconds. With -n or a trace the load ends with its last request.
-    duration = time(10 * MS, units::span, |s, ns| s.load.duration_ns = ns)
+    duration = time(MIN_DURATION_NS, units::span, |s, ns| s.load.duration_ns = ns)
         .option(LOAD, "TIME").short('d').suite("`\"10s\"`", "length of the measured window");
     /// End after this many requests.
     requests = whole(1, u64::MAX, |s, n| s.load.requests = Some(n)).option(LOAD, "N").short('n');

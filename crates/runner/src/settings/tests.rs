@@ -56,7 +56,13 @@ fn value_out_of_range_is_refused_with_bounds() {
     for (key, in_suite, text, suite_error, command_line_error) in [
         ("window_bits", "9", "9", "must be 10 to 30", "must be a whole number from 10 to 30"),
         ("threads", "0", "0", "must be at least 1", "must be a whole number from 1 to 4294967295"),
-        ("requests_per_connection", "0", "0", "must be at least 1", "must be a whole number above"),
+        (
+            "requests_per_connection",
+            "0",
+            "0",
+            "must be at least 1",
+            "must be a whole number, at least 1",
+        ),
         ("timeout", "\"1us\"", "1us", "must be at least 1ms", "must be at least 1ms"),
         ("interval", "\"5ms\"", "5ms", "must be at least 10ms", "must be at least 10ms"),
     ] {

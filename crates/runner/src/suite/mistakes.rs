@@ -137,7 +137,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[[workloads]]\npath = \"/\"\nexpect = { json = { \"/ok\" = 1, \"a\" = 2 } }",
         10,
         "2",
-        "request \"root\": \"a\": not a JSON pointer",
+        "request \"root\": not a JSON pointer (RFC 6901): \"a\"",
     ),
     (
         "[[workloads]]\npath = \"/\"\nexpect = { headers = { Date = true, Server = false } }",
@@ -211,7 +211,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[[workloads]]\npath = \"/\"\n[workloads.expect]\njson = { \"a\" = 1 }",
         11,
         "1",
-        "request \"root\": \"a\": not a JSON pointer",
+        "request \"root\": not a JSON pointer (RFC 6901): \"a\"",
     ),
     (
         "[[workloads]]\npath = \"/\"\nexpect.status = 1.5",
