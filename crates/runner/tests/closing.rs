@@ -53,7 +53,7 @@ fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> LoadSpec {
         threads: 2,
         ..base.load
     };
-    LoadSpec { step: Step { connections: 3, ..base.step }, load, concurrent_loads: None, ..base }
+    LoadSpec { step: Step { connections: 3, ..base.step }, load, ..base }
 }
 
 /// Records how many connections each server has some time after the closing sample.

@@ -43,7 +43,7 @@ fn spec(responses: usize) -> LoadSpec {
         interval_ns: 50 * MS,
         ..base.load
     };
-    LoadSpec { step: Step { connections: 2, ..base.step }, load, concurrent_loads: None, ..base }
+    LoadSpec { step: Step { connections: 2, ..base.step }, load, ..base }
 }
 
 /// Ends its load once this many intervals of the window have ended.

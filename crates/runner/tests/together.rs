@@ -11,8 +11,7 @@ use dyno_archive::plan::{Load, Step};
 
 use common::{MS, load_of};
 use dyno_archive::{Interval, LoadRecord, Phase};
-use dyno_engine::slices::Slices;
-use dyno_runner::load::{LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
+use dyno_runner::load::{LoadSpec, LoadStopReason, MonitoredLoad, Sharing, Watch, run_together};
 
 /// Starts a server with a thread for each connection. The thread ends with its connection.
 fn server() -> SocketAddr {
@@ -36,19 +35,17 @@ fn server() -> SocketAddr {
 
 /// Returns one of two loads that alternate: one round of warm-up, and six measured rounds.
 fn spec(load_index: u32) -> LoadSpec {
-    let slices = Slices { length_ns: 40 * MS, loads: 2, index: load_index, seed: 5 };
+    let slice_ns = 40 * MS;
     let base = load_of(server());
     LoadSpec {
         step: Step { connections: 2, ..base.step },
         load: Load {
             requests: None,
-            warmup_ns: slices.round_ns(),
-            duration_ns: 6 * slices.round_ns(),
-            interval_ns: slices.length_ns / 4,
+            warmup_ns: 2 * slice_ns,
+            duration_ns: 12 * slice_ns,
             ..base.load
         },
-        slices: Some(slices),
-        concurrent_loads: None,
+        sharing: Sharing::Turns { slice_ns, loads: 2, index: load_index, seed: 5 },
         ..base
     }
 }
@@ -84,7 +81,7 @@ fn loads_begin_at_once_and_alternate() {
     for (spec, record) in ran {
         assert!(record.books.balance(), "{:?}", record.books);
         assert!(!record.cut_short && record.connections.opened == 2, "{:?}", record.connections);
-        let load_turns = spec.slices.unwrap().slices_between(0, 2_000 * MS);
+        let load_turns = spec.sharing.slices().unwrap().slices_between(0, 2_000 * MS);
         let is_own = |interval: &&Interval| {
             load_turns.iter().any(|(from, to)| (*from..*to).contains(&interval.start_ns))
         };

@@ -349,7 +349,7 @@ pub(super) fn config(spec: &LoadSpec, k: u32, workers: u32) -> Result<WorkerConf
         http2: spec.load.http2,
         pipeline: spec.step.pipeline,
         streams: spec.step.streams,
-        schedule: match spec.slices {
+        schedule: match spec.sharing.slices() {
             Some(slices) => Schedule::Sliced(slices),
             None => Schedule::new(&spec.step.arrivals, &spec.trace, spec.seed, stripe),
         },
@@ -359,7 +359,7 @@ pub(super) fn config(spec: &LoadSpec, k: u32, workers: u32) -> Result<WorkerConf
         check_one_in: spec.load.check_one_in,
         policy: spec.policy(),
         tls: spec.tls.as_ref().map(TlsOptions::configure).transpose()?,
-        spin: spec.spin,
+        spin: spec.spin(),
         window: spec.window(),
     })
 }

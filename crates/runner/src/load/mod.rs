@@ -9,6 +9,7 @@ mod control;
 mod preflight;
 mod record;
 mod shared_use;
+mod sharing;
 mod simulated;
 
 use std::sync::{Arc, mpsc};
@@ -19,12 +20,11 @@ use dyno_archive::plan::{self, Arrivals, ConnectionSettings, DriverKind, Step};
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
-use dyno_engine::slices::Slices;
 use dyno_engine::{
     Http2, Instant, Policy, Protocol, SpinPolicy, Stop, Traffic, Window, WorkerReport, limits,
 };
 
-use crate::limits::{BEGIN_NOTICE_NS, INTERVALS_PER_SLICE, STEP_WARMUP_NS, STOP_CHECK_INTERVAL};
+use crate::limits::{BEGIN_NOTICE_NS, STEP_WARMUP_NS, STOP_CHECK_INTERVAL};
 use crate::machine;
 use agent::{CommonStart, LoadState, WorkerMessage, worker};
 use control::Control;
@@ -34,6 +34,7 @@ pub use agent::ResponseCounts;
 pub(crate) use preflight::unused_open_files;
 pub use preflight::{Mismatch, SingleResponse, preflight, request_once};
 pub use shared_use::exchange_server_use;
+pub use sharing::{Sharing, share_cpus, take_turns};
 pub use simulated::{CounterReader, simulate};
 
 /// The specification of one load: server, traffic, step and conditions.
@@ -55,12 +56,7 @@ pub struct LoadSpec {
     /// Send instants of a recorded schedule, nanoseconds since the schedule began. Empty: the step
     /// replays no recorded schedule.
     pub trace: Arc<[u64]>,
-    /// Time slices of this load, if it takes turns with other closed loops.
-    pub slices: Option<Slices>,
-    /// Number of loads, including this one, that run at the same time against servers on the same
-    /// CPUs. 1: the other servers of this duet have failed. `None`: the plan gives the load its
-    /// server's CPUs for itself, or the load takes turns.
-    pub concurrent_loads: Option<u32>,
+    pub sharing: Sharing,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
     pub spin: SpinPolicy,
@@ -88,8 +84,7 @@ impl LoadSpec {
         let drain_ns = self.load.timeout_ns.min(limits::DRAIN_NS);
         LoadSpec {
             step: Step { arrivals: Arrivals::Closed, ..self.step },
-            slices: None,
-            concurrent_loads: None,
+            sharing: Sharing::Alone,
             load: plan::Load { ramp_connections_ns: None, drain_ns, ..self.load },
             spin: SpinPolicy::Never,
             ..self
@@ -107,48 +102,24 @@ impl LoadSpec {
         }
     }
 
-    pub(super) fn window(&self) -> Window {
-        Window {
+    /// Returns the phases of the load, with the time that other loads take.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.sharing.extend(Window {
             warmup_ns: self.load.warmup_ns,
             duration_ns: self.load.set_duration_ns(),
             interval_ns: self.load.interval_ns,
             drain_ns: self.load.drain_ns,
+        })
+    }
+
+    /// Returns the polling of the workers. A polling worker would take CPU time from the other
+    /// generators on the same CPUs.
+    pub(super) const fn spin(&self) -> SpinPolicy {
+        match self.sharing {
+            Sharing::Together { .. } => SpinPolicy::Never,
+            Sharing::Alone | Sharing::Turns { .. } => self.spin,
         }
-    }
-}
-
-/// Makes loads take turns, in slices of this length. In a round, each load has two slices. The
-/// warm-up and the measured window are extended to whole rounds, in which each load has at least as
-/// much time as it would have alone. An interval is a quarter of a slice. A single load is
-/// unchanged.
-pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
-    let (loads, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
-    if loads < 2 {
-        return;
-    }
-    for (index, spec) in (0..).zip(specs) {
-        let slices = Slices { length_ns: slice_ns, loads, index, seed };
-        let in_rounds =
-            |ns: u64| ns.saturating_mul(u64::from(loads)).next_multiple_of(slices.round_ns());
-        spec.load.warmup_ns = in_rounds(spec.load.warmup_ns);
-        spec.load.duration_ns = in_rounds(spec.load.duration_ns);
-        spec.load.interval_ns = slice_ns / INTERVALS_PER_SLICE;
-        spec.slices = Some(slices);
-    }
-}
-
-/// Extends loads that run at the same time on the same CPUs, so that each server has as much CPU
-/// time as it would have alone. If the other servers of a duet have failed, a single load is left.
-/// The record of this load has the number 1, so that reports do not compare the load with loads
-/// that ran at the same time.
-pub fn share_cpus(specs: &mut [LoadSpec]) {
-    let loads = specs.len() as u32;
-    for spec in specs {
-        spec.load.warmup_ns = spec.load.warmup_ns.saturating_mul(u64::from(loads));
-        spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(loads));
-        // Polling would take CPU time from the other generators, which share the CPUs.
-        spec.spin = SpinPolicy::Never;
-        spec.concurrent_loads = Some(loads);
     }
 }
 
@@ -399,7 +370,8 @@ impl<'a> Follower<'a> {
             driver: spec.load.driver,
             priority: spec.load.priority,
             state,
-            control: Control::new(spec.window(), state.threads()).with_slices(spec.slices),
+            control: Control::new(spec.window(), state.threads())
+                .with_slices(spec.sharing.slices()),
             machine: machine::MachineWatch::new(&spec.cpus),
             is_drained: false,
             failure: None,
@@ -506,9 +478,10 @@ impl<'a> Follower<'a> {
             cut: self.cut,
         };
         let mut record = assemble(control_report, self.control.finish(), reports);
-        record.concurrent_loads = spec.concurrent_loads;
+        record.concurrent_loads = spec.sharing.concurrent_loads();
         record.address = Some(spec.endpoint.peer.to_string());
-        record.slices_ns = spec.slices.map(|slices| slices.slices_between(0, record.window_ns.1));
+        let slices = spec.sharing.slices();
+        record.slices_ns = slices.map(|slices| slices.slices_between(0, record.window_ns.1));
         record
     }
 }

@@ -11,7 +11,7 @@ use dyno_driver::PeerAddress;
 use dyno_engine::SpinPolicy;
 use dyno_launch::raise_open_files;
 
-use super::{LoadSpec, MonitoredLoad, StopWhen, Traffic, Watch, run};
+use super::{LoadSpec, MonitoredLoad, Sharing, StopWhen, Traffic, Watch, run};
 use crate::drops::DropWatch;
 use crate::limits::RESERVED_FILES;
 
@@ -157,6 +157,7 @@ fn requests(spec: &LoadSpec, traffic: Arc<Traffic>, count: u64) -> LoadSpec {
             ..spec.load.clone()
         },
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
+        sharing: Sharing::Alone,
         spin: SpinPolicy::Never,
         ..spec.clone()
     }

@@ -12,7 +12,7 @@ use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::{Endpoint, PeerAddress};
 use dyno_engine::Protocol;
 use dyno_report::format::plural;
-use dyno_runner::load::LoadSpec;
+use dyno_runner::load::{LoadSpec, Sharing};
 use dyno_runner::settings::single::{Trace, usable_cpus};
 use dyno_runner::settings::{LoadSettings, Setting, error_of_pages, key_not_for_pages};
 use dyno_workload::compile;
@@ -225,8 +225,7 @@ pub fn spec(
         tls,
         step,
         trace: trace.map_or_else(|| Arc::from([]), |trace| trace.times),
-        slices: None,
-        concurrent_loads: None,
+        sharing: Sharing::Alone,
         seed: args.seed,
         cpus,
     })
