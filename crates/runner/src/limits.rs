@@ -41,9 +41,9 @@ pub const BEGIN_NOTICE_NS: u64 = 2_000_000;
 /// long at most, so a check is late by at most this interval.
 pub const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Interval of the same check before the load begins. The interval is half of [`BEGIN_NOTICE_NS`],
-/// so that the control thread wakes before the load begins.
-pub const BEGIN_CHECK_INTERVAL: Duration = Duration::from_nanos(BEGIN_NOTICE_NS / 2);
+/// Time in which a worker of a load has to answer, in addition to the time-outs of its requests,
+/// nanoseconds. The load of a worker that does not answer fails.
+pub const ANSWER_NS: u64 = 60_000_000_000;
 
 /// Maximum number of intervals of a load that are recorded separately. With more intervals,
 /// neighbours are joined in pairs, so that a load of any length needs constant memory. Intervals in

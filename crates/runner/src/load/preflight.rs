@@ -1,19 +1,18 @@
-//! Checks before a load that this machine can run the load, and that the server's responses are
-//! correct. Without these checks, a load with a problem would fail only at its end.
+//! Checks before a load that the server's responses are correct. Without these checks, a load with
+//! a problem would fail only at its end.
 
-use std::net::UdpSocket;
 use std::sync::Arc;
 
 use dyno_analysis::drops::{self, DropExplanation};
 use dyno_archive::plan::{Arrivals, Load, Step};
 use dyno_archive::{Interval, LoadRecord, Outcome};
-use dyno_driver::PeerAddress;
-use dyno_engine::SpinPolicy;
-use dyno_launch::raise_open_files;
+use dyno_engine::{SpinPolicy, Traffic};
 
-use super::{LoadSpec, MonitoredLoad, Sharing, StopWhen, Traffic, Watch, run};
+use super::session::run;
+use super::sharing::Sharing;
+use super::spec::LoadSpec;
+use super::watch::{StopWhen, Watch};
 use crate::drops::DropWatch;
-use crate::limits::RESERVED_FILES;
 
 /// Fully checks one response to each request. The load itself fully checks only a sample of the
 /// responses. `Err`: a response is incorrect or missing.
@@ -169,82 +168,6 @@ pub struct Mismatch {
     /// Whether there was a complete but unexpected response.
     pub has_response: bool,
     pub message: String,
-}
-
-/// Checks that this machine can run these loads at the same time. `Err`: the reason, with a hint.
-pub(super) fn check(loads: &[MonitoredLoad<'_>]) -> Result<(), String> {
-    let connections = loads.iter().map(|load| u64::from(load.spec.connections())).sum();
-    check_open_files(connections)?;
-    loads.iter().try_for_each(|load| {
-        check_sources(load.spec)?;
-        check_ports(load.spec)
-    })
-}
-
-/// Returns the number of open files that each of these loads may use in addition to the open files
-/// that it needs.
-pub(crate) fn unused_open_files<'a>(specs: impl IntoIterator<Item = &'a LoadSpec>) -> usize {
-    let (mut connections, mut loads) = (0, 0);
-    for spec in specs {
-        connections += u64::from(spec.connections());
-        loads += 1;
-    }
-    let unused = raise_open_files().saturating_sub(connections + RESERVED_FILES);
-    usize::try_from(unused / loads.max(1)).unwrap_or(usize::MAX)
-}
-
-/// Checks that this user may open enough files for these connections.
-fn check_open_files(connections: u64) -> Result<(), String> {
-    let limit = raise_open_files();
-    let needed = connections + RESERVED_FILES;
-    if needed <= limit {
-        return Ok(());
-    }
-    Err(format!(
-        "open files: {connections} connections need {needed} open files, but the limit is \
-         {limit}\nhint: raise the limit with `ulimit -n {needed}`, or use fewer connections"
-    ))
-}
-
-/// Checks that each source address belongs to this machine, and has the IP version of the peer's
-/// address.
-fn check_sources(spec: &LoadSpec) -> Result<(), String> {
-    for source in &spec.endpoint.sources {
-        if let PeerAddress::Tcp(peer) = spec.endpoint.peer
-            && peer.is_ipv4() != source.is_ipv4()
-        {
-            return Err(format!(
-                "--source {source}: cannot reach {peer}, because one address is IPv4 and the other \
-                 IPv6"
-            ));
-        }
-        UdpSocket::bind((*source, 0)).map_err(|error| {
-            format!(
-                "--source {source}: not an address of this machine: {error}\nhint: list the \
-                 addresses with `ip address`"
-            )
-        })?;
-    }
-    Ok(())
-}
-
-/// Checks that there are enough local ports: one per connection, from the kernel's range at each
-/// source address.
-fn check_ports(spec: &LoadSpec) -> Result<(), String> {
-    let PeerAddress::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
-    let Some(ports) = dyno_observer::host::local_ports() else { return Ok(()) };
-    let sources = spec.endpoint.sources.len().max(1) as u64;
-    let connections = u64::from(spec.connections());
-    if connections <= ports * sources {
-        return Ok(());
-    }
-    Err(format!(
-        "local ports: {connections} connections need one port each, but only {} ports are available\
-         \nhint: increase the range net.ipv4.ip_local_port_range (sysctl), or connect from {} \
-         addresses: `--source 127.0.0.1,127.0.0.2,…`",
-        ports * sources,
-        connections.div_ceil(ports)
-    ))
 }
 
 #[cfg(test)]

@@ -1,30 +1,38 @@
-//! Combines the reports of a load's workers and of its control thread into the record for the
-//! archive.
+//! Combines the results of a load's workers and of its controller into the record for the archive.
 
 use std::collections::BTreeMap;
 
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, Timeouts, UnansweredAges};
 use dyno_archive::machine::MachineUse;
-use dyno_archive::plan::{DriverKind, Priority};
+use dyno_archive::plan::Priority;
 use dyno_archive::probe::RequestedProbes;
 use dyno_archive::silence;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
 
-/// The control thread's part of a record. The other part is the workers' reports.
+use super::messages::WorkerResult;
+use super::spec::LoadSpec;
+
+/// The results of a load that has ended, as the controller has them.
 #[derive(Debug)]
-pub(super) struct ControlReport {
+pub(super) struct EndedLoad {
     /// Begin of the load on the samples' clock, nanoseconds. 0: the load never began.
     pub(super) began_ns: u64,
-    pub(super) driver: DriverKind,
-    /// Priority that all workers have.
-    pub(super) priority: Priority,
-    pub(super) rss_peak_bytes: Option<u64>,
-    pub(super) machine: Option<MachineUse>,
+    pub(super) intervals: Vec<Interval>,
+    pub(super) samples: Vec<Sample>,
+    /// Of each worker.
+    pub(super) results: Vec<WorkerResult>,
     /// Failure of the server under the load; `None`: the server did not fail.
     pub(super) failure: Option<String>,
     /// `None`: the load was not cut short.
     pub(super) cut: Option<CutPhase>,
+}
+
+/// Readings of the generator's machine. `None`: the generator cannot read them.
+#[derive(Debug, Default)]
+pub(super) struct ClientReadings {
+    pub(super) rss_peak_bytes: Option<u64>,
+    pub(super) machine: Option<MachineUse>,
 }
 
 /// Phase in which a load was cut short.
@@ -36,26 +44,24 @@ pub(super) enum CutPhase {
     Drain,
 }
 
-/// Joins all reports of one load into its record.
-pub(super) fn assemble(
-    control_report: ControlReport,
-    (intervals, samples): (Vec<Interval>, Vec<Sample>),
-    reports: Vec<WorkerReport>,
-) -> LoadRecord {
+/// Joins all results of one load into its record.
+pub(super) fn assemble(spec: &LoadSpec, ended: EndedLoad, readings: ClientReadings) -> LoadRecord {
+    let EndedLoad { began_ns, intervals, samples, results, failure, cut } = ended;
+    let had_priority = results.iter().all(|result| result.priority == spec.load.priority);
     let mut record = LoadRecord {
-        began_ns: control_report.began_ns,
+        began_ns,
         window_ns: (0, 0),
         slices_ns: None,
-        concurrent_loads: None,
+        concurrent_loads: spec.sharing.concurrent_loads(),
         books: Books::default(),
         connections: Connections::default(),
         tcp: None,
         client: ClientUse {
             threads: Vec::new(),
-            rss_peak_bytes: control_report.rss_peak_bytes,
-            driver: control_report.driver,
-            priority: control_report.priority,
-            machine: control_report.machine,
+            rss_peak_bytes: readings.rss_peak_bytes,
+            driver: spec.load.driver,
+            priority: if had_priority { spec.load.priority } else { Priority::Normal },
+            machine: readings.machine,
         },
         intervals,
         edges: Some(Edges::default()),
@@ -68,29 +74,35 @@ pub(super) fn assemble(
         samples,
         runtime: Vec::new(),
         probes: RequestedProbes::default(),
-        server_failure: control_report.failure,
+        server_failure: failure,
         cut_short: false,
         silences: None,
         address: None,
         timeouts: Timeouts::default(),
         continues: None,
     };
-    let http1_chosen: u64 = reports.iter().map(|report| report.http1_chosen).sum();
-    reports.into_iter().for_each(|report| add_report(&mut record, report));
-    // Connections on which ALPN chose HTTP/1.1 are fallbacks only if another connection uses
-    // HTTP/2.
-    if let Some(http2) = &mut record.http2 {
-        http2.fallen_back += http1_chosen;
-    }
-    let window_ns = record.window_ns;
+    add_results(&mut record, results);
+    let (slices, window_ns) = (spec.sharing.slices(), record.window_ns);
+    record.slices_ns = slices.map(|slices| slices.slices_between(0, window_ns.1));
     record.silences = record.silences.map(|silences| silence::long_silences(&silences, window_ns));
-    record.cut_short = match control_report.cut {
+    record.cut_short = match cut {
         Some(CutPhase::Window) => true,
         // If all responses had arrived, the early end changed nothing.
         Some(CutPhase::Drain) => record.books.in_flight_at_end > 0,
         None => false,
     };
     record
+}
+
+/// Adds the results of all workers to the record.
+fn add_results(record: &mut LoadRecord, results: Vec<WorkerResult>) {
+    let http1_chosen: u64 = results.iter().map(|result| result.report.http1_chosen).sum();
+    results.into_iter().for_each(|result| add_report(record, result.report));
+    // Connections on which ALPN chose HTTP/1.1 are fallbacks only if another connection uses
+    // HTTP/2.
+    if let Some(http2) = &mut record.http2 {
+        http2.fallen_back += http1_chosen;
+    }
 }
 
 /// Adds a worker's report to the record.

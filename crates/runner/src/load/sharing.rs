@@ -4,7 +4,6 @@ use dyno_engine::Window;
 use dyno_engine::slices::Slices;
 use serde::{Deserialize, Serialize};
 
-use super::LoadSpec;
 use crate::limits::INTERVALS_PER_SLICE;
 
 /// Use of the CPUs by a load and the loads that run together with it.
@@ -74,25 +73,6 @@ impl Sharing {
             }
         }
     }
-}
-
-/// Makes loads take turns, in slices of this length. A single load is unchanged.
-pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
-    let (loads, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
-    if loads < 2 {
-        return;
-    }
-    for (index, spec) in (0..).zip(specs) {
-        spec.sharing = Sharing::Turns { slice_ns, loads, index, seed };
-    }
-}
-
-/// Makes loads run at the same time on the same CPUs. If the other servers of a duet have failed, a
-/// single load is left. The record of this load has the number 1, so that reports do not compare
-/// the load with loads that ran at the same time.
-pub fn share_cpus(specs: &mut [LoadSpec]) {
-    let loads = specs.len() as u32;
-    specs.iter_mut().for_each(|spec| spec.sharing = Sharing::Together { loads });
 }
 
 #[cfg(test)]

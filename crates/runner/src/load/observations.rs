@@ -1,19 +1,17 @@
-//! Controls a load: merges the workers' intervals, and decides when the server is sampled. The
-//! control is a state machine without a clock, so that simulated loads can use it too.
-
-use std::time::Duration;
+//! Collects the observations of a load: merges the workers' intervals, and decides when the server
+//! is sampled.
 
 use dyno_archive::{Interval, Phase, Sample};
+use dyno_engine::Window;
 use dyno_engine::slices::Slices;
-use dyno_engine::{Instant, Window};
 
-use super::Edge;
-use crate::limits::{BEGIN_CHECK_INTERVAL, MAX_INTERVALS, MAX_SAMPLES, STOP_CHECK_INTERVAL};
+use super::watch::Edge;
+use crate::limits::{MAX_INTERVALS, MAX_SAMPLES};
 
 /// The merged intervals of all workers and the samples of the server. The number of both is
 /// limited, so that memory does not grow with the length of a load.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct Observations {
     window: Window,
     merged: Vec<Interval>,
     /// The drain (wait for the last responses) of all workers that have drained so far. The drain
@@ -54,9 +52,9 @@ impl WorkerProgress {
     }
 }
 
-impl Control {
-    pub(super) fn new(window: Window, workers: u32) -> Control {
-        Control {
+impl Observations {
+    pub(super) fn new(window: Window, workers: u32) -> Observations {
+        Observations {
             window,
             merged: Vec::new(),
             drain: None,
@@ -71,13 +69,13 @@ impl Control {
         }
     }
 
-    /// Returns the control of a load that takes turns in these slices. The server is sampled at the
+    /// Returns the observations of a load with turns in these slices. The server is sampled at the
     /// beginning and end of each of its turns. Around some turns, the server is also sampled at two
     /// instants outside of the turn:
     /// - one interval before the turn, when the server is idle
     /// - one interval after the turn, when the requests in flight get their responses
-    pub(super) fn with_slices(self, slices: Option<Slices>) -> Control {
-        Control { slices, ..self }
+    pub(super) fn with_slices(self, slices: Option<Slices>) -> Observations {
+        Observations { slices, ..self }
     }
 
     /// Returns whether the server is sampled at an instant. A sample outside of the server's turns
@@ -107,20 +105,6 @@ impl Control {
             turn_ends_at(earlier_ns) && is_in_observed_round(earlier_ns - 1)
         });
         is_before_turn || is_after_turn
-    }
-
-    /// Returns how long the control thread sleeps: until the next sample, but at most until its
-    /// next check. `begin`: instant at which the load begins, at most
-    /// [`crate::limits::BEGIN_NOTICE_NS`] from now. `None`: not known yet.
-    pub(super) fn until_next_sample(&self, begin: Option<Instant>, now: Instant) -> Duration {
-        match (begin, self.next_sample()) {
-            // The first sample is taken when the load begins, so the begin must be noticed in time.
-            (None, _) => BEGIN_CHECK_INTERVAL,
-            (Some(begin), Some((at, _))) => {
-                Duration::from_nanos(begin.plus(at).ns_since(now)).min(STOP_CHECK_INTERVAL)
-            }
-            (Some(_), None) => STOP_CHECK_INTERVAL,
-        }
     }
 
     /// Returns the time of the next sample, nanoseconds since the load began, and its position in
@@ -197,10 +181,14 @@ impl Control {
         self.next_sample_ns = Some(phase_end_ns.map_or(next, |end| next.min(end)));
     }
 
-    /// Returns the closing sample at the first call, so that readings that take long can be added.
-    pub(super) fn take_incomplete_closing_sample(&mut self) -> Option<&mut Sample> {
-        let is_incomplete = std::mem::take(&mut self.is_closing_sample_incomplete);
-        self.samples.last_mut().filter(|_| is_incomplete)
+    /// Takes the closing sample at the first call, so that readings that take long can be added.
+    pub(super) fn take_incomplete_closing_sample(&mut self) -> Option<Sample> {
+        std::mem::take(&mut self.is_closing_sample_incomplete).then(|| self.samples.pop())?
+    }
+
+    /// Puts back the closing sample, which is the last one.
+    pub(super) fn restore_closing_sample(&mut self, sample: Sample) {
+        self.samples.push(sample);
     }
 
     /// Adds an interval of a worker. Calls `report` with each merged interval that is now complete,
@@ -224,7 +212,7 @@ impl Control {
     }
 
     /// Handles the end of a worker, which has no further intervals. Calls `report` like
-    /// [`Control::merge`].
+    /// [`Observations::merge`].
     pub(super) fn end_worker(&mut self, worker: u32, mut report: impl FnMut(&Interval)) {
         self.progress[worker as usize].has_drained = true;
         self.report_complete(&mut report);
@@ -343,7 +331,6 @@ fn join_pairs(intervals: Vec<Interval>) -> Vec<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::BEGIN_NOTICE_NS;
 
     /// Three loads in slices of 400, with intervals of 100. Each server is sampled at the beginning
     /// and end of each slice of its load. In the first two rounds of the window it is also sampled
@@ -360,11 +347,11 @@ mod tests {
         let closes = (1 + rounds) * round;
         for load_index in 0..3 {
             let slices = Slices { length_ns: 400, loads: 3, index: load_index, seed: 5 };
-            let mut control = Control::new(window, 1).with_slices(Some(slices));
+            let mut observations = Observations::new(window, 1).with_slices(Some(slices));
             let mut sampled_ns = Vec::new();
-            while let Some((at, _)) = control.next_sample() {
+            while let Some((at, _)) = observations.next_sample() {
                 sampled_ns.push(at);
-                control.record_sample(Some(Sample { at_ns: at, ..Sample::default() }));
+                observations.record_sample(Some(Sample { at_ns: at, ..Sample::default() }));
             }
             let edges =
                 slices.slices_between(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
@@ -385,40 +372,15 @@ mod tests {
             Window { warmup_ns: 0, duration_ns: Some(20_000), interval_ns: 100, drain_ns: 0 };
         for (seed, loads) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
             let slices = Slices { length_ns: 400, loads, index: seed as u32 % loads, seed };
-            let control = Control::new(window, 1).with_slices(Some(slices));
+            let observations = Observations::new(window, 1).with_slices(Some(slices));
             let turns = slices.slices_between(0, 2 * slices.round_ns());
             let is_sampled = |pair: &[(u64, u64)]| {
                 let (ends, begins) = (pair[0].1, pair[1].0);
                 begins > ends
-                    && control.is_sampled_at(ends + 100)
-                    && control.is_sampled_at(begins - 100)
+                    && observations.is_sampled_at(ends + 100)
+                    && observations.is_sampled_at(begins - 100)
             };
             assert!(turns.windows(2).any(is_sampled), "{seed} {loads}: {turns:?}");
-        }
-    }
-
-    /// The begin of a load is announced [`BEGIN_NOTICE_NS`] before. The control thread may be at
-    /// any point of its sleep at that instant.
-    #[test]
-    fn opening_sample_is_not_late() {
-        let window = Window {
-            warmup_ns: 0,
-            duration_ns: Some(1_000_000_000),
-            interval_ns: 100,
-            drain_ns: 0,
-        };
-        let control = Control::new(window, 1);
-        let noticed = Instant(5_000_000_000);
-        let begin = noticed.plus(BEGIN_NOTICE_NS);
-        let longest = control.until_next_sample(None, noticed).as_nanos() as u64;
-        for remaining_sleep in [0, 1, longest / 2, longest] {
-            let woken = noticed.plus(remaining_sleep);
-            let wait = control.until_next_sample(Some(begin), woken);
-            assert_eq!(
-                woken.plus(wait.as_nanos() as u64),
-                begin,
-                "{remaining_sleep} ns after the notice"
-            );
         }
     }
 
@@ -435,21 +397,21 @@ mod tests {
     fn drain_is_reported_after_load_of_all_workers() {
         let window =
             Window { warmup_ns: 0, duration_ns: None, interval_ns: SECOND, drain_ns: SECOND };
-        let mut control = Control::new(window, 2);
+        let mut observations = Observations::new(window, 2);
         let early_ns = SECOND / 2;
         let late_ns = 5 * SECOND / 2;
         let mut reported = Vec::new();
         let mut report = |i: &Interval| {
             reported.push((i.phase, i.start_ns, i.end_ns, i.connections_open, i.started));
         };
-        control.merge(0, &interval(Phase::Measured, 0, early_ns), &mut report);
-        control.merge(0, &interval(Phase::Drain, early_ns, early_ns + 1), &mut report);
-        control.end_worker(0, &mut report);
+        observations.merge(0, &interval(Phase::Measured, 0, early_ns), &mut report);
+        observations.merge(0, &interval(Phase::Drain, early_ns, early_ns + 1), &mut report);
+        observations.end_worker(0, &mut report);
         for (start_ns, end_ns) in [(0, SECOND), (SECOND, 2 * SECOND), (2 * SECOND, late_ns)] {
-            control.merge(1, &interval(Phase::Measured, start_ns, end_ns), &mut report);
+            observations.merge(1, &interval(Phase::Measured, start_ns, end_ns), &mut report);
         }
-        control.merge(1, &interval(Phase::Drain, late_ns, late_ns + 1), &mut report);
-        control.end_worker(1, &mut report);
+        observations.merge(1, &interval(Phase::Drain, late_ns, late_ns + 1), &mut report);
+        observations.end_worker(1, &mut report);
         let expected = [
             (Phase::Measured, 0, SECOND, 20, 2),
             (Phase::Measured, SECOND, 2 * SECOND, 20, 1),
@@ -457,7 +419,7 @@ mod tests {
             (Phase::Drain, early_ns, late_ns + 1, 20, 2),
         ];
         assert_eq!(reported, expected);
-        let (mut recorded, _) = control.finish();
+        let (mut recorded, _) = observations.finish();
         recorded.sort_by_key(|i| i.phase);
         let recorded: Vec<_> = recorded
             .iter()
@@ -471,12 +433,12 @@ mod tests {
     fn worker_without_drain_holds_back_no_interval() {
         let window =
             Window { warmup_ns: 0, duration_ns: None, interval_ns: SECOND, drain_ns: SECOND };
-        let mut control = Control::new(window, 2);
+        let mut observations = Observations::new(window, 2);
         let mut count = 0;
         let mut report = |_: &Interval| count += 1;
-        control.merge(0, &interval(Phase::Measured, 0, SECOND / 2), &mut report);
-        control.end_worker(0, &mut report);
-        control.merge(1, &interval(Phase::Measured, 0, SECOND), &mut report);
+        observations.merge(0, &interval(Phase::Measured, 0, SECOND / 2), &mut report);
+        observations.end_worker(0, &mut report);
+        observations.merge(1, &interval(Phase::Measured, 0, SECOND), &mut report);
         assert_eq!(count, 1);
     }
 
@@ -484,21 +446,25 @@ mod tests {
     fn drained_load_gets_closing_sample_at_once() {
         for duration_ns in [None, Some(9000)] {
             let window = Window { warmup_ns: 1000, duration_ns, interval_ns: 500, drain_ns: 0 };
-            let mut control = Control::new(window, 1);
-            let take = |control: &mut Control| {
-                let (at_ns, edge) = control.next_sample().unwrap();
-                control.record_sample(Some(Sample { at_ns, ..Sample::default() }));
+            let mut observations = Observations::new(window, 1);
+            let take = |observations: &mut Observations| {
+                let (at_ns, edge) = observations.next_sample().unwrap();
+                observations.record_sample(Some(Sample { at_ns, ..Sample::default() }));
                 (at_ns, edge)
             };
-            control.close_early(700);
-            assert_eq!(control.next_sample(), Some((0, Edge::Warmup)), "before the window opens");
+            observations.close_early(700);
+            assert_eq!(
+                observations.next_sample(),
+                Some((0, Edge::Warmup)),
+                "before the window opens"
+            );
             for _ in 0..4 {
-                take(&mut control);
+                take(&mut observations);
             }
-            control.close_early(1723);
-            assert_eq!(take(&mut control), (1723, Edge::Closes));
-            control.close_early(1800);
-            assert_eq!(control.next_sample(), None);
+            observations.close_early(1723);
+            assert_eq!(take(&mut observations), (1723, Edge::Closes));
+            observations.close_early(1800);
+            assert_eq!(observations.next_sample(), None);
         }
     }
 
@@ -508,14 +474,14 @@ mod tests {
         let window =
             Window { warmup_ns: 1000, duration_ns: Some(9000), interval_ns: 500, drain_ns: 0 };
         let slices = Slices { length_ns: 1000, loads: 3, index: 1, seed: 7 };
-        let mut control = Control::new(window, 1).with_slices(Some(slices));
-        while control.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
-            control.record_sample(None);
+        let mut observations = Observations::new(window, 1).with_slices(Some(slices));
+        while observations.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
+            observations.record_sample(None);
         }
-        control.close_early(1723);
-        assert_eq!(control.next_sample(), Some((1723, Edge::Closes)));
-        control.record_sample(None);
-        assert_eq!(control.next_sample(), None);
+        observations.close_early(1723);
+        assert_eq!(observations.next_sample(), Some((1723, Edge::Closes)));
+        observations.record_sample(None);
+        assert_eq!(observations.next_sample(), None);
     }
 
     #[test]

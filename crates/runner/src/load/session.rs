@@ -1,0 +1,139 @@
+//! Runs loads on this machine: executes the commands of the controller, with a real clock.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{self, RecvTimeoutError};
+
+use dyno_archive::LoadRecord;
+use dyno_driver::sys;
+
+use super::controller::Controller;
+use super::messages::{LoadCommand, Message};
+use super::native::NativeLoad;
+use super::record::assemble;
+use super::resources;
+use super::response_counts::ResponseCounts;
+use super::sink::Sink;
+use super::spec::LoadSpec;
+use super::watch::{LoadStopReason, Watch};
+
+/// A load and its watch.
+#[allow(missing_debug_implementations)] // It holds a trait object.
+pub struct MonitoredLoad<'a> {
+    pub spec: &'a LoadSpec,
+    pub watch: &'a mut dyn Watch,
+}
+
+/// Runs a load. `Err`: the load could not begin.
+pub fn run(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
+    let mut records = run_together(&mut [MonitoredLoad { spec, watch }])?;
+    Ok(records.remove(0))
+}
+
+/// Runs loads that begin at the same instant. If one load ends early, all loads end, so that the
+/// compared servers were loaded for the same time. Returns the records in the order of the loads.
+///
+/// # Errors
+/// A load could not begin, so none has begun. Or a worker does not answer.
+pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, String> {
+    resources::check(loads.iter().map(|load| load.spec))?;
+    let (to_controller, messages) = mpsc::channel();
+    let generators = start(loads, &to_controller)?;
+    // Only the workers keep the channel open.
+    drop(to_controller);
+    let controller = Controller::new(loads.iter().map(|load| load.spec));
+    let mut session = Session { controller, generators, loads };
+    while !session.controller.is_over() {
+        // The clock is read immediately before the sleep, because the wait begins there.
+        match messages.recv_timeout(session.controller.wait(sys::now())) {
+            Ok(message) => session.handle(message),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        session.handle(Message::Tick);
+    }
+    session.finish()
+}
+
+/// Starts the generators of loads.
+fn start(
+    loads: &[MonitoredLoad<'_>],
+    to_controller: &mpsc::Sender<Message>,
+) -> Result<Vec<NativeLoad>, String> {
+    let mut generators = Vec::new();
+    for (index, MonitoredLoad { spec, watch }) in loads.iter().enumerate() {
+        let counts = watch.response_counts().unwrap_or_else(|| ResponseCounts::new(spec.threads()));
+        let sink = Sink::new(index, to_controller.clone(), counts);
+        match NativeLoad::start(spec, &sink) {
+            Ok(generator) => generators.push(generator),
+            Err(reason) => {
+                generators.into_iter().for_each(|generator: NativeLoad| drop(generator.finish()));
+                return Err(reason);
+            }
+        }
+    }
+    Ok(generators)
+}
+
+/// Running loads with their generators and watches.
+struct Session<'a, 'l> {
+    controller: Controller,
+    /// In the order of the loads.
+    generators: Vec<NativeLoad>,
+    loads: &'a mut [MonitoredLoad<'l>],
+}
+
+impl Session<'_, '_> {
+    /// Handles a message, and executes all commands that follow from it.
+    fn handle(&mut self, message: Message) {
+        let mut commands = VecDeque::from(self.controller.handle(message, sys::now()));
+        while let Some(command) = commands.pop_front() {
+            if let Some(answer) = self.execute(command) {
+                // The clock is read at each message, because decisions need the present time.
+                commands.extend(self.controller.handle(answer, sys::now()));
+            }
+        }
+    }
+
+    /// Executes a command. Returns the answer to the controller, if the command needs one.
+    fn execute(&mut self, command: LoadCommand) -> Option<Message> {
+        match command {
+            LoadCommand::Order { load, order } => {
+                self.generators[load].obey(order);
+                None
+            }
+            LoadCommand::Sample { load, edge } => {
+                let sample = self.loads[load].watch.sample(edge).map(Box::new);
+                Some(Message::Sampled { load, sample })
+            }
+            LoadCommand::Complete { load, mut sample } => {
+                self.loads[load].watch.complete(&mut sample);
+                Some(Message::Completed { load, sample })
+            }
+            LoadCommand::Report { load, interval } => {
+                self.loads[load].watch.interval(&interval);
+                None
+            }
+            LoadCommand::AskWatches => {
+                // Every watch is asked, even after the end was decided, because a watch also
+                // updates the screen.
+                let reasons: Vec<(usize, LoadStopReason)> = (0..)
+                    .zip(&mut *self.loads)
+                    .filter_map(|(index, load)| Some((index, load.watch.stop()?)))
+                    .collect();
+                (!reasons.is_empty()).then_some(Message::StopRequested(reasons))
+            }
+        }
+    }
+
+    /// Returns the records of the loads.
+    fn finish(self) -> Result<Vec<LoadRecord>, String> {
+        let readings: Vec<_> = self.generators.into_iter().map(NativeLoad::finish).collect();
+        let ended = self.controller.finish()?;
+        let specs = self.loads.iter().map(|load| load.spec);
+        let record = |((spec, ended), readings): ((&LoadSpec, _), _)| LoadRecord {
+            address: Some(spec.endpoint.peer.to_string()),
+            ..assemble(spec, ended, readings)
+        };
+        Ok(specs.zip(ended).zip(readings).map(record).collect())
+    }
+}

@@ -1,0 +1,169 @@
+//! The specification of a load, and its defaults.
+
+use std::sync::Arc;
+
+use dyno_archive::plan::{self, Arrivals, ConnectionSettings, Step};
+use dyno_contract::tls::TlsOptions;
+use dyno_driver::Endpoint;
+use dyno_engine::{Http2, Policy, Protocol, SpinPolicy, Traffic, Window, limits};
+
+use super::sharing::Sharing;
+use crate::limits::STEP_WARMUP_NS;
+
+/// The specification of one load: server, traffic, step and conditions.
+#[derive(Clone, Debug)]
+pub struct LoadSpec {
+    pub endpoint: Endpoint,
+    pub protocol: Protocol,
+    /// `None`: plain connections.
+    pub tls: Option<TlsOptions>,
+    pub traffic: Arc<Traffic>,
+    /// Number of connections that load one page together. The step's `connections` are then the
+    /// number of visitors. `None`: the traffic is not a page.
+    pub page_connections: Option<u32>,
+    /// The load as plans describe it. If it has more threads than connections, only one thread per
+    /// connection is started.
+    pub load: plan::Load,
+    /// The step of this load.
+    pub step: Step,
+    /// Send instants of a recorded schedule, nanoseconds since the schedule began. Empty: the step
+    /// replays no recorded schedule.
+    pub trace: Arc<[u64]>,
+    pub sharing: Sharing,
+    pub seed: u64,
+    /// Polling of this load, decided from `load.spin` by [`polling`].
+    pub spin: SpinPolicy,
+    /// CPUs of the worker threads; empty: any.
+    pub cpus: Vec<u32>,
+}
+
+impl LoadSpec {
+    /// Returns the total number of connections.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        self.step.connections.saturating_mul(self.page_connections.unwrap_or(1))
+    }
+
+    /// Returns the number of worker threads.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        self.load.threads.clamp(1, self.step.connections.max(1))
+    }
+
+    /// Returns the same load as a closed loop without ramp or polling and with a short drain, for
+    /// cases in which the server must be busy and response times are not measured.
+    #[must_use]
+    pub fn to_busy_loop(self) -> LoadSpec {
+        let drain_ns = self.load.timeout_ns.min(limits::DRAIN_NS);
+        LoadSpec {
+            step: Step { arrivals: Arrivals::Closed, ..self.step },
+            sharing: Sharing::Alone,
+            load: plan::Load { ramp_connections_ns: None, drain_ns, ..self.load },
+            spin: SpinPolicy::Never,
+            ..self
+        }
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        Policy {
+            timeout_ns: self.load.timeout_ns,
+            first_byte_timeout_ns: self.load.first_byte_timeout_ns,
+            connect_timeout_ns: self.load.connect_timeout_ns,
+            requests_per_connection: self.load.requests_per_connection,
+            ramp_ns: self.load.ramp_connections_ns,
+            backs_off: self.load.reconnect == plan::Reconnect::Backoff,
+        }
+    }
+
+    /// Returns the phases of the load, with the time that other loads take.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.sharing.extend(Window {
+            warmup_ns: self.load.warmup_ns,
+            duration_ns: self.load.set_duration_ns(),
+            interval_ns: self.load.interval_ns,
+            drain_ns: self.load.drain_ns,
+        })
+    }
+
+    /// Returns the polling of the workers. A polling worker would take CPU time from the other
+    /// generators on the same CPUs.
+    pub(super) const fn spin(&self) -> SpinPolicy {
+        match self.sharing {
+            Sharing::Together { .. } => SpinPolicy::Never,
+            Sharing::Alone | Sharing::Turns { .. } => self.spin,
+        }
+    }
+}
+
+/// Makes loads take turns, in slices of this length. A single load is unchanged.
+pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
+    let (loads, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
+    if loads < 2 {
+        return;
+    }
+    for (index, spec) in (0..).zip(specs) {
+        spec.sharing = Sharing::Turns { slice_ns, loads, index, seed };
+    }
+}
+
+/// Makes loads run at the same time on the same CPUs. If the other servers of a duet have failed, a
+/// single load is left. The record of this load has the number 1, so that reports do not compare
+/// the load with loads that ran at the same time.
+pub fn share_cpus(specs: &mut [LoadSpec]) {
+    let loads = specs.len() as u32;
+    specs.iter_mut().for_each(|spec| spec.sharing = Sharing::Together { loads });
+}
+
+/// Returns the default load, the base for suites, the command line and dyno's own checks.
+#[must_use]
+pub fn default_load() -> plan::Load {
+    const S: u64 = 1_000_000_000;
+    plan::Load {
+        warmup_ns: STEP_WARMUP_NS,
+        until_steady: None,
+        still_warming: plan::StillWarming::Refused,
+        proxy_protocol: None,
+        connection: ConnectionSettings::default(),
+        order: plan::Order::Fixed,
+        duration_ns: 10 * S,
+        requests: None,
+        interval_ns: S,
+        timeout_ns: 10 * S,
+        connect_timeout_ns: 5 * S,
+        drain_ns: drain_ns(10 * S),
+        first_byte_timeout_ns: None,
+        requests_per_connection: None,
+        ramp_connections_ns: None,
+        reconnect: plan::Reconnect::Backoff,
+        check_one_in: CHECK_ONE_IN,
+        spin: plan::Spin::Auto,
+        priority: dyno_archive::plan::Priority::Normal,
+        threads: 1,
+        driver: dyno_driver::best_driver().0,
+        http2: Http2::default(),
+        steps: Vec::new(),
+    }
+}
+
+/// By default, one in this many responses is fully checked.
+pub const CHECK_ONE_IN: u64 = 100;
+
+/// Returns the length of the drain (the wait for the last responses after the window), for a
+/// time-out. The drain includes the full time-out of the last request, so that the server and dyno
+/// count the same number of requests.
+#[must_use]
+pub const fn drain_ns(timeout_ns: u64) -> u64 {
+    if timeout_ns > limits::DRAIN_NS { timeout_ns } else { limits::DRAIN_NS }
+}
+
+/// Returns whether the workers of a load poll while they wait. With `auto`, they poll in an open
+/// loop if the generator has separate CPUs.
+#[must_use]
+pub fn polling(requested: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> SpinPolicy {
+    match requested {
+        plan::Spin::Always => SpinPolicy::Always,
+        plan::Spin::Auto if !arrivals.is_closed() && has_own_cpus => SpinPolicy::Near,
+        plan::Spin::Auto | plan::Spin::Never => SpinPolicy::Never,
+    }
+}
