@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use dyno_archive::plan::{
-    Arrivals, Conditions, DriverKind, Isolation, Load, Plan, Priority, Step, Workload,
-};
+use dyno_archive::plan::{Arrivals, Conditions, Isolation, Load, Plan, Priority, Step, Workload};
 use dyno_archive::probe::Probe;
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
@@ -16,7 +14,6 @@ use dyno_launch::network;
 use dyno_workload::{compile, request_values};
 
 use crate::files::Folder;
-use crate::plan::NO_STAMPS;
 use crate::{limits, load};
 
 /// Returns the load of a trial, sent to a listener.
@@ -72,7 +69,7 @@ impl LoadPoint<'_> {
         let Conditions { placement, observe, .. } = conditions;
         let workload_with_values = request_values::fill_placeholders(workload, &conditions.request);
         let traffic = compile::compile(&workload_with_values, &listener.host(), &load.http2, read)?;
-        let stamps = stamps(observe, load.driver)?;
+        let stamps = stamps(observe);
         let base = single_request(listener, traffic, load.http2);
         Ok(load::LoadSpec {
             endpoint: Endpoint { stamps, sources: sources(conditions, &load), ..base.endpoint },
@@ -104,12 +101,8 @@ fn sources(conditions: &Conditions, load: &Load) -> Vec<IpAddr> {
 }
 
 /// Returns the additional timestamps that are recorded: the kernel's, or none.
-fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, String> {
-    match (observe.contains(&Probe::KernelStamps), driver) {
-        (false, _) => Ok(Stamps::None),
-        (true, DriverKind::Epoll) => Ok(Stamps::Kernel),
-        (true, DriverKind::Uring) => Err(NO_STAMPS.into()),
-    }
+fn stamps(observe: &BTreeSet<Probe>) -> Stamps {
+    if observe.contains(&Probe::KernelStamps) { Stamps::Kernel } else { Stamps::None }
 }
 
 /// Returns a load of one request with long time-outs, sent to a listener. Other loads are derived

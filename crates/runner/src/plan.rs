@@ -27,6 +27,7 @@ use crate::availability::{UnmetNeed, check_cpuset};
 use crate::backends::{self, Needs};
 use crate::bodies;
 use crate::limits::{MAX_TRIALS, MIN_RERUNS, TRIALS_PER_RERUN};
+use crate::load::{Instrument as _, Native};
 use crate::observe::ProbeChoice;
 use crate::orders::order_launches;
 use crate::suite::{SuiteFile, SuiteSubject, duet, experiment, profile, stop, turns};
@@ -240,17 +241,19 @@ fn probes_and_driver(
 
 /// Returns the driver of the load: the requested one, or the best that supports the probes.
 fn driver(requested: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<DriverKind, Mistake> {
-    match (requested, observe.contains(&Probe::KernelStamps)) {
-        (None, true) => Ok(DriverKind::Epoll),
-        (None, false) => Ok(dyno_driver::best_driver().0),
-        (Some(DriverKind::Uring), true) => Err(mistake("driver", NO_STAMPS).with_parent("load")),
-        (Some(driver), _) => Ok(driver),
+    let needs_stamps = observe.contains(&Probe::KernelStamps);
+    let refusal = |driver: DriverKind| {
+        Native { driver }.capabilities().kernel_stamps.refusal().filter(|_| needs_stamps)
+    };
+    let Some(driver) = requested else {
+        let best = dyno_driver::best_driver().0;
+        return Ok(if refusal(best).is_some() { DriverKind::Epoll } else { best });
+    };
+    match refusal(driver) {
+        Some(reason) => Err(mistake("driver", reason).with_parent("load")),
+        None => Ok(driver),
     }
 }
-
-/// Error for a driver that does not support the probe `kernel_stamps`.
-pub(crate) const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's timestamps\nhint: \
-                                    use \"epoll\", or remove the probe `kernel_stamps`";
 
 /// The subjects of a suite that take part in the run, with their definitions.
 struct ChosenSubjects {

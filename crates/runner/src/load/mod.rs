@@ -1,14 +1,15 @@
 //! Runs loads. Worker threads, each with a driver, send requests. A watch samples the server on the
 //! same clock.
 //!
-//! A [`LoadSpec`] says all that a generator needs. `native` runs its workers. They send events to
-//! the [`Controller`], a state machine without a clock, and obey its orders. `session` executes the
-//! controller's commands with a real clock, and `simulated` with a virtual one.
+//! A [`LoadSpec`] says all that a generator needs. An [`Instrument`] starts its workers. They send
+//! events to the [`Controller`], a state machine without a clock, and obey its orders. `session`
+//! executes the controller's commands with a real clock, and `simulated` with a virtual one.
 
 mod answer_wait;
 mod controller;
 #[cfg(test)]
 mod controller_tests;
+mod instrument;
 mod mailbox;
 mod messages;
 mod native;
@@ -27,7 +28,9 @@ mod watch;
 mod worker_share;
 
 pub use controller::Controller;
+pub use instrument::{Capabilities, GeneratorReadings, Instrument, StartedLoad, Support};
 pub use messages::{GeneratorOrder, LoadCommand, Message, WorkerEvent, WorkerId, WorkerResult};
+pub use native::Native;
 pub use preflight::{Mismatch, SingleResponse, preflight, request_once};
 pub(crate) use resources::unused_open_files;
 pub use response_counts::ResponseCounts;
@@ -35,6 +38,7 @@ pub use session::{MonitoredLoad, run, run_together};
 pub use shared_use::exchange_server_use;
 pub use sharing::Sharing;
 pub use simulated::{CounterReader, simulate};
+pub use sink::Sink;
 pub use spec::{CHECK_ONE_IN, LoadSpec, default_load, drain_ns, polling, share_cpus, take_turns};
 pub(crate) use watch::StopWhen;
 pub use watch::{Edge, LoadStopReason, Watch};

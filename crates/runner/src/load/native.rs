@@ -11,17 +11,41 @@ use dyno_driver::{Epoll, Uring};
 use dyno_engine::{Driver, Instant, Stop, Worker, WorkerConfig};
 use dyno_launch::{set_affinity, set_realtime};
 
+use super::instrument::{Capabilities, GeneratorReadings, Instrument, StartedLoad, Support};
 use super::mailbox::Mailbox;
 use super::messages::{GeneratorOrder, WorkerEvent, WorkerResult};
-use super::record::ClientReadings;
 use super::sink::Sink;
 use super::spec::LoadSpec;
 use super::worker_share::{config, endpoint};
 use crate::machine::MachineWatch;
 
+/// The load generator of this program, with one of its drivers.
+#[derive(Clone, Copy, Debug)]
+pub struct Native {
+    pub driver: DriverKind,
+}
+
+impl Instrument for Native {
+    fn capabilities(&self) -> Capabilities {
+        let kernel_stamps = match self.driver {
+            DriverKind::Epoll => Support::Supported,
+            DriverKind::Uring => Support::Unsupported(NO_STAMPS),
+        };
+        Capabilities { tls: Support::Supported, open_end: Support::Supported, kernel_stamps }
+    }
+
+    fn start(&self, spec: &LoadSpec, sink: Sink) -> Result<Box<dyn StartedLoad>, String> {
+        NativeLoad::start(spec, &sink).map(|load| Box::new(load) as Box<dyn StartedLoad>)
+    }
+}
+
+/// Error for a driver that does not support the probe `kernel_stamps`.
+const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's timestamps\nhint: use \
+                         \"epoll\", or remove the probe `kernel_stamps`";
+
 /// A load whose workers run on this machine.
 #[derive(Debug)]
-pub(super) struct NativeLoad {
+struct NativeLoad {
     workers: Vec<NativeWorker>,
     machine: MachineWatch,
 }
@@ -34,12 +58,7 @@ struct NativeWorker {
 }
 
 impl NativeLoad {
-    /// Starts the workers of a load, which send their events to `sink`. If the load is dropped, its
-    /// workers end.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub(super) fn start(spec: &LoadSpec, sink: &Sink) -> Result<NativeLoad, String> {
+    fn start(spec: &LoadSpec, sink: &Sink) -> Result<NativeLoad, String> {
         let spec = Arc::new(spec.clone());
         let mut load = NativeLoad { workers: Vec::new(), machine: MachineWatch::new(&spec.cpus) };
         for worker in 0..spec.threads() {
@@ -47,15 +66,30 @@ impl NativeLoad {
             let (spec, sink) = (Arc::clone(&spec), sink.clone());
             let thread = thread::Builder::new()
                 .name(format!("worker-{worker}"))
-                .spawn(move || run_worker(&spec, worker, Mailbox::new(mailbox), &sink))
-                .map_err(|error| format!("worker thread: cannot be started: {error}"))?;
-            load.workers.push(NativeWorker { orders, thread: Some(thread) });
+                .spawn(move || run_worker(&spec, worker, Mailbox::new(mailbox), &sink));
+            match thread {
+                Ok(thread) => load.workers.push(NativeWorker { orders, thread: Some(thread) }),
+                Err(error) => {
+                    load.join();
+                    return Err(format!("worker thread: cannot be started: {error}"));
+                }
+            }
         }
         Ok(load)
     }
 
-    /// Obeys an order of the controller.
-    pub(super) fn obey(&mut self, order: GeneratorOrder) {
+    /// Waits for the end of all workers, which end without further orders.
+    fn join(&mut self) {
+        for NativeWorker { orders, thread } in self.workers.drain(..) {
+            drop(orders);
+            let joined = thread.map_or(Ok(()), JoinHandle::join);
+            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    }
+}
+
+impl StartedLoad for NativeLoad {
+    fn obey(&mut self, order: GeneratorOrder) {
         match order {
             GeneratorOrder::OpenWindow => self.machine.open(),
             GeneratorOrder::CloseWindow => self.machine.close(),
@@ -69,16 +103,11 @@ impl NativeLoad {
         }
     }
 
-    /// Waits for the end of all workers, and returns the readings of this machine.
-    pub(super) fn finish(self) -> ClientReadings {
-        for NativeWorker { orders, thread } in self.workers {
-            drop(orders);
-            let joined = thread.map_or(Ok(()), JoinHandle::join);
-            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        }
-        ClientReadings {
+    fn finish(mut self: Box<Self>) -> GeneratorReadings {
+        self.join();
+        GeneratorReadings::Read {
             rss_peak_bytes: dyno_observer::proc::own_rss_peak_bytes(),
-            machine: self.machine.finish(),
+            machine: self.machine.finish().map(Box::new),
         }
     }
 }
@@ -187,4 +216,16 @@ fn drive<D: Driver>(
     mailbox.into_inner().wait_until_closable();
     worker.close(&mut driver);
     WorkerResult { report: worker.report(), priority }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_stamps_are_unsupported_by_uring_only() {
+        let stamps = |driver| Native { driver }.capabilities().kernel_stamps;
+        assert_eq!(stamps(DriverKind::Epoll), Support::Supported);
+        assert_eq!(stamps(DriverKind::Uring).refusal(), Some(NO_STAMPS));
+    }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, Timeouts, UnansweredAges};
-use dyno_archive::machine::MachineUse;
 use dyno_archive::plan::Priority;
 use dyno_archive::probe::RequestedProbes;
 use dyno_archive::silence;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
 
+use super::instrument::GeneratorReadings;
 use super::messages::WorkerResult;
 use super::spec::LoadSpec;
 
@@ -28,13 +28,6 @@ pub(super) struct EndedLoad {
     pub(super) cut: Option<CutPhase>,
 }
 
-/// Readings of the generator's machine. `None`: the generator cannot read them.
-#[derive(Debug, Default)]
-pub(super) struct ClientReadings {
-    pub(super) rss_peak_bytes: Option<u64>,
-    pub(super) machine: Option<MachineUse>,
-}
-
 /// Phase in which a load was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CutPhase {
@@ -45,9 +38,28 @@ pub(super) enum CutPhase {
 }
 
 /// Joins all results of one load into its record.
-pub(super) fn assemble(spec: &LoadSpec, ended: EndedLoad, readings: ClientReadings) -> LoadRecord {
+pub(super) fn assemble(
+    spec: &LoadSpec,
+    ended: EndedLoad,
+    readings: GeneratorReadings,
+) -> LoadRecord {
     let EndedLoad { began_ns, intervals, samples, results, failure, cut } = ended;
     let had_priority = results.iter().all(|result| result.priority == spec.load.priority);
+    let is_measured = readings != GeneratorReadings::Unsupported;
+    let (rss_peak_bytes, machine) = match readings {
+        GeneratorReadings::Read { rss_peak_bytes, machine } => {
+            (rss_peak_bytes, machine.map(|machine| *machine))
+        }
+        GeneratorReadings::Unsupported => (None, None),
+    };
+    let threads = results.iter().filter(|_| is_measured).map(|r| r.report.cpu.clone()).collect();
+    let client = ClientUse {
+        threads,
+        rss_peak_bytes,
+        driver: spec.load.driver,
+        priority: if had_priority { spec.load.priority } else { Priority::Normal },
+        machine,
+    };
     let mut record = LoadRecord {
         began_ns,
         window_ns: (0, 0),
@@ -56,13 +68,7 @@ pub(super) fn assemble(spec: &LoadSpec, ended: EndedLoad, readings: ClientReadin
         books: Books::default(),
         connections: Connections::default(),
         tcp: None,
-        client: ClientUse {
-            threads: Vec::new(),
-            rss_peak_bytes: readings.rss_peak_bytes,
-            driver: spec.load.driver,
-            priority: if had_priority { spec.load.priority } else { Priority::Normal },
-            machine: readings.machine,
-        },
+        client,
         intervals,
         edges: Some(Edges::default()),
         unanswered: UnansweredAges::default(),
@@ -120,7 +126,6 @@ fn add_report(record: &mut LoadRecord, report: WorkerReport) {
     if let Some(tcp) = &report.tcp {
         record.tcp.get_or_insert_default().add(tcp);
     }
-    record.client.threads.push(report.cpu);
     record.edges.get_or_insert_default().add(&report.edges);
     record.unanswered.add(&report.unanswered);
     record.timeouts.add(&report.timeouts);

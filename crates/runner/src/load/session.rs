@@ -7,8 +7,9 @@ use dyno_archive::LoadRecord;
 use dyno_driver::sys;
 
 use super::controller::Controller;
+use super::instrument::{Instrument, StartedLoad};
 use super::messages::{LoadCommand, Message};
-use super::native::NativeLoad;
+use super::native::Native;
 use super::record::assemble;
 use super::resources;
 use super::response_counts::ResponseCounts;
@@ -37,11 +38,11 @@ pub fn run(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<LoadRecord, String>
 pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, String> {
     resources::check(loads.iter().map(|load| load.spec))?;
     let (to_controller, messages) = mpsc::channel();
-    let generators = start(loads, &to_controller)?;
+    let started = start(loads, &to_controller)?;
     // Only the workers keep the channel open.
     drop(to_controller);
     let controller = Controller::new(loads.iter().map(|load| load.spec));
-    let mut session = Session { controller, generators, loads };
+    let mut session = Session { controller, started, loads };
     while !session.controller.is_over() {
         // The clock is read immediately before the sleep, because the wait begins there.
         match messages.recv_timeout(session.controller.wait(sys::now())) {
@@ -58,27 +59,37 @@ pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, 
 fn start(
     loads: &[MonitoredLoad<'_>],
     to_controller: &mpsc::Sender<Message>,
-) -> Result<Vec<NativeLoad>, String> {
-    let mut generators = Vec::new();
-    for (index, MonitoredLoad { spec, watch }) in loads.iter().enumerate() {
-        let counts = watch.response_counts().unwrap_or_else(|| ResponseCounts::new(spec.threads()));
-        let sink = Sink::new(index, to_controller.clone(), counts);
-        match NativeLoad::start(spec, &sink) {
-            Ok(generator) => generators.push(generator),
+) -> Result<Vec<Box<dyn StartedLoad>>, String> {
+    let mut started: Vec<Box<dyn StartedLoad>> = Vec::new();
+    for (index, load) in loads.iter().enumerate() {
+        match start_one(index, load, to_controller) {
+            Ok(load) => started.push(load),
             Err(reason) => {
-                generators.into_iter().for_each(|generator: NativeLoad| drop(generator.finish()));
+                // All workers end before the error is reported.
+                started.into_iter().for_each(|load| drop(load.finish()));
                 return Err(reason);
             }
         }
     }
-    Ok(generators)
+    Ok(started)
+}
+
+fn start_one(
+    index: usize,
+    MonitoredLoad { spec, watch }: &MonitoredLoad<'_>,
+    to_controller: &mpsc::Sender<Message>,
+) -> Result<Box<dyn StartedLoad>, String> {
+    let instrument = Native { driver: spec.load.driver };
+    instrument.capabilities().check(spec)?;
+    let counts = watch.response_counts().unwrap_or_else(|| ResponseCounts::new(spec.threads()));
+    instrument.start(spec, Sink::new(index, to_controller.clone(), counts))
 }
 
 /// Running loads with their generators and watches.
 struct Session<'a, 'l> {
     controller: Controller,
     /// In the order of the loads.
-    generators: Vec<NativeLoad>,
+    started: Vec<Box<dyn StartedLoad>>,
     loads: &'a mut [MonitoredLoad<'l>],
 }
 
@@ -98,7 +109,7 @@ impl Session<'_, '_> {
     fn execute(&mut self, command: LoadCommand) -> Option<Message> {
         match command {
             LoadCommand::Order { load, order } => {
-                self.generators[load].obey(order);
+                self.started[load].obey(order);
                 None
             }
             LoadCommand::Sample { load, edge } => {
@@ -127,7 +138,7 @@ impl Session<'_, '_> {
 
     /// Returns the records of the loads.
     fn finish(self) -> Result<Vec<LoadRecord>, String> {
-        let readings: Vec<_> = self.generators.into_iter().map(NativeLoad::finish).collect();
+        let readings: Vec<_> = self.started.into_iter().map(StartedLoad::finish).collect();
         let ended = self.controller.finish()?;
         let specs = self.loads.iter().map(|load| load.spec);
         let record = |((spec, ended), readings): ((&LoadSpec, _), _)| LoadRecord {

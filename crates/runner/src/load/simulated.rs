@@ -7,8 +7,9 @@ use dyno_engine::Instant;
 use dyno_engine::sim::{self, World};
 
 use super::controller::Controller;
+use super::instrument::{Capabilities, GeneratorReadings, Support};
 use super::messages::{GeneratorOrder, LoadCommand, Message, WorkerEvent, WorkerId, WorkerResult};
-use super::record::{ClientReadings, assemble};
+use super::record::assemble;
 use super::spec::LoadSpec;
 use super::watch::Edge;
 use super::worker_share::config;
@@ -16,6 +17,15 @@ use crate::limits::BEGIN_NOTICE_NS;
 
 /// Reads the simulated server's counters at an instant of the simulated clock.
 pub type CounterReader<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
+
+/// What a simulated load can do. It does not measure the generator.
+const CAPABILITIES: Capabilities = Capabilities {
+    tls: Support::Unsupported("simulated load: has no TLS"),
+    open_end: Support::Unsupported(
+        "simulated load: needs a duration, because nothing else ends it",
+    ),
+    kernel_stamps: Support::Unsupported("simulated load: has no kernel"),
+};
 
 /// Simulates a load to its end. Each worker has its own simulated world. The load begins at
 /// `began_ns` on the clock of these worlds, at least [`BEGIN_NOTICE_NS`]. `read_counters` is called
@@ -27,9 +37,7 @@ pub fn simulate(
     world: impl Fn(u32) -> World,
     read_counters: &mut CounterReader<'_>,
 ) -> Result<LoadRecord, String> {
-    if spec.load.set_duration_ns().is_none() {
-        return Err("simulated load: needs a duration, because nothing else ends it".into());
-    }
+    CAPABILITIES.check(spec)?;
     let mut simulation = Simulation {
         controller: Controller::new([spec]),
         now_ns: began_ns - BEGIN_NOTICE_NS,
@@ -64,7 +72,7 @@ pub fn simulate(
         simulation.handle(worker, WorkerEvent::Closed(Box::new(result)));
     }
     let mut ended = simulation.controller.finish()?;
-    Ok(assemble(spec, ended.remove(0), ClientReadings::default()))
+    Ok(assemble(spec, ended.remove(0), GeneratorReadings::Unsupported))
 }
 
 /// A controlled load in virtual time.
