@@ -9,12 +9,13 @@ use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use serde::{Deserialize, Serialize};
 
 use crate::pem;
 use crate::sessions::SessionStore;
 
 /// TLS options of a client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsOptions {
     /// Name or address that the server must prove.
     pub name: String,
@@ -24,11 +25,11 @@ pub struct TlsOptions {
     pub identity: Option<(PathBuf, PathBuf)>,
     pub resumption: SessionResumption,
     /// Protocols offered by ALPN, preferred one first.
-    pub alpn: Vec<&'static str>,
+    pub alpn: Vec<String>,
 }
 
 /// Certificates that a client accepts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TrustedCertificates {
     /// The certificates that this system trusts.
     System,
@@ -39,7 +40,7 @@ pub enum TrustedCertificates {
 }
 
 /// Whether a new connection may resume the session of an earlier one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionResumption {
     On,
     Off,
@@ -53,11 +54,12 @@ impl TlsOptions {
     /// HTTP/1.1 is offered together with HTTP/2. Thus a server without HTTP/2 can be distinguished
     /// from a server that fails.
     #[must_use]
-    pub fn alpn(protocol: Protocol) -> Vec<&'static str> {
-        match protocol {
-            Protocol::H2 | Protocol::Auto => vec!["h2", "http/1.1"],
-            _ => vec!["http/1.1"],
-        }
+    pub fn alpn(protocol: Protocol) -> Vec<String> {
+        let names: &[&str] = match protocol {
+            Protocol::H2 | Protocol::Auto => &["h2", "http/1.1"],
+            _ => &["http/1.1"],
+        };
+        names.iter().map(|name| (*name).into()).collect()
     }
 
     /// Builds the rustls configuration. Each worker has a separate configuration, because workers

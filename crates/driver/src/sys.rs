@@ -10,6 +10,7 @@ use dyno_archive::load::TcpCounters;
 use dyno_archive::plan::ProxyProtocol;
 use dyno_archive::sample::ThreadUse;
 use dyno_engine::{ConnectError, Instant, proxy};
+use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
@@ -117,7 +118,7 @@ fn run_delay() -> Option<u64> {
 }
 
 /// Address of the server, and options of its connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     pub peer: PeerAddress,
     /// Local addresses, which connections use in rotation; empty: the kernel chooses.
@@ -128,7 +129,7 @@ pub struct Endpoint {
 }
 
 /// Address of the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PeerAddress {
     Tcp(SocketAddr),
     /// Path of a Unix socket.
@@ -145,7 +146,7 @@ impl std::fmt::Display for PeerAddress {
 }
 
 /// Whether the kernel reports when it received each response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stamps {
     None,
     Kernel,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dyno_archive::Protocol;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
+use serde::{Deserialize, Serialize};
 
 use crate::exchange::Exchange;
 use crate::recorder::Window;
@@ -95,7 +96,7 @@ impl Policy {
 }
 
 /// Whether to poll instead of sleeping when a late wake-up would distort times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpinPolicy {
     Never,
     /// Near a deadline, and while a response is expected soon.

@@ -400,11 +400,11 @@ mod tests {
         for measurement in measurements(S) {
             let spec = spec(&measurement, addr, &placement).unwrap();
             assert_eq!(
-                (&spec.load, &spec.step, spec.protocol),
+                (&spec.load, &spec.step, spec.target.protocol),
                 (&measurement.load, measurement.step(), measurement.workload.protocol)
             );
             assert_eq!(
-                spec.endpoint.stamps == Stamps::Kernel,
+                spec.target.endpoint.stamps == Stamps::Kernel,
                 measurement.shows == MeasurementPurpose::Stamps
             );
             assert_eq!((spec.cpus.as_slice(), spec.threads()), (&[1][..], 1));

@@ -13,7 +13,6 @@ use dyno_contract::exchange::{self, ServerLoad};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_contract::problem::{Problem, TimeLimit};
-use dyno_workload::compile;
 
 use crate::drops::DropWatch;
 use crate::load::{self, StopWhen};
@@ -57,10 +56,10 @@ fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Resul
         requests_per_connection: None,
     };
     let http2 = Http2::default();
-    let traffic =
-        compile::compile(&workload, &listener.host(), &http2, &|_| Err("no files here".into()))
-            .map_err(Problem::Wrong)?;
-    let base = load_at::single_request(listener, traffic, http2);
+    let no_files = |_: &str| Err("no files here".into());
+    let requests = load::LoadRequests::compile(workload, &listener.host(), http2, &no_files)
+        .map_err(Problem::Wrong)?;
+    let base = load_at::single_request(listener, requests);
     let step = Step { streams: check.streams, ..base.step.clone() };
     let load = Load { requests: Some(check.times.into()), ..base.load.clone() };
     run_load(&load::LoadSpec { step, load, ..base }, deadline)?;
@@ -144,7 +143,7 @@ fn is_late(outcome: Outcome) -> bool {
 /// Checks that the server used HTTP/2 where the protocol requires it, and processed as many
 /// requests at a time as the check needs.
 fn check_protocol_use(spec: &load::LoadSpec, record: &LoadRecord) -> Result<(), Problem> {
-    let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else {
+    let Some(http2) = record.http2.as_ref().filter(|_| spec.target.protocol.is_h2()) else {
         return Ok(());
     };
     if http2.fallen_back + http2.upgrades_declined > 0 {

@@ -9,9 +9,9 @@ use dyno_archive::probe::Probe;
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
-use dyno_engine::{Http2, SpinPolicy, Traffic};
+use dyno_engine::SpinPolicy;
 use dyno_launch::network;
-use dyno_workload::{compile, request_values};
+use dyno_workload::request_values;
 
 use crate::files::Folder;
 use crate::{limits, load};
@@ -68,11 +68,14 @@ impl LoadPoint<'_> {
         let LoadPoint { workload, load, step, seed } = self;
         let Conditions { placement, observe, .. } = conditions;
         let workload_with_values = request_values::fill_placeholders(workload, &conditions.request);
-        let traffic = compile::compile(&workload_with_values, &listener.host(), &load.http2, read)?;
+        let requests =
+            load::LoadRequests::compile(workload_with_values, &listener.host(), load.http2, read)?;
         let stamps = stamps(observe);
-        let base = single_request(listener, traffic, load.http2);
+        let base = single_request(listener, requests);
+        let sources = sources(conditions, &load);
+        let endpoint = Endpoint { stamps, sources, ..base.target.endpoint };
         Ok(load::LoadSpec {
-            endpoint: Endpoint { stamps, sources: sources(conditions, &load), ..base.endpoint },
+            target: load::LoadTarget { endpoint, ..base.target },
             page_connections: workload.page_connections(),
             seed,
             spin: match load.priority {
@@ -108,13 +111,14 @@ fn stamps(observe: &BTreeSet<Probe>) -> Stamps {
 /// Returns a load of one request with long time-outs, sent to a listener. Other loads are derived
 /// from it.
 #[must_use]
-pub fn single_request(listener: &Listener, traffic: Traffic, http2: Http2) -> load::LoadSpec {
+pub fn single_request(listener: &Listener, requests: load::LoadRequests) -> load::LoadSpec {
     let patience_ns = CHECK.as_nanos() as u64;
     load::LoadSpec {
-        endpoint: listener.addr.into(),
-        protocol: listener.protocol,
-        tls: listener.tls(),
-        traffic: Arc::new(traffic),
+        target: load::LoadTarget {
+            endpoint: listener.addr.into(),
+            protocol: listener.protocol,
+            tls: listener.tls(),
+        },
         page_connections: None,
         load: Load {
             warmup_ns: 0,
@@ -124,10 +128,11 @@ pub fn single_request(listener: &Listener, traffic: Traffic, http2: Http2) -> lo
             connect_timeout_ns: patience_ns,
             drain_ns: patience_ns,
             check_one_in: 1,
-            http2,
+            http2: requests.http2(),
             ..load::default_load()
         },
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
+        requests,
         trace: Arc::from([]),
         sharing: load::Sharing::Alone,
         seed: 0,

@@ -20,7 +20,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, Sample, TrialRecord};
 use dyno_contract::listener::Listener;
 use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, World};
-use dyno_runner::load::{LoadSpec, simulate};
+use dyno_runner::load::{LoadSpec, LoadTarget, simulate};
 use dyno_runner::load_at;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::suite::SuiteFile;
@@ -366,7 +366,7 @@ fn listener(plan: &Plan, trial: usize) -> Listener {
 
 /// Loads a server of the machine. TLS takes no time: connections only report that they use it.
 fn load(spec: &LoadSpec, server: &Server) -> LoadRecord {
-    let plain = match spec.protocol {
+    let protocol = match spec.target.protocol {
         Protocol::H1Tls => Protocol::H1,
         Protocol::H2 => Protocol::H2c,
         other => other,
@@ -374,7 +374,10 @@ fn load(spec: &LoadSpec, server: &Server) -> LoadRecord {
     let world = |worker: u32| World::new(spec.seed + u64::from(worker), server.model());
     let mut instants = |at_ns: u64, _| Some(Sample { at_ns, ..Sample::default() });
     let mut record = simulate(
-        &LoadSpec { protocol: plain, tls: None, ..spec.clone() },
+        &LoadSpec {
+            target: LoadTarget { protocol, tls: None, ..spec.target.clone() },
+            ..spec.clone()
+        },
         BEGAN_NS,
         world,
         &mut instants,
@@ -400,10 +403,10 @@ fn load(spec: &LoadSpec, server: &Server) -> LoadRecord {
         ..ThreadUse::default()
     }];
     record.client.rss_peak_bytes = Some(8 << 20);
-    record.tls = spec.protocol.is_tls().then(|| TlsUse {
+    record.tls = spec.target.protocol.is_tls().then(|| TlsUse {
         version: Some("TLSv1.3".into()),
         cipher_suite: Some("TLS13_AES_128_GCM_SHA256".into()),
-        alpn: spec.protocol.is_h2().then(|| "h2".into()),
+        alpn: spec.target.protocol.is_h2().then(|| "h2".into()),
         handshakes_full: record.connections.established,
         ..TlsUse::default()
     });

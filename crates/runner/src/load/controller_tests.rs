@@ -8,10 +8,10 @@ use dyno_archive::sample::ThreadUse;
 use dyno_archive::{Interval, Phase, Protocol, Sample};
 use dyno_contract::listener::Listener;
 use dyno_engine::{Http2, Instant, Stop, WorkerReport};
-use dyno_workload::compile;
 use proptest::prelude::*;
 
 use super::controller::Controller;
+use super::load_requests::LoadRequests;
 use super::messages::{GeneratorOrder, LoadCommand, Message, WorkerEvent, WorkerId, WorkerResult};
 use super::record::{CutPhase, EndedLoad};
 use super::sharing::Sharing;
@@ -39,8 +39,8 @@ fn spec(threads: u32) -> LoadSpec {
         requests_per_connection: None,
     };
     let (http2, no_files) = (Http2::default(), |_: &str| Err("no files here".into()));
-    let traffic = compile::compile(&workload, "host", &http2, &no_files).unwrap();
-    let base = load_at::single_request(&listener, traffic, http2);
+    let requests = LoadRequests::compile(workload, "host", http2, &no_files).unwrap();
+    let base = load_at::single_request(&listener, requests);
     LoadSpec {
         step: Step { connections: threads, ..base.step.clone() },
         load: Load {

@@ -66,9 +66,9 @@ impl Capabilities {
     /// The load needs something that the instrument does not support.
     pub fn check(&self, spec: &LoadSpec) -> Result<(), String> {
         let needs = [
-            (spec.tls.is_some(), self.tls),
+            (spec.target.tls.is_some(), self.tls),
             (spec.load.set_duration_ns().is_none(), self.open_end),
-            (spec.endpoint.stamps == Stamps::Kernel, self.kernel_stamps),
+            (spec.target.endpoint.stamps == Stamps::Kernel, self.kernel_stamps),
         ];
         let mut needed = needs.into_iter().filter(|(is_needed, _)| *is_needed);
         needed.find_map(|(_, support)| support.refusal()).map_or(Ok(()), |r| Err(r.into()))

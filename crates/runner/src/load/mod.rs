@@ -10,6 +10,7 @@ mod controller;
 #[cfg(test)]
 mod controller_tests;
 mod instrument;
+mod load_requests;
 mod mailbox;
 mod messages;
 mod native;
@@ -29,6 +30,7 @@ mod worker_share;
 
 pub use controller::Controller;
 pub use instrument::{Capabilities, GeneratorReadings, Instrument, StartedLoad, Support};
+pub use load_requests::LoadRequests;
 pub use messages::{GeneratorOrder, LoadCommand, Message, WorkerEvent, WorkerId, WorkerResult};
 pub use native::Native;
 pub use preflight::{Mismatch, SingleResponse, preflight, request_once};
@@ -39,6 +41,8 @@ pub use shared_use::exchange_server_use;
 pub use sharing::Sharing;
 pub use simulated::{CounterReader, simulate};
 pub use sink::Sink;
-pub use spec::{CHECK_ONE_IN, LoadSpec, default_load, drain_ns, polling, share_cpus, take_turns};
+pub use spec::{
+    CHECK_ONE_IN, LoadSpec, LoadTarget, default_load, drain_ns, polling, share_cpus, take_turns,
+};
 pub(crate) use watch::StopWhen;
 pub use watch::{Edge, LoadStopReason, Watch};

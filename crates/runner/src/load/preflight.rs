@@ -1,13 +1,12 @@
 //! Checks before a load that the server's responses are correct. Without these checks, a load with
 //! a problem would fail only at its end.
 
-use std::sync::Arc;
-
 use dyno_analysis::drops::{self, DropExplanation};
 use dyno_archive::plan::{Arrivals, Load, Step};
 use dyno_archive::{Interval, LoadRecord, Outcome};
-use dyno_engine::{SpinPolicy, Traffic};
+use dyno_engine::SpinPolicy;
 
+use super::load_requests::LoadRequests;
 use super::session::run;
 use super::sharing::Sharing;
 use super::spec::LoadSpec;
@@ -17,12 +16,12 @@ use crate::drops::DropWatch;
 /// Fully checks one response to each request. The load itself fully checks only a sample of the
 /// responses. `Err`: a response is incorrect or missing.
 pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
-    if spec.traffic.sequence().is_some() {
-        return spec.traffic.trial_visit().map_or(Ok(()), |traffic| try_visit(spec, traffic));
+    if spec.requests.is_sequence() {
+        return spec.requests.test_visit().map_or(Ok(()), |visit| try_visit(spec, visit));
     }
-    for (i, traffic) in spec.traffic.trials() {
+    for (i, request) in spec.requests.tests() {
         let watch = DropWatch::begin();
-        let record = run(&requests(spec, Arc::new(traffic), 1), &mut StopWhen(|| false))
+        let record = run(&single_requests(spec, request, 1), &mut StopWhen(|| false))
             .map_err(|message| Mismatch { has_response: false, message })?;
         let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
         let (outcome, reason) = match outcome {
@@ -42,10 +41,10 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
 /// Sends the requests of one visit, and fully checks each response. The requests of a sequence need
 /// the responses before them, so they cannot be tried alone. `Err`: a response is incorrect or
 /// missing.
-fn try_visit(spec: &LoadSpec, traffic: Traffic) -> Result<(), Mismatch> {
-    let length = traffic.requests().len();
+fn try_visit(spec: &LoadSpec, visit: LoadRequests) -> Result<(), Mismatch> {
+    let length = visit.traffic().requests().len();
     let watch = DropWatch::begin();
-    let record = run(&requests(spec, Arc::new(traffic), length as u64), &mut StopWhen(|| false))
+    let record = run(&single_requests(spec, visit, length as u64), &mut StopWhen(|| false))
         .map_err(|message| Mismatch { has_response: false, message })?;
     let ok: u64 = record.intervals.iter().map(|i| i.outcomes.get(Outcome::Ok)).sum();
     if ok == length as u64 {
@@ -116,7 +115,7 @@ pub enum SingleResponse {
 /// Sends a single request outside of a load. `Err`: the request could not be sent.
 pub fn request_once(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<SingleResponse, String> {
     let drops = DropWatch::begin();
-    let record = run(&requests(spec, Arc::clone(&spec.traffic), 1), watch)?;
+    let record = run(&single_requests(spec, spec.requests.clone(), 1), watch)?;
     let longest =
         record.intervals.iter().filter_map(|interval| interval.times.response.max()).max();
     let dropped = dropped(&record, drops);
@@ -140,11 +139,11 @@ fn single_response(
     }
 }
 
-/// Returns a load that sends `count` requests of the traffic one after the other, and checks their
+/// Returns a load that sends `count` of these requests one after the other, and checks their
 /// responses.
-fn requests(spec: &LoadSpec, traffic: Arc<Traffic>, count: u64) -> LoadSpec {
+fn single_requests(spec: &LoadSpec, requests: LoadRequests, count: u64) -> LoadSpec {
     LoadSpec {
-        traffic,
+        requests,
         page_connections: None,
         load: Load {
             check_one_in: 1,

@@ -46,8 +46,8 @@ fn check_open_files(connections: u64) -> Result<(), String> {
 /// Checks that each source address belongs to this machine, and has the IP version of the peer's
 /// address.
 fn check_sources(spec: &LoadSpec) -> Result<(), String> {
-    for source in &spec.endpoint.sources {
-        if let PeerAddress::Tcp(peer) = spec.endpoint.peer
+    for source in &spec.target.endpoint.sources {
+        if let PeerAddress::Tcp(peer) = spec.target.endpoint.peer
             && peer.is_ipv4() != source.is_ipv4()
         {
             return Err(format!(
@@ -68,9 +68,9 @@ fn check_sources(spec: &LoadSpec) -> Result<(), String> {
 /// Checks that there are enough local ports: one per connection, from the kernel's range at each
 /// source address.
 fn check_ports(spec: &LoadSpec) -> Result<(), String> {
-    let PeerAddress::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
+    let PeerAddress::Tcp(_) = spec.target.endpoint.peer else { return Ok(()) };
     let Some(ports) = dyno_observer::host::local_ports() else { return Ok(()) };
-    let sources = spec.endpoint.sources.len().max(1) as u64;
+    let sources = spec.target.endpoint.sources.len().max(1) as u64;
     let connections = u64::from(spec.connections());
     if connections <= ports * sources {
         return Ok(());

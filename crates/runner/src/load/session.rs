@@ -142,7 +142,7 @@ impl Session<'_, '_> {
         let ended = self.controller.finish()?;
         let specs = self.loads.iter().map(|load| load.spec);
         let record = |((spec, ended), readings): ((&LoadSpec, _), _)| LoadRecord {
-            address: Some(spec.endpoint.peer.to_string()),
+            address: Some(spec.target.endpoint.peer.to_string()),
             ..assemble(spec, ended, readings)
         };
         Ok(specs.zip(ended).zip(readings).map(record).collect())

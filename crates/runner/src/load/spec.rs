@@ -5,19 +5,18 @@ use std::sync::Arc;
 use dyno_archive::plan::{self, Arrivals, ConnectionSettings, Step};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::Endpoint;
-use dyno_engine::{Http2, Policy, Protocol, SpinPolicy, Traffic, Window, limits};
+use dyno_engine::{Http2, Policy, Protocol, SpinPolicy, Window, limits};
+use serde::{Deserialize, Serialize};
 
+use super::load_requests::LoadRequests;
 use super::sharing::Sharing;
 use crate::limits::STEP_WARMUP_NS;
 
-/// The specification of one load: server, traffic, step and conditions.
-#[derive(Clone, Debug)]
+/// The specification of one load: everything that a generator needs, as data.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadSpec {
-    pub endpoint: Endpoint,
-    pub protocol: Protocol,
-    /// `None`: plain connections.
-    pub tls: Option<TlsOptions>,
-    pub traffic: Arc<Traffic>,
+    pub target: LoadTarget,
+    pub requests: LoadRequests,
     /// Number of connections that load one page together. The step's `connections` are then the
     /// number of visitors. `None`: the traffic is not a page.
     pub page_connections: Option<u32>,
@@ -28,6 +27,7 @@ pub struct LoadSpec {
     pub step: Step,
     /// Send instants of a recorded schedule, nanoseconds since the schedule began. Empty: the step
     /// replays no recorded schedule.
+    #[serde(with = "shared_slice")]
     pub trace: Arc<[u64]>,
     pub sharing: Sharing,
     pub seed: u64,
@@ -35,6 +35,30 @@ pub struct LoadSpec {
     pub spin: SpinPolicy,
     /// CPUs of the worker threads; empty: any.
     pub cpus: Vec<u32>,
+}
+
+/// The server of a load, and the way of connecting to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadTarget {
+    pub endpoint: Endpoint,
+    pub protocol: Protocol,
+    /// `None`: plain connections.
+    pub tls: Option<TlsOptions>,
+}
+
+/// Serialises a shared slice like a list.
+mod shared_slice {
+    use std::sync::Arc;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(values: &[u64], to: S) -> Result<S::Ok, S::Error> {
+        values.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<[u64]>, D::Error> {
+        Vec::deserialize(from).map(Arc::from)
+    }
 }
 
 impl LoadSpec {

@@ -1,6 +1,7 @@
 //! Divides a load among its workers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, PeerAddress};
@@ -14,7 +15,7 @@ use crate::limits::LOOPBACK_SOURCES;
 /// all workers. The first address of a worker follows the last address of the worker before.
 pub(super) fn endpoint(spec: &LoadSpec, k: u32) -> Endpoint {
     let workers = spec.threads();
-    let mut endpoint = Endpoint { sources: sources(spec), ..spec.endpoint.clone() };
+    let mut endpoint = Endpoint { sources: sources(spec), ..spec.target.endpoint.clone() };
     let per_visitor = spec.page_connections.unwrap_or(1);
     let connections =
         |worker: u32| share(u64::from(spec.step.connections), worker, workers) as u32 * per_visitor;
@@ -29,13 +30,13 @@ pub(super) fn endpoint(spec: &LoadSpec, k: u32) -> Endpoint {
 /// Returns the source addresses of connections: the requested addresses, or [`LOOPBACK_SOURCES`]
 /// addresses for a load that would exhaust the local ports. Empty: the kernel chooses the address.
 fn sources(spec: &LoadSpec) -> Vec<IpAddr> {
-    let requested = &spec.endpoint.sources;
+    let requested = &spec.target.endpoint.sources;
     let is_loopback = |peer: &PeerAddress| match peer {
         PeerAddress::Tcp(SocketAddr::V4(addr)) => addr.ip().is_loopback(),
         _ => false,
     };
     let replaces_connections = spec.load.requests_per_connection.is_some();
-    let may_exhaust_ports = replaces_connections && is_loopback(&spec.endpoint.peer);
+    let may_exhaust_ports = replaces_connections && is_loopback(&spec.target.endpoint.peer);
     if !requested.is_empty() || !may_exhaust_ports {
         return requested.clone();
     }
@@ -57,7 +58,7 @@ pub(super) fn config(spec: &LoadSpec, k: u32) -> Result<WorkerConfig, String> {
         connections: share(u64::from(spec.step.connections)) as u32
             * spec.page_connections.unwrap_or(1),
         page_connections: spec.page_connections,
-        protocol: spec.protocol,
+        protocol: spec.target.protocol,
         http2: spec.load.http2,
         pipeline: spec.step.pipeline,
         streams: spec.step.streams,
@@ -66,11 +67,11 @@ pub(super) fn config(spec: &LoadSpec, k: u32) -> Result<WorkerConfig, String> {
             None => Schedule::new(&spec.step.arrivals, &spec.trace, spec.seed, stripe),
         },
         total: spec.load.requests.map(share),
-        traffic: spec.traffic.clone(),
-        draws: spec.traffic.draws(spec.seed, stripe.worker, stripe.workers),
+        traffic: Arc::clone(spec.requests.traffic()),
+        draws: spec.requests.traffic().draws(spec.seed, stripe.worker, stripe.workers),
         check_one_in: spec.load.check_one_in,
         policy: spec.policy(),
-        tls: spec.tls.as_ref().map(TlsOptions::configure).transpose()?,
+        tls: spec.target.tls.as_ref().map(TlsOptions::configure).transpose()?,
         spin: spec.spin(),
         window: spec.window(),
     })

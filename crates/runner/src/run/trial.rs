@@ -221,7 +221,7 @@ fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
     Some(CheckResult {
         is_lifecycle: false,
         name: "expectations".into(),
-        protocol: spec.protocol,
+        protocol: spec.target.protocol,
         ok: false,
         has_response: mismatch.has_response,
         waived: false,

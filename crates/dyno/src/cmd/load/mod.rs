@@ -56,7 +56,7 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     let (has_begun, was_interrupted) = (outcome.is_ok(), matches!(end, LoadEnd::Interrupted(_)));
     // Ceilings are measured over TCP, so a load over a Unix socket has no ceiling.
     let tcp_load =
-        outcome.as_ref().ok().filter(|_| matches!(spec.endpoint.peer, PeerAddress::Tcp(_)));
+        outcome.as_ref().ok().filter(|_| matches!(spec.target.endpoint.peer, PeerAddress::Tcp(_)));
     let ceiling = tcp_load.and_then(|outcome| calibration::ceiling_for(config, &outcome.record));
     // Saved before anything is printed, because standard output may have no reader.
     let save_result =
@@ -168,7 +168,7 @@ impl PreparedLoad {
     /// Returns the note on connection tracking that `note` makes for the plan. `None`: the load
     /// does not use loopback, or loopback is not tracked.
     fn tracking_note(&self, note: fn(&Plan, &TrackingTable) -> Option<String>) -> Option<String> {
-        let PeerAddress::Tcp(peer) = self.spec.endpoint.peer else { return None };
+        let PeerAddress::Tcp(peer) = self.spec.target.endpoint.peer else { return None };
         if !peer.ip().to_canonical().is_loopback() {
             return None;
         }

@@ -12,10 +12,9 @@ use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::{Endpoint, PeerAddress};
 use dyno_engine::Protocol;
 use dyno_report::format::plural;
-use dyno_runner::load::{LoadSpec, Sharing};
+use dyno_runner::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
 use dyno_runner::settings::single::{Trace, usable_cpus};
 use dyno_runner::settings::{LoadSettings, Setting, error_of_pages, key_not_for_pages};
-use dyno_workload::compile;
 
 use super::outputs::streams_to_stdout;
 use super::requests::{ReadableFiles, streams};
@@ -193,8 +192,8 @@ pub fn spec(
     let arrivals = settings.resolve_single(trace.as_ref()).map_err(usage_error)?;
     let load = &settings.load;
     let read = |name: &str| files.read(name);
-    let compiled =
-        compile::compile(workload, &url.authority(), &load.http2, &read).map_err(usage_error)?;
+    let requests = LoadRequests::compile(workload.clone(), &url.authority(), load.http2, &read)
+        .map_err(usage_error)?;
     let (connections, pipeline) = (settings.connections[0], settings.pipeline[0]);
     let step = Step { connections, streams: streams(args), pipeline, arrivals, pass: 1 };
     if workload.page.is_some()
@@ -210,7 +209,7 @@ pub fn spec(
     let cpus = cpus(args).to_vec();
     let threads = settings.threads_for(&endpoint.peer, &cpus);
     Ok(LoadSpec {
-        traffic: Arc::new(compiled),
+        requests,
         page_connections: workload.page_connections(),
         spin: settings.polling(&step.arrivals, threads, &cpus),
         load: Load {
@@ -220,9 +219,7 @@ pub fn spec(
             connection: connection_settings(&endpoint, tls.as_ref()),
             ..settings.load
         },
-        endpoint,
-        protocol,
-        tls,
+        target: LoadTarget { endpoint, protocol, tls },
         step,
         trace: trace.map_or_else(|| Arc::from([]), |trace| trace.times),
         sharing: Sharing::Alone,
