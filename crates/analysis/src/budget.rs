@@ -249,7 +249,8 @@ pub fn budget(
         slices: pilot
             .header
             .plan
-            .slice_ns
+            .sharing
+            .slice_ns()
             .map(|slice_ns| 2 * (duration_s * 1e9 / (2 * slice_ns) as f64).ceil() as u32),
         before_s,
         takes_s: before_s + f64::from(repeats) * (overhead_s + windows_s * length),
@@ -419,7 +420,7 @@ fn variances(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Subject;
+    use dyno_archive::plan::{ArmSharing, Subject};
     use dyno_archive::search::{SearchLoad, SearchRecord};
 
     use super::*;
@@ -565,7 +566,7 @@ mod tests {
         };
         with_searches.searches =
             (0..8).map(|trial| search_record(trial, 100_000_000_000 + trial as u64)).collect();
-        with_searches.header.plan.slice_ns = Some(100_000_000);
+        with_searches.header.plan.sharing = ArmSharing::Turns { slice_ns: 100_000_000 };
         let planned = budget(&with_searches, &report, (600.0, 0.0), &|_| true).unwrap();
         assert_eq!((planned.overhead_s, planned.windows_s, planned.slices), (6.0, 4.0, Some(10)));
     }

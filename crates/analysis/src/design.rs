@@ -28,7 +28,7 @@ impl Design {
         if arms.len() < 2 {
             return Design::Single;
         }
-        if plan.slice_ns.is_some() || !plan.duet.is_empty() {
+        if plan.sharing.slice_ns().is_some() || !plan.sharing.duet().is_empty() {
             return Design::Concurrent;
         }
         if plan.order == Order::Fixed {
@@ -76,7 +76,7 @@ pub(crate) fn fixed_position(plan: &Plan, arm: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{Launch, Subject};
+    use dyno_archive::plan::{ArmSharing, Launch, Subject};
 
     use super::*;
     use crate::fixture;
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(Design::new(&fixed), Design::Fixed);
         assert_eq!((fixed_position(&fixed, 2), fixed_position(&mirrored, 2)), (Some(2), None));
         let mut turns = fixed.clone();
-        turns.slice_ns = Some(1);
+        turns.sharing = ArmSharing::Turns { slice_ns: 1 };
         assert_eq!(Design::new(&turns), Design::Concurrent);
         fixed.subjects[0].skipped = Some("no".into());
         assert_eq!((Design::new(&fixed), fixed_position(&fixed, 2)), (Design::Fixed, Some(1)));

@@ -330,7 +330,7 @@ pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Subject;
+    use dyno_archive::plan::{ArmSharing, Subject};
     use dyno_archive::run::Run;
     use dyno_archive::sample::{CgroupUse, PartyUse};
     use dyno_archive::{Interval, Phase, Sample};
@@ -370,7 +370,7 @@ mod tests {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let mut run =
             fixture::blocks_of(["a", "b", "c"].map(named).into(), blocks.len() as u32, |_, _| 1);
-        run.header.plan.duet = [0, 1, 2].into();
+        run.header.plan.sharing = ArmSharing::from_duet([0, 1, 2].into());
         let trials = run.trials.into_iter().filter_map(|trial| {
             let (arm, block) = (trial.trial % 3, trial.trial / 3);
             let loads = blocks[block].len() as u32;

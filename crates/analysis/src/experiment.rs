@@ -146,7 +146,7 @@ pub(crate) fn twins(run: &Run, results: Results<'_>) -> Vec<Effect> {
 /// if none of them is the baseline. Empty if an experiment defines the comparisons.
 pub(crate) fn duets(run: &Run, results: Results<'_>) -> Vec<Effect> {
     let plan = &run.header.plan;
-    let is_in = |arm: &usize| plan.duet.contains(arm) && plan.takes_part(*arm);
+    let is_in = |arm: &usize| plan.sharing.duet().contains(arm) && plan.takes_part(*arm);
     let arms: Vec<usize> =
         (0..plan.arms.len()).filter(|arm| plan.experiment.is_none() && is_in(arm)).collect();
     let is_named = |arm: &&usize| plan.report.baseline.as_ref() == Some(&plan.arms[**arm].name);

@@ -8,8 +8,8 @@ use dyno_archive::interval::Interval;
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, UnansweredAges};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{
-    self, Arm, Arrivals, Conditions, ConnectionSettings, DriverKind, Http2, Launch, Load, Order,
-    Placement, Plan, ReportOptions, Request, Spin, Step, Subject, Suite, Workload,
+    self, Arm, ArmSharing, Arrivals, Conditions, ConnectionSettings, DriverKind, Http2, Launch,
+    Load, Order, Placement, Plan, ReportOptions, Request, Spin, Step, Subject, Suite, Workload,
 };
 use dyno_archive::sample::{CgroupUse, PartyUse, ThreadUse};
 use dyno_archive::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
@@ -175,8 +175,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         stop: None,
         again: 0,
         order: Order::Random,
-        slice_ns: None,
-        duet: [].into(),
+        sharing: ArmSharing::Alone,
         swaps_cpus: false,
         experiment: None,
         launches: (0..5)

@@ -171,7 +171,10 @@ fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
     let mut factors = vec![("block", levels(&|start| u64::from(start.block)))];
     // The place is omitted in two cases. In turns and duets, several starts of a block run at the
     // same time. In a fixed order, an arm has the same place in each block.
-    if plan.slice_ns.is_none() && plan.duet.is_empty() && plan.order == Order::Random {
+    if plan.sharing.slice_ns().is_none()
+        && plan.sharing.duet().is_empty()
+        && plan.order == Order::Random
+    {
         factors.push(("place in the block", levels(&|start| start.place as u64)));
     }
     let lengths: Option<Vec<f64>> =

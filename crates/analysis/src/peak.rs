@@ -112,7 +112,7 @@ impl Steps<'_> {
     pub(crate) fn find_bounds(&self, peak: Option<(CellKey, &Repeated)>) -> PeakBounds {
         // Servers of a duet share their CPUs at the same time. Their throughput depends on the
         // other servers, so there is no peak to bound.
-        if self.plan.duet.contains(&self.arm) {
+        if self.plan.sharing.duet().contains(&self.arm) {
             return PeakBounds::default();
         }
         let peak_median = peak.and_then(|(key, throughput)| Some((key, throughput.median?)));

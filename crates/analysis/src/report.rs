@@ -273,7 +273,12 @@ fn run_facts(run: &Run, results: Results<'_>) -> RunFacts {
         measured_first: plan.measured_first.clone(),
         workloads: plan.workloads.clone(),
         order: order.collect(),
-        concurrent_arms: plan.duet.iter().map(|arm| plan.arms[*arm].name.clone()).collect(),
+        concurrent_arms: plan
+            .sharing
+            .duet()
+            .iter()
+            .map(|arm| plan.arms[*arm].name.clone())
+            .collect(),
         baseline: plan.report.baseline.clone(),
         swaps_cpus: plan.swaps_cpus && plan.repeats > 1,
         markers: plan.report.markers.clone(),

@@ -133,7 +133,8 @@ fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
     let shares_cpus =
         plan.launches[launch].arms.iter().any(|arm| !plan.has_separate_generator_cpus(*arm));
     // In turns, several generators share a CPU and wait for each other.
-    let has_own_cpus = !shares_cpus && plan.slice_ns.is_none() && !has(CodeProperty::OwnCpuWait);
+    let has_own_cpus =
+        !shares_cpus && plan.sharing.slice_ns().is_none() && !has(CodeProperty::OwnCpuWait);
     let is_starved = || result.caveats.iter().any(|caveat| caveat.code == Code::GENERATOR_STARVED);
     has(CodeProperty::CausesRerun) || has_own_cpus && is_starved()
 }

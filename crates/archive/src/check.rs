@@ -98,7 +98,7 @@ fn check_indices(plan: &Plan) -> FileCheck {
         arm.backends.iter().try_for_each(backend)?;
         check_unique(&format!("back ends of arm {i}"), arm.backends.iter())?;
     }
-    plan.duet.iter().try_for_each(|index| check_arm("the duet".into(), *index))?;
+    plan.sharing.duet().iter().try_for_each(|index| check_arm("the duet".into(), *index))?;
     for (i, launch) in plan.launches.iter().enumerate() {
         if launch.arms.is_empty() {
             return Err(format!("launch {i} has no arm"));

@@ -2,6 +2,7 @@
 //! the suite and its defaults.
 
 mod load;
+mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,7 @@ pub use load::{
     LoadModel, Priority, ProxyProtocol, Reconnect, Segment, Spin, Step, StillWarming, TlsSettings,
     UntilSteady,
 };
+pub use sharing::ArmSharing;
 
 /// Everything that was decided before the first process started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,12 +39,9 @@ pub struct Plan {
     pub again: u32,
     /// Order of the subjects within a block (one pass over all arms).
     pub order: Order,
-    /// Length of a slice, nanoseconds: the arms of a block run concurrently, and are loaded in
-    /// turns of this length. `None`: arms run one after the other.
-    pub slice_ns: Option<u64>,
-    /// Arms that run concurrently in each block and are loaded at the same time. Each other arm
-    /// runs alone. Empty, or at least two arms. Plans with turns have no such arms.
-    pub duet: BTreeSet<usize>,
+    /// How the arms of a block share the CPUs.
+    #[serde(flatten)]
+    pub sharing: ArmSharing,
     /// Whether servers and generator swap their CPUs in every second block, so that comparisons do
     /// not depend on the CPUs. Servers and generator have the same number of CPUs.
     pub swaps_cpus: bool,
@@ -133,9 +132,11 @@ impl Plan {
     pub fn concurrent_launches(&self) -> Vec<Vec<usize>> {
         let block = |launch: usize| self.launches[launch].block;
         let all: Vec<usize> = (0..self.launches.len()).collect();
-        let has_duet_arms =
-            |launch: usize| self.launches[launch].arms.iter().all(|arm| self.duet.contains(arm));
-        let is_concurrent = |launch: usize| self.slice_ns.is_some() || has_duet_arms(launch);
+        let has_duet_arms = |launch: usize| {
+            self.launches[launch].arms.iter().all(|arm| self.sharing.duet().contains(arm))
+        };
+        let is_concurrent =
+            |launch: usize| self.sharing.slice_ns().is_some() || has_duet_arms(launch);
         let groups =
             all.chunk_by(|a, b| block(*a) == block(*b) && is_concurrent(*a) && is_concurrent(*b));
         groups.map(<[usize]>::to_vec).collect()
@@ -144,16 +145,17 @@ impl Plan {
     /// Removes the arms that do not take part in the run from the duet (the arms that are loaded at
     /// the same time). If only one arm remains, it is loaded alone.
     pub fn remove_unavailable_from_duet(&mut self) {
-        let duet: BTreeSet<usize> =
-            self.duet.iter().copied().filter(|arm| self.takes_part(*arm)).collect();
-        self.duet = if duet.len() > 1 { duet } else { BTreeSet::new() };
+        if let ArmSharing::Together { arms } = &self.sharing {
+            let arms = arms.iter().copied().filter(|arm| self.takes_part(*arm)).collect();
+            self.sharing = ArmSharing::from_duet(arms);
+        }
     }
 
     /// Whether both arms are in the duet, or neither is. The cost of a request depends on
     /// concurrent loads on the same CPUs.
     #[must_use]
     pub fn are_loaded_alike(&self, a: usize, b: usize) -> bool {
-        self.duet.contains(&a) == self.duet.contains(&b)
+        self.sharing.duet().contains(&a) == self.sharing.duet().contains(&b)
     }
 
     /// Returns the number of loads that run at the same time as a trial's load, which is included.
@@ -164,9 +166,9 @@ impl Plan {
         let is_concurrent = |other: &&Trial| {
             (other.workload, other.step) == (trial.workload, trial.step)
                 && block(other.launch) == block(trial.launch)
-                && self.duet.contains(&other.arm)
+                && self.sharing.duet().contains(&other.arm)
         };
-        if self.duet.contains(&trial.arm) {
+        if self.sharing.duet().contains(&trial.arm) {
             self.trials.iter().filter(is_concurrent).count() as u32
         } else {
             1

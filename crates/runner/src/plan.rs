@@ -177,9 +177,9 @@ pub fn resolve(
         plan_arms(&suite, (&entries, &arm_subjects), &placement, &suite_backends.by_arm, &observe);
     experiment::check_varied(&suite, &entries, &|index| subjects[arm_subjects[index]].control)
         .map_err(locate)?;
-    let duet = duet::members(&suite, &arms, &subjects);
-    duet::check_members(&suite, &duet, (&arms, &subjects)).map_err(locate)?;
-    let launches = plan_launches(arms.len(), &duet, suite.order, (repeats, seed));
+    let sharing = duet::arm_sharing(&suite, &arms, &subjects);
+    duet::check_members(&suite, sharing.duet(), (&arms, &subjects)).map_err(locate)?;
+    let launches = plan_launches(arms.len(), sharing.duet(), suite.order, (repeats, seed));
     let swaps_cpus = swaps_cpus(&suite, &placement, &backends);
     let load = suite.load.with_driver(placement.generator.len() as u32, driver);
     let trials = list_trials(&launches, &arms, &served, &suite.workload_steps, load.order, seed);
@@ -191,8 +191,7 @@ pub fn resolve(
         stop: suite.stop,
         again: if suite.again { max_reruns(trials.len()) } else { 0 },
         order: suite.order,
-        slice_ns: suite.slice_ns,
-        duet,
+        sharing,
         swaps_cpus,
         experiment: suite.experiment,
         trials,

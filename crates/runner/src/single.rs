@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use dyno_analysis::load::is_done;
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{
-    Arm, Conditions, Launch, Load, Order, Placement, Plan, ReportOptions, Subject, Suite, Trial,
-    Workload,
+    Arm, ArmSharing, Conditions, Launch, Load, Order, Placement, Plan, ReportOptions, Subject,
+    Suite, Trial, Workload,
 };
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::Ceiling;
@@ -52,8 +52,7 @@ pub fn plan(
         stop: None,
         again: 0,
         order: Order::Fixed,
-        slice_ns: None,
-        duet: [].into(),
+        sharing: ArmSharing::Alone,
         swaps_cpus: false,
         experiment: None,
         subjects: vec![Subject {

@@ -93,7 +93,7 @@ pub(super) fn arm_differences(run: &Run, arms: &[(usize, usize)]) -> Vec<RunDiff
     list.add_parts("the run", run);
     for (a, b) in arms {
         let name = format!("{} and {}", plan.arms[*a].name, plan.arms[*b].name);
-        let is_in_duet = |arm: &usize| json!(plan.duet.contains(arm));
+        let is_in_duet = |arm: &usize| json!(plan.sharing.duet().contains(arm));
         list.add(
             &format!("{name}: whether other servers were loaded at the same time"),
             &is_in_duet(a),
@@ -157,10 +157,10 @@ fn turns(plan: &Plan) -> Value {
     let names = |arms: &mut dyn Iterator<Item = usize>| -> Vec<&str> {
         arms.map(|arm| &*plan.arms[arm].name).collect()
     };
-    match plan.slice_ns {
+    match plan.sharing.slice_ns() {
         Some(slice_ns) => json!({"slice_ns": slice_ns, "arms": names(&mut (0..plan.arms.len()))}),
-        None if plan.duet.is_empty() => Value::Null,
-        None => json!({"at_once": names(&mut plan.duet.iter().copied())}),
+        None if plan.sharing.duet().is_empty() => Value::Null,
+        None => json!({"at_once": names(&mut plan.sharing.duet().iter().copied())}),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests rows, ties and places against runs made by hand.
 
-use dyno_archive::plan::{Arrivals, Cost, NotServed};
+use dyno_archive::plan::{ArmSharing, Arrivals, Cost, NotServed};
 use dyno_archive::sample::CgroupUse;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::{Outcome, Party};
@@ -168,7 +168,7 @@ fn row_has_ratios_to_baseline() {
     compare(&mut offered, &plan);
     assert_eq!(offered[0].to_baseline.as_ref().unwrap().peak_rps, None, "a rate is not a capacity");
     rows.iter_mut().for_each(|row| row.to_baseline = None);
-    plan.duet = [1, 2].into();
+    plan.sharing = ArmSharing::from_duet([1, 2].into());
     compare(&mut rows, &plan);
     assert!(rows[0].to_baseline.is_none() && rows[2].to_baseline.is_some(), "one was alone");
 }

@@ -1,7 +1,7 @@
 //! Tests runs in which steps are not valid because of the generator or the machine.
 
 use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::{self, Arrivals, Launch, Step, Subject};
+use dyno_archive::plan::{self, ArmSharing, Arrivals, Launch, Step, Subject};
 use dyno_archive::run::Run;
 use dyno_archive::sample::ThreadUse;
 
@@ -407,7 +407,7 @@ fn duet_has_no_lower_bounds() {
     let servers: &[Server<'_>] = &[("a", &[&busy(528)]), ("b", &[&valid(816)])];
     let mut run = run(&[16], servers);
     assert!(row(&report(&run), "a").peak_is_lower_bound);
-    run.header.plan.duet = [0, 1].into();
+    run.header.plan.sharing = ArmSharing::from_duet([0, 1].into());
     let report = report(&run);
     assert!(report.caveats.iter().all(|caveat| caveat.code != Code::PEAK_LOWER_BOUND));
     assert!(report.overview.iter().all(|row| row.peak_open_steps.is_empty()));

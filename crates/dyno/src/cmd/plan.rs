@@ -280,7 +280,7 @@ fn describe_blocks(plan: &Plan) -> String {
         Order::Fixed => "in the suite's order",
     };
     let Plan { repeats, seed, .. } = plan;
-    if let Some(slice_ns) = plan.slice_ns {
+    if let Some(slice_ns) = plan.sharing.slice_ns() {
         let slice = Duration::from_nanos(slice_ns);
         return format!(
             "{repeats} repeats, in which all subjects run at the same time. The load changes to \
@@ -288,8 +288,8 @@ fn describe_blocks(plan: &Plan) -> String {
         );
     }
     // `duet`: the subjects that are loaded at the same time. Each other subject runs alone.
-    if !plan.duet.is_empty() {
-        let is_alone = |arm: &usize| !plan.duet.contains(arm) && plan.takes_part(*arm);
+    if !plan.sharing.duet().is_empty() {
+        let is_alone = |arm: &usize| !plan.sharing.duet().contains(arm) && plan.takes_part(*arm);
         let alone: Vec<&str> =
             (0..plan.arms.len()).filter(is_alone).map(|arm| &*plan.arms[arm].name).collect();
         let alone = if alone.is_empty() {

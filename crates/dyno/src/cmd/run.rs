@@ -17,7 +17,7 @@ use dyno_report::format::rate;
 use dyno_runner::builds::Builds;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::run::{RealHost, RunEnd, RunError, RunEvent, RunMemory, Runner};
-use dyno_runner::suite::SuiteFile;
+use dyno_runner::suite::{SubjectSharing, SuiteFile};
 use dyno_runner::tracking;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
@@ -156,7 +156,9 @@ impl<'a> RunContext<'a> {
         suite.stop = None;
         // A capacity is the throughput of a server that runs alone, so no subjects are loaded at
         // the same time (duet).
-        suite.duet = false;
+        if suite.sharing == SubjectSharing::Together {
+            suite.sharing = SubjectSharing::Alone;
+        }
         let repeats = overrides.repeats.unwrap_or(suite.repeats).min(MAX_CAPACITY_REPEATS);
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
         let (planned, builds, dir) =

@@ -22,8 +22,9 @@ use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::host::HostUse;
 use dyno_archive::load::ClientUse;
 use dyno_archive::plan::{
-    self, Arm, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order, Placement, Plan,
-    ReportOptions, Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
+    self, Arm, ArmSharing, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order,
+    Placement, Plan, ReportOptions, Request as PlannedRequest, Step, Subject, Suite, Trial,
+    UntilSteady, Workload,
 };
 use dyno_archive::probe::RequestedProbes;
 use dyno_archive::runtime::RuntimeReading;
@@ -95,8 +96,7 @@ fn plan() -> Plan {
         stop: None,
         again: 0,
         order: Order::Random,
-        slice_ns: None,
-        duet: [].into(),
+        sharing: ArmSharing::Alone,
         swaps_cpus: false,
         experiment: None,
         arms: subjects.iter().enumerate().map(arm).collect(),

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use dyno_analysis::calibration::{Measurement, MeasurementPurpose};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{
-    Arm, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, ReportOptions, Step,
-    Subject, Suite, Trial, Workload,
+    Arm, ArmSharing, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, ReportOptions,
+    Step, Subject, Suite, Trial, Workload,
 };
 use dyno_archive::probe::Probe;
 use dyno_archive::start::PartStart;
@@ -52,8 +52,7 @@ pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
         stop: None,
         again: 0,
         order: Order::Fixed,
-        slice_ns: None,
-        duet: [].into(),
+        sharing: ArmSharing::Alone,
         swaps_cpus: false,
         experiment: None,
         subjects: vec![Subject {

@@ -132,17 +132,17 @@ fn duet_launches_its_subjects_together() {
     };
     let servers = [("a", "\"h1\""), ("b", "\"h1\""), ("c", "\"h1\"")];
     let plan = plan_suite(&servers, &suite("\"a\", \"b\", \"c\""));
-    assert_eq!(plan.duet, [0, 1, 2].into());
+    assert_eq!(*plan.sharing.duet(), [0, 1, 2].into());
     assert!(plan.swaps_cpus && plan.trials.iter().all(|trial| plan.loads_with(trial) == 3));
     let group_sizes: Vec<usize> = plan.concurrent_launches().iter().map(Vec::len).collect();
     assert_eq!(group_sizes, [3, 3, 3]);
     let cpus = |launch: usize| plan.placement(launch, plan.launches[launch].arms[0]).subject;
     assert_eq!((cpus(0), cpus(3), cpus(6)), (vec![0], vec![1], vec![0]));
     let alone = plan_suite(&servers, &suite("\"a\""));
-    assert!(alone.duet.is_empty(), "a single subject has no partner");
+    assert!(alone.sharing.duet().is_empty(), "a single subject has no partner");
     let named =
         plan_suite(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
-    assert!(!named.duet.is_empty() && !named.swaps_cpus);
+    assert!(!named.sharing.duet().is_empty() && !named.swaps_cpus);
 }
 
 /// Returns the arms that run at the same time in the first block, by name.
@@ -163,7 +163,7 @@ fn duet_excludes_controls_unless_required() {
         plan_suite(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
     };
     let mixed = resolve_with("subjects = [\"a\", \"null\", \"b\"]", "");
-    assert_eq!(mixed.duet, [0, 2].into());
+    assert_eq!(*mixed.sharing.duet(), [0, 2].into());
     assert_eq!(first_block_groups(&mixed).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(first_block_groups(&mixed)[0], ["null"]);
     let baseline = |name: &str| {
@@ -187,14 +187,14 @@ fn duet_excludes_controls_unless_required() {
          \"duet\"\n{twin}"
     );
     let twins = plan_suite(&[("a", "\"h1\"")], &twins);
-    assert_eq!(twins.duet.len(), 4, "a twin of a control is a control: {:?}", twins.arms);
+    assert_eq!(twins.sharing.duet().len(), 4, "a twin of a control is a control: {:?}", twins.arms);
     let pair = resolve_with("subjects = [\"a\", \"null\"]", "");
-    assert_eq!(pair.duet, [0, 1].into(), "the control is the only partner");
+    assert_eq!(*pair.sharing.duet(), [0, 1].into(), "the control is the only partner");
     let varied = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";
     let dose = resolve_with("subjects = [\"null\", \"a\", \"b\"]", varied);
     let all: BTreeSet<usize> = (0..dose.arms.len()).collect();
     assert_eq!(
-        (dose.duet.clone(), first_block_groups(&dose).len()),
+        (dose.sharing.duet().clone(), first_block_groups(&dose).len()),
         (all, 1),
         "the experiment varies the control"
     );

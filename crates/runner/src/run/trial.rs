@@ -55,7 +55,7 @@ impl<'s> RealHost<'s> {
                 watchers.push(Watcher {
                     window_peak_parties: Vec::new(),
                     has_read_sockets: false,
-                    takes_turns: plan.slice_ns.is_some(),
+                    takes_turns: plan.sharing.slice_ns().is_some(),
                     trial: trial.trial,
                     processes: MonitoredProcesses::new(
                         &mut trial.launched,
@@ -162,7 +162,7 @@ impl<'scope> Monitors<'scope> {
         let subject = &trial.launched.subject;
         // With turns, a check may disturb another subject's turn. The more subjects there are, the
         // less frequent the checks.
-        let round_ns = plan.slice_ns.map(|slice_ns| slice_ns * plan.arms.len() as u64);
+        let round_ns = plan.sharing.slice_ns().map(|slice_ns| slice_ns * plan.arms.len() as u64);
         let pause = Duration::from_nanos(round_ns.unwrap_or(plan.load.interval_ns));
         let listener = subject
             .checked_listener(trial.workload(plan).protocol)

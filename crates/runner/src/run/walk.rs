@@ -297,7 +297,7 @@ impl<H: Host> Runner<'_, H> {
     ) -> Result<Vec<MeasuredTrial>, String> {
         let spec = |(trial, launched): &(usize, Launched<'_, H::Part>)| self.spec(*trial, launched);
         let mut specs: Vec<LoadSpec> = trials.iter().map(spec).collect::<Result<_, _>>()?;
-        if let Some(slice_ns) = self.plan.slice_ns {
+        if let Some(slice_ns) = self.plan.sharing.slice_ns() {
             load::take_turns(&mut specs, slice_ns);
         }
         if trials.iter().all(|(trial, _)| self.plan.loads_with(&self.plan.trials[*trial]) > 1) {

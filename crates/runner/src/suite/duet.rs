@@ -3,19 +3,25 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Arm, Arrivals, Load, Priority, Subject};
+use dyno_archive::plan::{Arm, ArmSharing, Arrivals, Load, Priority, Subject};
 use dyno_workload::mistake::{Mistake, mistake};
 
-use super::SuiteFile;
+use super::{SubjectSharing, SuiteFile};
+
+/// Returns how the arms of a suite share the CPUs.
+pub(crate) fn arm_sharing(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> ArmSharing {
+    match suite.sharing {
+        SubjectSharing::Alone => ArmSharing::Alone,
+        SubjectSharing::Turns { slice_ns } => ArmSharing::Turns { slice_ns },
+        SubjectSharing::Together => ArmSharing::from_duet(members(suite, arms, subjects)),
+    }
+}
 
 /// Returns the indices of the arms that are loaded at the same time: none, or at least two. A
 /// control would take CPU time from the other arms, so it is included only in two cases:
 /// - The experiment varies the control.
 /// - Without controls, fewer than two arms are left.
-pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> BTreeSet<usize> {
-    if !suite.duet {
-        return BTreeSet::new();
-    }
+fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> BTreeSet<usize> {
     let subject = |arm: &usize| &subjects[arms[*arm].subject];
     let varied = suite.experiment.iter().flat_map(|experiment| &experiment.arms);
     let varied_subjects: BTreeSet<usize> = varied
@@ -134,6 +140,7 @@ pub(super) fn check(is_duet: bool, load: &Load, has_objective: bool) -> Result<(
 
 #[cfg(test)]
 mod tests {
+    use super::super::SubjectSharing;
     use super::super::tests::parse;
 
     #[test]
@@ -142,8 +149,9 @@ mod tests {
             parse(&format!("subjects = [\"a\", \"b\"]\n[suite]\norder = \"duet\"\n{extra}"))
         };
         let closed = suite("[load]\nconnections = 8\n").unwrap();
-        assert!(closed.duet && closed.slice_ns.is_none());
-        assert!(suite("[load]\nrate = 1000\nconnections = 8\n").unwrap().duet);
+        assert_eq!(closed.sharing, SubjectSharing::Together);
+        let open = suite("[load]\nrate = 1000\nconnections = 8\n").unwrap();
+        assert_eq!(open.sharing, SubjectSharing::Together);
         for (extra, expected) in [
             ("slice = \"200ms\"\n", "the only order in which subjects take turns"),
             ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "longer as there are subjects"),

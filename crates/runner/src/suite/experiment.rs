@@ -335,17 +335,20 @@ mod tests {
             dose.subjects.iter().map(|s| (s.level, s.limits.limits.cpus)).collect();
         assert_eq!(levels, [(Some(0.5), Some(0.5)), (Some(1.0), Some(1.0)), (None, None)]);
         // The quota's period is as long as a turn.
-        assert_eq!(dose.slice_ns, None);
+        assert_eq!(dose.sharing.slice_ns(), None);
         let files = suite("kind = \"dose\"\nvary = { files = [64, 128] }").unwrap();
-        assert_eq!(files.slice_ns, Some(100_000_000));
+        assert_eq!(files.sharing.slice_ns(), Some(100_000_000));
         let three_levels = suite("kind = \"dose\"\nvary = { files = [64, 128, 256] }").unwrap();
-        assert_eq!((three_levels.subjects.len(), three_levels.slice_ns), (4, None));
+        assert_eq!((three_levels.subjects.len(), three_levels.sharing.slice_ns()), (4, None));
         let interleaved = parse(
             "subjects = [\"a\"]\n[suite]\norder = \"random\"\n[experiment]\nkind = \
              \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }",
         )
         .unwrap();
-        assert_eq!((interleaved.slice_ns, &*interleaved.subjects[1].env["X"]), (None, "1"));
+        assert_eq!(
+            (interleaved.sharing.slice_ns(), &*interleaved.subjects[1].env["X"]),
+            (None, "1")
+        );
         assert_eq!(
             suite("kind = \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }")
                 .unwrap()
@@ -458,7 +461,7 @@ mod tests {
                 "subjects = [\"a\"]\n{extra}[experiment]\nkind = \"toggle\"\n\
                  vary = {{ files = [64, 128] }}"
             );
-            parse(&text).unwrap().slice_ns
+            parse(&text).unwrap().sharing.slice_ns()
         };
         assert_eq!(
             (with_limits(""), with_limits("[limits]\ncpus = 0.5\n")),

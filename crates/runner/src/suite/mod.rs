@@ -47,6 +47,31 @@ use subjects::RawSubject;
 pub use subjects::SuiteSubject;
 use turns::{LoadTiming, RawOrder};
 
+/// How the subjects of a suite share the CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubjectSharing {
+    /// One subject runs at a time.
+    Alone,
+    /// Subjects run at the same time, and take turns under load.
+    Turns {
+        /// Length of a slice, nanoseconds.
+        slice_ns: u64,
+    },
+    /// Subjects are loaded at the same time.
+    Together,
+}
+
+impl SubjectSharing {
+    /// Returns the length of a slice, nanoseconds; `None`: subjects take no turns.
+    #[must_use]
+    pub const fn slice_ns(self) -> Option<u64> {
+        match self {
+            SubjectSharing::Turns { slice_ns } => Some(slice_ns),
+            SubjectSharing::Alone | SubjectSharing::Together => None,
+        }
+    }
+}
+
 /// A suite, checked, with every default filled in. The existence of its subjects is not checked
 /// yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,11 +86,7 @@ pub struct SuiteFile {
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
     pub order: Order,
-    /// Length of the time slices of subjects that run at the same time and take turns under load,
-    /// nanoseconds. `None`: one subject runs at a time.
-    pub slice_ns: Option<u64>,
-    /// Whether subjects are loaded at the same time.
-    pub duet: bool,
+    pub sharing: SubjectSharing,
     /// Whether the CPUs of servers and generator may change from block to block. A block is one
     /// pass over all subjects.
     pub varies_cpus: bool,
@@ -374,10 +395,10 @@ impl RawSuiteFile {
             has_quota: has_quota(&limits, &subjects),
             subjects: subjects.len(),
         };
-        let (load, workload_steps, slice_ns) = timing.check(&workloads)?;
-        let duet = self.suite.order == Some(RawOrder::Duet);
-        duet::check(duet, &load.load, has_objective)?;
-        let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
+        let (load, workload_steps, sharing) = timing.check(&workloads)?;
+        let is_duet = sharing == SubjectSharing::Together;
+        duet::check(is_duet, &load.load, has_objective)?;
+        let stop = self.stop.map(|stop| stop.check(is_duet)).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {
             suite: suite_header(self.suite.name, self.suite.description, path),
@@ -386,8 +407,7 @@ impl RawSuiteFile {
             again: self.suite.contaminated == Contaminated::Again,
             seed: self.suite.seed,
             order: self.suite.order.unwrap_or_default().start_order(),
-            slice_ns,
-            duet,
+            sharing,
             varies_cpus: self.suite.placement == RawPlacement::Varied,
             isolation: self.suite.isolation,
             limits,

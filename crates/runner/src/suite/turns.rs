@@ -8,8 +8,8 @@ use dyno_workload::units;
 use dyno_workload::workloads::CheckedWorkload;
 use serde::Deserialize;
 
-use super::SuiteFile;
 use super::load::{check_pages, locate_in_load};
+use super::{SubjectSharing, SuiteFile};
 use crate::limits::{
     INTERVALS_PER_SLICE, MAX_INTERVALS, MAX_TURN_NS, MIN_QUOTA_TURN_NS, MIN_TURN_NS, TURNS_NS,
 };
@@ -100,11 +100,11 @@ pub(super) struct LoadTiming<'a> {
 }
 
 impl LoadTiming<'_> {
-    /// Returns the load, the indices of each workload's steps, and the length of turns, if any.
+    /// Returns the load, the indices of each workload's steps, and how subjects share the CPUs.
     pub(super) fn check(
         self,
         workloads: &[CheckedWorkload],
-    ) -> Result<(LoadSettings, Vec<Vec<usize>>, Option<u64>), Mistake> {
+    ) -> Result<(LoadSettings, Vec<Vec<usize>>, SubjectSharing), Mistake> {
         let has_pages = workloads.iter().any(|s| s.workload.page.is_some());
         let visit = workloads.iter().find_map(|s| Visit::of_workload(&s.workload));
         if has_pages && self.load.has("in_flight") {
@@ -122,7 +122,12 @@ impl LoadTiming<'_> {
                 check_pages(&load.load, steps).map_err(locate_in_load)?;
             }
         }
-        Ok((load, workload_steps, slice_ns))
+        let sharing = match slice_ns {
+            Some(slice_ns) => SubjectSharing::Turns { slice_ns },
+            None if self.order == Some(RawOrder::Duet) => SubjectSharing::Together,
+            None => SubjectSharing::Alone,
+        };
+        Ok((load, workload_steps, sharing))
     }
 }
 
@@ -188,7 +193,7 @@ impl Turns {
 /// turns stay the same if their intervals can still be recorded separately, and if the other
 /// duration does not allow shorter turns.
 pub(crate) fn has_same_turns(plan: &Plan, duration_ns: u64) -> bool {
-    let Some(slice_ns) = plan.slice_ns else { return true };
+    let Some(slice_ns) = plan.sharing.slice_ns() else { return true };
     let other = Load { duration_ns, ..plan.load.clone() };
     let arms = plan.arms.len();
     let shortest =
@@ -266,7 +271,7 @@ fn check_steps(load: &Load, visit: Option<Visit>) -> Result<(), Mistake> {
 /// # Errors
 /// There are too many intervals.
 pub(crate) fn check_length(suite: &SuiteFile, subjects: usize) -> Result<(), Mistake> {
-    let Some(slice_ns) = suite.slice_ns.filter(|_| subjects > 1) else { return Ok(()) };
+    let Some(slice_ns) = suite.sharing.slice_ns().filter(|_| subjects > 1) else { return Ok(()) };
     check_time(&suite.load.load, subjects, slice_ns)
 }
 
@@ -306,15 +311,15 @@ mod tests {
     fn interleaved_interval_is_quarter_of_slice() {
         let suite = |suite_keys| suite(suite_keys, "connections = [1, 2]").unwrap();
         let default = suite("order = \"interleaved\"");
-        assert_eq!((default.order, default.slice_ns), (Order::Random, Some(100_000_000)));
+        assert_eq!((default.order, default.sharing.slice_ns()), (Order::Random, Some(100_000_000)));
         assert_eq!(default.load.load.interval_ns, 25_000_000);
         assert_eq!(default.load.load.order, Order::Random);
         let custom = suite("order = \"interleaved\"\nslice = \"200ms\"");
         assert_eq!(
-            (custom.slice_ns, custom.load.load.interval_ns),
+            (custom.sharing.slice_ns(), custom.load.load.interval_ns),
             (Some(200_000_000), 50_000_000)
         );
-        assert_eq!(suite("order = \"fixed\"").slice_ns, None);
+        assert_eq!(suite("order = \"fixed\"").sharing.slice_ns(), None);
     }
 
     #[test]
@@ -343,7 +348,7 @@ mod tests {
     fn default_slice_is_shortest_that_can_be_recorded() {
         let slice_ns = |duration: &str| {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
-            suite("order = \"interleaved\"", &load).unwrap().slice_ns
+            suite("order = \"interleaved\"", &load).unwrap().sharing.slice_ns()
         };
         assert_eq!(
             (slice_ns("10s"), slice_ns("30s"), slice_ns("60s")),
@@ -380,7 +385,7 @@ mod tests {
             .plan
         };
         let ten = plan("10s");
-        assert_eq!(ten.slice_ns, Some(100_000_000));
+        assert_eq!(ten.sharing.slice_ns(), Some(100_000_000));
         assert!(
             has_same_turns(&ten, 5_000_000_000)
                 && !has_same_turns(&ten, 30_000_000_000)

@@ -441,7 +441,7 @@ fn early_stopped_run_is_complete() {
     let faster: Vec<u64> = FOURTEEN.iter().map(|value| value * 2).collect();
     let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", &faster), NULL_OF_FOURTEEN]);
     run.header.plan.repeats = 20;
-    run.header.plan.duet = [0, 1].into();
+    run.header.plan.sharing = dyno_archive::plan::ArmSharing::from_duet([0, 1].into());
     run.header.plan.stop = Some(dyno_archive::plan::StopRule {
         metrics: vec!["throughput_rps".into()],
         same_within: None,

@@ -154,7 +154,7 @@ fn plan_as(
     let parts = [
         (names(pilot) != names(&plan), "subjects"),
         (pilot.workloads != plan.workloads, "requests"),
-        ((pilot.slice_ns, &pilot.duet) != (plan.slice_ns, &plan.duet), "turns"),
+        (pilot.sharing != plan.sharing, "turns"),
         (pilot.swaps_cpus != plan.swaps_cpus, "CPUs"),
         (pilot.load != plan.load, "loads"),
         (pilot.search != plan.search, "searches"),
