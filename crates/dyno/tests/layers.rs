@@ -29,6 +29,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["dyno-archive", "dyno-contract", "dyno-launch", "dyno-observer", "dyno-workload"],
     ),
     (
+        "dyno-generator",
+        &[
+            "dyno-archive",
+            "dyno-contract",
+            "dyno-driver",
+            "dyno-engine",
+            "dyno-launch",
+            "dyno-observer",
+            "dyno-workload",
+        ],
+    ),
+    (
         "dyno-runner",
         &[
             "dyno-analysis",
@@ -36,6 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dyno-contract",
             "dyno-driver",
             "dyno-engine",
+            "dyno-generator",
             "dyno-launch",
             "dyno-observer",
             "dyno-subject",

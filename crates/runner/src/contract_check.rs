@@ -16,7 +16,6 @@ use dyno_contract::problem::{Problem, TimeLimit};
 
 use crate::drops::DropWatch;
 use crate::load::{self, StopWhen};
-use crate::load_at;
 
 /// Runs one check at a listener.
 #[must_use]
@@ -59,7 +58,7 @@ fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Resul
     let no_files = |_: &str| Err("no files here".into());
     let requests = load::LoadRequests::compile(workload, &listener.host(), http2, &no_files)
         .map_err(Problem::Wrong)?;
-    let base = load_at::single_request(listener, requests);
+    let base = load::single_request(listener, requests);
     let step = Step { streams: check.streams, ..base.step.clone() };
     let load = Load { requests: Some(check.times.into()), ..base.load.clone() };
     run_load(&load::LoadSpec { step, load, ..base }, deadline)?;

@@ -17,7 +17,6 @@ pub mod files;
 pub mod limits;
 pub mod load;
 pub mod load_at;
-mod machine;
 pub mod observe;
 mod orders;
 pub mod plan;

@@ -3,17 +3,12 @@
 
 use std::time::Duration;
 
+pub use dyno_generator::limits::{
+    INTERVALS_PER_SLICE, LOOPBACK_SOURCES, MAX_INTERVALS, STEP_WARMUP_NS, STOP_CHECK_INTERVAL,
+};
+
 /// Time-out of one request to a subject after a step. A slower subject has failed.
 pub const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Number of source addresses of a loopback load whose connections are closed by dyno.
-///
-/// After dyno closes a connection, its port is in TIME_WAIT for a minute. On loopback the kernel
-/// may reuse the port after one to two seconds (`tcp_tw_reuse` = 2). Until then the kernel searches
-/// half of the port range (14,000 ports) for a free port for each connection, which takes longer
-/// than the other work for a connection. From one address a load opens at most 14,000 connections
-/// per second. With this many addresses the CPU is the limit.
-pub const LOOPBACK_SOURCES: u8 = 32;
 
 /// Bytes of request bodies that may be in flight at once: the longest body times the requests in
 /// flight. Connections store the bodies that they send, in up to two and a half times that memory.
@@ -28,40 +23,12 @@ pub const SUITE_BYTES: u64 = 16 << 20;
 /// name. A longer file is refused before it is read, and more bodies are refused before the load.
 pub const MAX_INPUT_BYTES: u64 = 1 << 30;
 
-/// Open files that a load needs in addition to one per connection. With fewer the load is refused
-/// before it begins.
-pub const RESERVED_FILES: u64 = 64;
-
-/// Time from the decision that a load begins, or ends early, to the instant at which all its
-/// workers begin or end, nanoseconds. A worker that reads the decision after this instant ends its
-/// window a little later than the other workers.
-pub const BEGIN_NOTICE_NS: u64 = 2_000_000;
-
-/// Interval at which a load's control thread checks whether to stop. The thread sleeps for this
-/// long at most, so a check is late by at most this interval.
-pub const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Time in which a worker of a load has to answer, in addition to the time-outs of its requests,
-/// nanoseconds. The load of a worker that does not answer fails.
-pub const ANSWER_NS: u64 = 60_000_000_000;
-
-/// Maximum number of intervals of a load that are recorded separately. With more intervals,
-/// neighbours are joined in pairs, so that a load of any length needs constant memory. Intervals in
-/// a live stream are not joined.
-pub const MAX_INTERVALS: usize = 1024;
-
-/// Maximum number of recorded samples of a load. With more samples, every second sample is dropped.
-pub const MAX_SAMPLES: usize = 1024;
-
 /// Default limit of the warm-up of a start, unless the suite sets `warmup_limit`. Each step of a
 /// start that reaches the limit has a caveat.
 pub const WARMUP_LIMIT_NS: u64 = 60_000_000_000;
 
 /// The shortest `warmup_limit`. A shorter warm-up is too short to detect a steady state.
 pub const MIN_WARMUP_LIMIT_NS: u64 = 1_000_000_000;
-
-/// Warm-up of each step once its start is steady, because connections and caches are still new.
-pub const STEP_WARMUP_NS: u64 = 200_000_000;
 
 /// Warm-up of each load of a search for a rate. A queue that grows becomes visible within this
 /// time.
@@ -165,10 +132,6 @@ pub const RUNTIME_BYTES: u64 = 16 * 1024;
 
 /// Maximum number of values of the statistics that a runtime sends. More are refused.
 pub const RUNTIME_VALUES: usize = 64;
-
-/// Intervals per slice of loads that take turns. Comparisons exclude the first interval of each
-/// slice, because it includes the change of turns.
-pub const INTERVALS_PER_SLICE: u64 = 4;
 
 /// Default lengths of turns. The first length that fits the load's duration is used. Short turns
 /// are best, because the speed of the machine changes less between them

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Conditions, Isolation, Load, Plan, Priority, Step, Workload};
+use dyno_archive::plan::{Conditions, Isolation, Load, Plan, Priority, Step, Workload};
 use dyno_archive::probe::Probe;
-use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
 use dyno_engine::SpinPolicy;
@@ -71,7 +69,7 @@ impl LoadPoint<'_> {
         let requests =
             load::LoadRequests::compile(workload_with_values, &listener.host(), load.http2, read)?;
         let stamps = stamps(observe);
-        let base = single_request(listener, requests);
+        let base = load::single_request(listener, requests);
         let sources = sources(conditions, &load);
         let endpoint = Endpoint { stamps, sources, ..base.target.endpoint };
         Ok(load::LoadSpec {
@@ -106,37 +104,4 @@ fn sources(conditions: &Conditions, load: &Load) -> Vec<IpAddr> {
 /// Returns the additional timestamps that are recorded: the kernel's, or none.
 fn stamps(observe: &BTreeSet<Probe>) -> Stamps {
     if observe.contains(&Probe::KernelStamps) { Stamps::Kernel } else { Stamps::None }
-}
-
-/// Returns a load of one request with long time-outs, sent to a listener. Other loads are derived
-/// from it.
-#[must_use]
-pub fn single_request(listener: &Listener, requests: load::LoadRequests) -> load::LoadSpec {
-    let patience_ns = CHECK.as_nanos() as u64;
-    load::LoadSpec {
-        target: load::LoadTarget {
-            endpoint: listener.addr.into(),
-            protocol: listener.protocol,
-            tls: listener.tls(),
-        },
-        page_connections: None,
-        load: Load {
-            warmup_ns: 0,
-            duration_ns: 0,
-            requests: Some(1),
-            timeout_ns: patience_ns,
-            connect_timeout_ns: patience_ns,
-            drain_ns: patience_ns,
-            check_one_in: 1,
-            http2: requests.http2(),
-            ..load::default_load()
-        },
-        step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
-        requests,
-        trace: Arc::from([]),
-        sharing: load::Sharing::Alone,
-        seed: 0,
-        spin: SpinPolicy::Never,
-        cpus: Vec::new(),
-    }
 }

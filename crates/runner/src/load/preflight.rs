@@ -5,12 +5,8 @@ use dyno_analysis::drops::{self, DropExplanation};
 use dyno_archive::plan::{Arrivals, Load, Step};
 use dyno_archive::{Interval, LoadRecord, Outcome};
 use dyno_engine::SpinPolicy;
+use dyno_generator::{LoadRequests, LoadSpec, Sharing, StopWhen, Watch, run};
 
-use super::load_requests::LoadRequests;
-use super::session::run;
-use super::sharing::Sharing;
-use super::spec::LoadSpec;
-use super::watch::{StopWhen, Watch};
 use crate::drops::DropWatch;
 
 /// Fully checks one response to each request. The load itself fully checks only a sample of the

@@ -6,8 +6,7 @@ use dyno_archive::Protocol;
 use dyno_archive::plan::{Request, Workload};
 use dyno_contract::listener::Listener;
 use dyno_engine::Http2;
-use dyno_runner::load::{LoadRequests, LoadSpec};
-use dyno_runner::load_at;
+use dyno_runner::load::{LoadRequests, LoadSpec, single_request};
 
 pub const MS: u64 = 1_000_000;
 
@@ -27,5 +26,5 @@ pub fn load_of(addr: SocketAddr) -> LoadSpec {
     let http2 = Http2::default();
     let read = |_: &str| Err("no files here".into());
     let requests = LoadRequests::compile(workload, &listener.host(), http2, &read).unwrap();
-    load_at::single_request(&listener, requests)
+    single_request(&listener, requests)
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use dyno_archive::plan::{self, Arrivals, ConnectionSettings, Step};
+use dyno_contract::limits::CHECK;
+use dyno_contract::listener::Listener;
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::Endpoint;
 use dyno_engine::{Http2, Policy, Protocol, SpinPolicy, Window, limits};
@@ -137,6 +139,39 @@ pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
 pub fn share_cpus(specs: &mut [LoadSpec]) {
     let loads = specs.len() as u32;
     specs.iter_mut().for_each(|spec| spec.sharing = Sharing::Together { loads });
+}
+
+/// Returns a load of one request with long time-outs, sent to a listener. Other loads are derived
+/// from it.
+#[must_use]
+pub fn single_request(listener: &Listener, requests: LoadRequests) -> LoadSpec {
+    let patience_ns = CHECK.as_nanos() as u64;
+    LoadSpec {
+        target: LoadTarget {
+            endpoint: listener.addr.into(),
+            protocol: listener.protocol,
+            tls: listener.tls(),
+        },
+        page_connections: None,
+        load: plan::Load {
+            warmup_ns: 0,
+            duration_ns: 0,
+            requests: Some(1),
+            timeout_ns: patience_ns,
+            connect_timeout_ns: patience_ns,
+            drain_ns: patience_ns,
+            check_one_in: 1,
+            http2: requests.http2(),
+            ..default_load()
+        },
+        step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
+        requests,
+        trace: Arc::from([]),
+        sharing: Sharing::Alone,
+        seed: 0,
+        spin: SpinPolicy::Never,
+        cpus: Vec::new(),
+    }
 }
 
 /// Returns the default load, the base for suites, the command line and dyno's own checks.

@@ -15,10 +15,9 @@ use super::load_requests::LoadRequests;
 use super::messages::{GeneratorOrder, LoadCommand, Message, WorkerEvent, WorkerId, WorkerResult};
 use super::record::{CutPhase, EndedLoad};
 use super::sharing::Sharing;
-use super::spec::{LoadSpec, share_cpus, take_turns};
+use super::spec::{LoadSpec, share_cpus, single_request, take_turns};
 use super::watch::{Edge, LoadStopReason};
 use crate::limits::{ANSWER_NS, BEGIN_NOTICE_NS, STOP_CHECK_INTERVAL};
-use crate::load_at;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -40,7 +39,7 @@ fn spec(threads: u32) -> LoadSpec {
     };
     let (http2, no_files) = (Http2::default(), |_: &str| Err("no files here".into()));
     let requests = LoadRequests::compile(workload, "host", http2, &no_files).unwrap();
-    let base = load_at::single_request(&listener, requests);
+    let base = single_request(&listener, requests);
     LoadSpec {
         step: Step { connections: threads, ..base.step.clone() },
         load: Load {

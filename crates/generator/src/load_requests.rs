@@ -78,7 +78,8 @@ impl LoadRequests {
     }
 
     /// Returns the compiled form.
-    pub(super) const fn traffic(&self) -> &Arc<Traffic> {
+    #[must_use]
+    pub const fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
     }
 
@@ -90,19 +91,21 @@ impl LoadRequests {
 
     /// Returns the tests before the load: one for each request that has full checks, with the index
     /// of the request. Not for sequences: see [`LoadRequests::test_visit`].
-    pub(super) fn tests(&self) -> impl Iterator<Item = (usize, LoadRequests)> {
+    pub fn tests(&self) -> impl Iterator<Item = (usize, LoadRequests)> {
         self.traffic
             .trials()
             .map(|(index, traffic)| (index, self.with_selection(Selection::Test(index), traffic)))
     }
 
     /// Whether the requests are a sequence.
-    pub(super) fn is_sequence(&self) -> bool {
+    #[must_use]
+    pub fn is_sequence(&self) -> bool {
         self.traffic.sequence().is_some()
     }
 
     /// Returns the test visit before a load of sequences. `None`: no sequence, or no full checks.
-    pub(super) fn test_visit(&self) -> Option<LoadRequests> {
+    #[must_use]
+    pub fn test_visit(&self) -> Option<LoadRequests> {
         let traffic = self.traffic.trial_visit()?;
         Some(self.with_selection(Selection::TestVisit, traffic))
     }
@@ -145,9 +148,8 @@ mod tests {
     use dyno_contract::listener::Listener;
 
     use super::super::sharing::Sharing;
-    use super::super::spec::LoadSpec;
+    use super::super::spec::{LoadSpec, single_request};
     use super::*;
-    use crate::load_at;
 
     /// Returns a mix of two requests with full checks. One names a file.
     fn mix() -> LoadRequests {
@@ -197,7 +199,7 @@ mod tests {
         let spec = LoadSpec {
             trace: [5, 70].into(),
             sharing: Sharing::Turns { slice_ns: 40, loads: 2, index: 1, seed: 3 },
-            ..load_at::single_request(&listener, mix())
+            ..single_request(&listener, mix())
         };
         let json = serde_json::to_value(&spec).unwrap();
         let received: LoadSpec = serde_json::from_value(json.clone()).unwrap();

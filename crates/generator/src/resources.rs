@@ -20,7 +20,8 @@ pub(super) fn check<'a>(specs: impl Iterator<Item = &'a LoadSpec> + Clone) -> Re
 
 /// Returns the number of open files that each of these loads may use in addition to the open files
 /// that it needs.
-pub(crate) fn unused_open_files<'a>(specs: impl IntoIterator<Item = &'a LoadSpec>) -> usize {
+#[must_use]
+pub fn unused_open_files<'a>(specs: impl IntoIterator<Item = &'a LoadSpec>) -> usize {
     let (mut connections, mut loads) = (0, 0);
     for spec in specs {
         connections += u64::from(spec.connections());

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use dyno_archive::drops::PathUse;
 use dyno_archive::machine::{CpuUse, MachineUse, OtherUse, QuotaUse};
 use dyno_launch::allowed_cpus;
 use dyno_observer::cgroup::{Layout, Quota};
 use dyno_observer::proc::{ProcessList, ProcessSnapshot};
-use dyno_observer::{host, monotonic_ns, proc, suspended_ns};
-
-use crate::drops::DropWatch;
+use dyno_observer::{Files, host, monotonic_ns, path, proc, suspended_ns};
 
 /// Maximum number of other processes on the generator's CPUs that are recorded.
 const MAX_PROCESSES: usize = 3;
@@ -37,7 +36,7 @@ pub(crate) struct MachineWatch {
     throttling: host::ThermalThrottling,
     /// Counts of dropped packets before the load. They are read before the window, because
     /// connections are opened before the window.
-    drops: DropWatch,
+    path_before: PathUse,
     opening: Option<Reading>,
     closing: Option<Reading>,
 }
@@ -64,7 +63,7 @@ impl MachineWatch {
             listed_ns: monotonic_ns(),
             processes_before: proc::process_list(),
             throttling: throttling(),
-            drops: DropWatch::begin(),
+            path_before: path_use(),
             opening: None,
             closing: None,
         }
@@ -122,10 +121,15 @@ impl MachineWatch {
             everywhere_ns: Some(elapsed_ns),
             kernel_threads_ns: proc::kernel_time_between(before, &after),
             heat: host::max_throttling(&self.throttling, &throttling()),
-            path: Some(self.drops.growth()),
+            path: Some(path_use().growth_since(self.path_before)),
             suspended_ns: Some(last.suspended_ns.saturating_sub(first.suspended_ns)),
         })
     }
+}
+
+/// Returns the machine's counts of dropped packets.
+fn path_use() -> PathUse {
+    path::counters(&Files::with_limit(0))
 }
 
 /// Returns the throttling of every CPU of the machine.

@@ -42,7 +42,8 @@ pub trait Watch {
 }
 
 /// A watch that reads nothing, and ends the load once its condition is true.
-pub(crate) struct StopWhen<F>(pub(crate) F);
+#[allow(missing_debug_implementations)] // It holds a closure.
+pub struct StopWhen<F>(pub F);
 
 impl<F: FnMut() -> bool> Watch for StopWhen<F> {
     fn stop(&mut self) -> Option<LoadStopReason> {
