@@ -16,7 +16,7 @@ use dyno_archive::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice
 use dyno_archive::times::Recording;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{
-    Facts, LoadRecord, Party, Phase, Protocol, Resumption, ResumptionDifference, Sample,
+    Facts, LoadRecord, Party, Phase, Protocol, Resumption, ResumptionDifference, RunId, Sample,
     TrialRecord,
 };
 
@@ -365,6 +365,7 @@ pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Ru
     let header = RunHeader {
         schema: String::new(),
         id: "1".into(),
+        run_id: RunId::default(),
         started: "then".into(),
         command: Vec::new(),
         plan,

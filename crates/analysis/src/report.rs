@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dyno_archive::plan::Trial;
 use dyno_archive::run::Run;
 use dyno_archive::start::FailureKind;
-use dyno_archive::{Facts, plan};
+use dyno_archive::{Facts, MachineId, RunId, WorkloadId, plan};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -87,10 +87,23 @@ pub struct Report {
     pub profiles: Vec<ProfileResult>,
 }
 
+/// Ids that outlive the run. Other runs on an equal machine, and with an equal workload, have the
+/// same ids of machine and workload.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RunIds {
+    pub run: RunId,
+    pub machine: MachineId,
+    /// In the order of the run's workloads; `null`: the report withholds a value of the workload,
+    /// which could be guessed from the id.
+    pub workloads: Vec<Option<WorkloadId>>,
+}
+
 /// Plan and progress of the run, and its machine.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RunFacts {
+    /// Name of the run, unique on its machine.
     pub id: String,
+    pub ids: RunIds,
     pub suite: String,
     pub description: String,
     pub seed: u64,
@@ -260,6 +273,11 @@ fn run_facts(run: &Run, results: Results<'_>) -> RunFacts {
     let probe_shares = trials.iter().filter_map(|t| Some(t.server.probe_s? / t.server.window_s));
     RunFacts {
         id: run.header.id.clone(),
+        ids: RunIds {
+            run: run.header.run_id.clone(),
+            machine: MachineId::new(&run.header.facts),
+            workloads: WorkloadId::of_plan(plan).into_iter().map(Some).collect(),
+        },
         suite: plan.suite.name.clone(),
         description: plan.suite.description.clone(),
         seed: plan.seed,

@@ -7,7 +7,7 @@ use dyno_archive::run::Run;
 use dyno_archive::secret::may_be_secret;
 use dyno_archive::start::{Binary, Failure, FailureKind, IdleUse, LimitReadBack, PartStart};
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Party, Protocol, StartRecord};
+use dyno_archive::{Party, Protocol, StartRecord, SubjectVersion};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,6 +31,9 @@ pub struct SubjectResult {
     pub language: String,
     pub description: String,
     pub version: Option<String>,
+    /// Hash of the definition and of the inputs of the build; `null`: dyno did not start the
+    /// subject, or did not build it.
+    pub version_id: Option<SubjectVersion>,
     pub control: bool,
     pub build: Option<BuildResult>,
     /// Start-up times over the starts, in milliseconds.
@@ -194,6 +197,7 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
         language: planned.language.clone(),
         description: planned.description.clone(),
         version: planned.version.clone(),
+        version_id: SubjectVersion::new(planned),
         control: planned.control,
         build: planned.build.as_ref().map(build_result),
         startup_ms: summarize_startup(&parts),

@@ -19,7 +19,7 @@ use crate::limits::{
 };
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::profile::{Frame, ProfileRecord};
-use crate::run::RunHeader;
+use crate::run::{HeaderIds, RunHeader};
 use crate::search::SearchRecord;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
@@ -65,6 +65,16 @@ pub(crate) fn check_header(header: &RunHeader) -> FileCheck {
         check_positive("`connections` of a marker", Some(marker.connections))?;
     }
     check_indices(plan)
+}
+
+/// Checks that the ids of a header belong to its other parts. `ids`: `None` if the file has none.
+pub(crate) fn check_ids(header: &RunHeader, ids: Option<&HeaderIds>) -> FileCheck {
+    match ids {
+        Some(ids) if *ids != HeaderIds::new(header) => {
+            Err("`ids` does not belong to the plan and the facts".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_arm_limits(arm: &Arm) -> FileCheck {

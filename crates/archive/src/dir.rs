@@ -17,6 +17,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::profile::ProfileRecord;
+use crate::run::HeaderIds;
 pub use crate::run::{Run, RunHeader, SCHEMA};
 use crate::search::SearchRecord;
 use crate::upgrade::{self, FileKind, upgrade};
@@ -74,7 +75,7 @@ impl RunDir {
             fs::create_dir_all(&folder)
                 .map_err(|source| ArchiveError::Write { path: folder, source })?;
         }
-        dir.write("run.json", header)?;
+        dir.write_header(header)?;
         Ok(dir)
     }
 
@@ -135,9 +136,9 @@ impl RunDir {
         Ok(self)
     }
 
-    /// Replaces the run's header.
+    /// Writes the run's header, or replaces it.
     pub fn write_header(&self, header: &RunHeader) -> Result<(), ArchiveError> {
-        self.write("run.json", header)
+        self.write("run.json", &HeaderFile { header, ids: HeaderIds::new(header) })
     }
 
     #[must_use]
@@ -218,9 +219,11 @@ impl RunDir {
         if upgrade::version(&schema).is_none() {
             return Err(ArchiveError::Version { path, found: schema });
         }
-        let header = from_value(&path, upgrade(&schema, FileKind::Header, value))
-            .map_err(|error| header_error(error, &path))?;
+        let upgraded = upgrade(&schema, FileKind::Header, value);
+        let Ids { ids } = from_value(&path, upgraded.clone())?;
+        let header = from_value(&path, upgraded).map_err(|error| header_error(error, &path))?;
         check_contents(&path, check::check_header(&header))?;
+        check_contents(&path, check::check_ids(&header, ids.as_ref()))?;
         Ok(header)
     }
 
@@ -362,6 +365,20 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[derive(Deserialize)]
 struct Schema {
     schema: String,
+}
+
+/// Key of a header with the ids for other programs.
+#[derive(Deserialize)]
+struct Ids {
+    ids: Option<HeaderIds>,
+}
+
+/// A header with the ids for other programs.
+#[derive(Serialize)]
+struct HeaderFile<'a> {
+    #[serde(flatten)]
+    header: &'a RunHeader,
+    ids: HeaderIds,
 }
 
 fn read_start(header: &RunHeader, path: &Path) -> Result<StartRecord, ArchiveError> {

@@ -20,6 +20,7 @@ pub mod drops;
 pub mod facts;
 pub mod hint;
 pub mod host;
+pub mod ids;
 pub mod interval;
 pub mod limits;
 pub mod load;
@@ -48,6 +49,7 @@ mod workload;
 #[cfg(not(target_family = "wasm"))]
 pub use dir::{ArchiveError, RunDir};
 pub use facts::Facts;
+pub use ids::{MachineId, RunId, SubjectVersion, WorkloadId};
 pub use interval::{Interval, Phase};
 pub use load::LoadRecord;
 pub use machine::MachineUse;

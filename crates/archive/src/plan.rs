@@ -520,6 +520,10 @@ pub struct Build {
     pub cached: bool,
     /// Hash of all inputs of the build.
     pub inputs: String,
+    /// Hash of the inputs that are the same on all machines, without values that may be secret. The
+    /// path of the definition's folder, and variables that locate tools and caches, are no part of
+    /// it.
+    pub portable_inputs: String,
     /// Environment of the build, without secrets.
     pub environment: BTreeMap<String, String>,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::{MachineId, RunId, SubjectVersion, WorkloadId};
 use crate::plan::Plan;
 use crate::profile::ProfileRecord;
 use crate::resumption::Resumption;
@@ -89,6 +90,7 @@ pub struct RunHeader {
     pub schema: String,
     /// Name of the run, unique on this machine.
     pub id: String,
+    pub run_id: RunId,
     /// Start of the run, RFC 3339 in UTC.
     pub started: String,
     /// Command line of the run.
@@ -97,6 +99,26 @@ pub struct RunHeader {
     pub facts: Facts,
     /// Resumptions after interruptions.
     pub resumptions: Vec<Resumption>,
+}
+
+/// The ids that a run's header has for other programs. They are computed from the header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeaderIds {
+    machine: MachineId,
+    /// In the order of the plan's subjects.
+    subjects: Vec<Option<SubjectVersion>>,
+    /// In the order of the plan's workloads.
+    workloads: Vec<WorkloadId>,
+}
+
+impl HeaderIds {
+    pub(crate) fn new(header: &RunHeader) -> HeaderIds {
+        HeaderIds {
+            machine: MachineId::new(&header.facts),
+            subjects: header.plan.subjects.iter().map(SubjectVersion::new).collect(),
+            workloads: WorkloadId::of_plan(&header.plan),
+        }
+    }
 }
 
 /// Whether a load ended with a failure that the subject did not cause.

@@ -36,10 +36,16 @@ impl Copy {
         Copy { folder }
     }
 
+    /// Changes a file. Ids of a header that the change keeps are removed, because they belong to
+    /// the plan and the facts before the change.
     fn change(&self, file: &str, change: impl FnOnce(&mut Value)) {
         let path = self.folder.path().join(file);
-        let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let ids = value.get("ids").cloned();
         change(&mut value);
+        if ids.is_some() && value.get("ids") == ids.as_ref() {
+            value.as_object_mut().unwrap().remove("ids");
+        }
         fs::write(&path, serde_json::to_vec(&value).unwrap()).unwrap();
     }
 
@@ -169,6 +175,8 @@ fn broken_indices() -> Vec<Broken> {
             "launch 0 refers to arm 9, but only 3 exist",
         ),
         ("run.json", "/plan/launches/0/arms", json!([]), "launch 0 has no arm"),
+        ("run.json", "/ids/machine", json!("0"), "`ids` does not belong to the plan"),
+        ("run.json", "/ids/workloads", json!([]), "`ids` does not belong to the plan"),
         (
             "run.json",
             "/plan/launches/0/arms",
@@ -573,6 +581,7 @@ fn comparison_withholds_secrets() {
         let copy = Copy::new();
         copy.change("run.json", |run| {
             run["id"] = secret.replace("swordfish", "run").into();
+            run["run_id"] = run["id"].clone();
             let workload = &mut run["plan"]["workloads"][0];
             workload["requests"][0]["headers"] = json!([["Cookie", format!("id={secret}")]]);
             workload["name"] = "/a?token=tell-no-one-1".into();

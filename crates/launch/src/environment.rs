@@ -282,6 +282,16 @@ impl Environment {
         variables.filter(|(name, _)| !PLACES.contains(name))
     }
 
+    /// Whether a variable is the same on other machines that build the same program, and its value
+    /// cannot be a secret. The variables of `ALWAYS` and [`TOOLCHAINS`] locate tools and caches.
+    #[must_use]
+    pub fn is_portable(&self, name: &str) -> bool {
+        let mut places = ALWAYS.iter().chain(&TOOLCHAINS);
+        let value = self.0.get(name).map(|value| value.to_string_lossy());
+        value.is_some_and(|value| is_recorded(name, &value))
+            && !places.any(|pattern| matches(pattern, name))
+    }
+
     /// Whether the value of a variable that can change an artefact contains a word.
     #[must_use]
     pub fn mentions(&self, word: &str) -> bool {
@@ -317,6 +327,12 @@ pub fn recorded_value(name: &str, value: &str) -> String {
         Some(Redaction::Secret | Redaction::Perhaps) => NOT_RECORDED.into(),
         None => without_userinfo(value),
     }
+}
+
+/// Whether records keep a value, because it cannot be a secret.
+#[must_use]
+pub fn is_recorded(name: &str, value: &str) -> bool {
+    Redaction::from_variable(name, value).is_none()
 }
 
 /// Returns the form of a value in the key of a build.

@@ -63,8 +63,20 @@ pub fn redact(report: &Report) -> RedactedReport<'_> {
     let mut redacted = report.clone();
     secrets.collect(&mut redacted);
     secrets.erase_from_report(&mut redacted);
+    withhold_ids(report, &mut redacted);
     let report = if secrets.count == 0 { Cow::Borrowed(report) } else { Cow::Owned(redacted) };
     RedactedReport { report, withheld: Withheld(secrets.count) }
+}
+
+/// Withholds the ids of workloads with a withheld value. A value of few characters could be guessed
+/// from the id and the other values.
+fn withhold_ids(report: &Report, redacted: &mut Report) {
+    let workloads = report.run.workloads.iter().zip(&redacted.run.workloads);
+    for (id, (before, after)) in redacted.run.ids.workloads.iter_mut().zip(workloads) {
+        if before != after {
+            *id = None;
+        }
+    }
 }
 
 /// A plan without secrets, and its secrets, to erase them from texts about the plan.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use dyno_archive::plan::Build;
-use dyno_launch::environment::Environment;
+use dyno_launch::environment::{Environment, is_recorded};
 use dyno_launch::folder::{self, ExistingFile};
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
@@ -19,7 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::artefact::Artefact;
 use crate::definition::{BuildSpec, Definition, Require};
-use crate::key::PartsHash;
+use crate::key::{InputsHash, PartsHash};
+
+pub use crate::key::InputKey;
 use crate::limits::{COPIES, LOCK_POLL};
 use crate::paths::{self, EntryKind, FolderEntry};
 use crate::placeholders::Placeholders;
@@ -147,8 +149,8 @@ impl Recipe<'_> {
         for _ in 0..COPIES {
             let inputs = self.key(without_inputs.clone())?;
             let folder = BuildFolder(match uses_own_folder(self.spec) {
-                true => build_folder("own", self.definition, cache).join(&inputs[..16]),
-                false => cache.join(&inputs[..16]),
+                true => build_folder("own", self.definition, cache).join(&inputs.all[..16]),
+                false => cache.join(&inputs.all[..16]),
             });
             if let Some(receipt) = self.cached(&folder)? {
                 return Ok(receipt.into_built(&folder, inputs, true));
@@ -198,12 +200,16 @@ impl Recipe<'_> {
     }
 
     /// Returns the key of a build from the current inputs.
-    fn key(&mut self, without_inputs: PartsHash) -> Result<String, String> {
+    fn key(&mut self, without_inputs: InputsHash) -> Result<InputKey, String> {
         self.visit_inputs(without_inputs, |_, _| Ok(()))
     }
 
     /// Copies the inputs to the folder `source`, and returns the key of a build from these copies.
-    fn copy_inputs(&mut self, without_inputs: PartsHash, source: &Path) -> Result<String, String> {
+    fn copy_inputs(
+        &mut self,
+        without_inputs: InputsHash,
+        source: &Path,
+    ) -> Result<InputKey, String> {
         self.visit_inputs(without_inputs, |input, bytes| write_input(input, bytes, source))
     }
 
@@ -247,9 +253,9 @@ impl Recipe<'_> {
     /// Reads each input once, adds it to the key, and calls `on_input` with it.
     fn visit_inputs(
         &mut self,
-        mut key: PartsHash,
+        mut key: InputsHash,
         mut on_input: impl FnMut(&FolderEntry, &[u8]) -> io::Result<()>,
-    ) -> Result<String, String> {
+    ) -> Result<InputKey, String> {
         for (name, input) in inputs(self.definition, self.spec).map_err(|e| unreadable(&e))? {
             key.add(name.as_os_str().as_encoded_bytes());
             let bytes = match input.kind {
@@ -266,7 +272,7 @@ impl Recipe<'_> {
             key.add(&bytes);
             on_input(&input, &bytes).map_err(|e| unreadable(&e))?;
         }
-        Ok(key.into_text())
+        Ok(key.into_key())
     }
 }
 
@@ -354,14 +360,15 @@ impl BuildFolder {
 
 impl Receipt {
     /// Returns the build, with its record for the archive, and marks its folder as used.
-    fn into_built(self, folder: &BuildFolder, inputs: String, cached: bool) -> Built {
+    fn into_built(self, folder: &BuildFolder, inputs: InputKey, cached: bool) -> Built {
         let build = Build {
             wall_ns: self.wall_ns,
             cpu_ns: Some(self.cpu_ns),
             artefact_bytes: self.artefact.bytes(),
             artefact: self.artefact.hash(),
             cached,
-            inputs,
+            inputs: inputs.all,
+            portable_inputs: inputs.portable,
             environment: self.environment,
         };
         Built {
@@ -426,7 +433,7 @@ pub fn input_key(
     definition: &Definition,
     spec: &BuildSpec,
     supervision: &Supervision<'_>,
-) -> Result<String, String> {
+) -> Result<InputKey, String> {
     let key = key_without_inputs(definition, spec, supervision)?;
     Recipe { definition, spec, supervision, read: &mut read_input, on_line: &mut |_| {} }.key(key)
 }
@@ -436,25 +443,34 @@ fn key_without_inputs(
     definition: &Definition,
     spec: &BuildSpec,
     supervision: &Supervision<'_>,
-) -> Result<PartsHash, String> {
-    let mut key = PartsHash::default();
+) -> Result<InputsHash, String> {
+    let mut key = InputsHash::default();
     key.add(CACHE_VERSION.as_bytes());
     key.add(std::env::consts::ARCH.as_bytes());
     key.add(spec.command.as_bytes());
     // The path of temporary files is not part of the key.
     let environment = spec.environment(Path::new("/"), &Placeholders::default());
     for (name, value) in &environment.key_variables() {
-        key.add(name.as_bytes());
-        key.add(value.as_bytes());
+        let add = match environment.is_portable(name) {
+            true => InputsHash::add,
+            false => InputsHash::add_local,
+        };
+        [name, value].into_iter().for_each(|part| add(&mut key, part.as_bytes()));
     }
-    // Inherited secrets are excluded. Variables that the definition sets are not secrets.
+    // Inherited secrets are excluded. Variables that the definition sets affect the key even if
+    // their values may be secret.
     for (name, value) in &spec.env {
-        key.add(name.as_bytes());
-        key.add(value.as_bytes());
+        let add = match is_recorded(name, value) {
+            true => InputsHash::add,
+            false => InputsHash::add_local,
+        };
+        [name, value].into_iter().for_each(|part| add(&mut key, part.as_bytes()));
     }
     if uses_own_folder(spec) {
         // The build may use files of the folder that are not in `inputs`.
-        definition.add_folder_to(&mut key).map_err(|error| unreadable(&error))?;
+        let contents = definition.folder_hash().map_err(|error| unreadable(&error))?;
+        key.add(contents.as_bytes());
+        key.add_local(definition.folder.as_os_str().as_encoded_bytes());
     }
     if environment.mentions("native") || spec.command.contains("native") {
         // An artefact for this CPU model must not be used on another.

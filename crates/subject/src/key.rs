@@ -21,6 +21,38 @@ impl PartsHash {
     }
 }
 
+/// Hashes of the inputs of a build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputKey {
+    /// Hash of everything that can change the artefact on this machine.
+    pub all: String,
+    /// Hash of the inputs that are the same on all machines, without values that may be secret.
+    pub portable: String,
+}
+
+/// A hash of all inputs of a build, and a hash of the portable ones.
+#[derive(Clone, Default)]
+pub(crate) struct InputsHash {
+    all: PartsHash,
+    portable: PartsHash,
+}
+
+impl InputsHash {
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        self.all.add(part);
+        self.portable.add(part);
+    }
+
+    /// Adds a part that differs between machines, or that may be secret.
+    pub(crate) fn add_local(&mut self, part: &[u8]) {
+        self.all.add(part);
+    }
+
+    pub(crate) fn into_key(self) -> InputKey {
+        InputKey { all: self.all.into_text(), portable: self.portable.into_text() }
+    }
+}
+
 /// Returns the SHA-256 of a file's contents in hexadecimal. The contents are read in pieces,
 /// because the file may be larger than the memory.
 pub(crate) fn contents_hash(mut file: impl Read) -> io::Result<String> {

@@ -14,12 +14,13 @@ mod run;
 mod subjects;
 mod watch;
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use dyno_archive::dir::{ArchiveError, RunHeader, SCHEMA};
-use dyno_archive::{Plan, RunDir};
+use dyno_archive::{Plan, RunDir, RunId};
 use dyno_runner::plan::Overrides;
 use dyno_subject::definition::find::Folders;
 
@@ -224,6 +225,7 @@ fn header(plan: &Plan) -> RunHeader {
     RunHeader {
         schema: SCHEMA.into(),
         id,
+        run_id: random_run_id(),
         started,
         command: command_line(),
         plan: plan.clone(),
@@ -232,7 +234,13 @@ fn header(plan: &Plan) -> RunHeader {
     }
 }
 
-/// Returns the id of a run, such as `hello-20260102-030405`, and the same instant as RFC 3339.
+/// Returns the id of a new run. The hasher of `std` has random keys.
+fn random_run_id() -> RunId {
+    let random = RandomState::new();
+    RunId::from_bits(random.hash_one(0), random.hash_one(1))
+}
+
+/// Returns the name of a run, such as `hello-20260102-030405`, and the same instant as RFC 3339.
 fn name_run(suite: &str) -> (String, String) {
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let digits: String = started.chars().filter(char::is_ascii_digit).collect();

@@ -259,7 +259,8 @@ fn compare_definition(
         differences.push(difference(format!("{id}, definition"), short(recorded), short(&now)));
     }
     if let (Some(build), Some(spec)) = (before.build, &definition.build) {
-        let now = input_key(definition, spec, supervision).unwrap_or_else(|reason| reason);
+        let key = input_key(definition, spec, supervision);
+        let now = key.map_or_else(|reason| reason, |key| key.all);
         if now != build.inputs {
             differences.push(difference(
                 format!("{id}, inputs of its build"),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use dyno_archive::dir::{Run, RunHeader, SCHEMA};
-use dyno_archive::{Facts, RunDir};
+use dyno_archive::{Facts, RunDir, RunId};
 use dyno_launch::guard::Guard;
 use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
@@ -97,6 +97,7 @@ pub fn run_until(
     let header = RunHeader {
         schema: SCHEMA.into(),
         id: "by-hand".into(),
+        run_id: RunId::default(),
         started: "2026-01-02T03:04:05Z".into(),
         command: Vec::new(),
         plan: planned.plan.clone(),

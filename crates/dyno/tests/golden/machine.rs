@@ -17,7 +17,7 @@ use dyno_archive::sample::{
 };
 use dyno_archive::start::{Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord};
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, LoadRecord, Protocol, Sample, TrialRecord};
+use dyno_archive::{Facts, LoadRecord, Protocol, RunId, Sample, TrialRecord};
 use dyno_contract::listener::Listener;
 use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, World};
 use dyno_runner::load::{LoadSpec, LoadTarget, simulate};
@@ -121,6 +121,7 @@ impl Machine {
         let header = RunHeader {
             schema: SCHEMA.into(),
             id: format!("{}-20260102-030405", plan.suite.name),
+            run_id: RunId::from_bits(1, 2),
             started: "2026-01-02T03:04:05Z".into(),
             command: vec!["dyno".into(), "run".into(), "suite.toml".into()],
             plan,
@@ -164,7 +165,7 @@ impl Machine {
             planned.build = server.build.as_ref().map(Built::to_record);
             planned.build_failed.clone_from(&server.build_fails);
             // The fingerprint depends on file modes, which differ between checkouts.
-            planned.definition = None;
+            planned.definition = Some("0".repeat(64));
         }
         plan
     }
@@ -246,6 +247,7 @@ impl Built {
             cpu_ns: Some(self.cpu_ms * MS),
             artefact_bytes: self.bytes,
             inputs: "0".repeat(64),
+            portable_inputs: "0".repeat(64),
             ..Build::default()
         }
     }

@@ -36,7 +36,7 @@ use dyno_archive::start::{
     WarmUpSlice,
 };
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{LoadRecord, Phase, RunDir, TrialRecord};
+use dyno_archive::{LoadRecord, Phase, RunDir, RunId, TrialRecord};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Queue, ServerModel, ServiceTime, World};
 use dyno_engine::{
@@ -503,6 +503,7 @@ fn run() -> Run {
     let header = RunHeader {
         schema: SCHEMA.into(),
         id: "golden-20260102-030405".into(),
+        run_id: RunId::from_bits(1, 2),
         started: "2026-01-02T03:04:05Z".into(),
         command: vec!["dyno".into(), "run".into(), "golden.toml".into()],
         plan,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::start::FailureKind;
-use dyno_archive::{Facts, Plan, Protocol, RunDir};
+use dyno_archive::{Facts, Plan, Protocol, RunDir, RunId};
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{RunEnd, RunEvent, RunMemory, Runner};
@@ -47,6 +47,7 @@ impl World {
         let header = RunHeader {
             schema: SCHEMA.into(),
             id: "simulated".into(),
+            run_id: RunId::default(),
             started: "2026-01-02T03:04:05Z".into(),
             command: Vec::new(),
             plan: plan.clone(),

@@ -181,7 +181,8 @@ fn build_with_changing_input_has_key_of_copies() {
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let key = input_key(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
-    assert_eq!(built.build.unwrap().inputs, key);
+    let record = built.build.unwrap();
+    assert_eq!((record.inputs, record.portable_inputs), (key.all, key.portable));
     fs::write(definition.folder.join("in.txt"), "1").unwrap();
     // The contents of the first copy have another key, so they are built now.
     let rebuilt = build_with_changing_input(&definition, &cache, 0).unwrap();
@@ -277,9 +278,12 @@ fn input_key_includes_folder_of_dir_placeholder() {
     let command = "cp {dir}/server {out}/";
     assert_eq!(key(root.path(), "true"), key(other.path(), "true"));
     let before = key(root.path(), command);
-    assert_ne!(before, key(other.path(), command));
+    let elsewhere = key(other.path(), command);
+    assert_ne!(before.all, elsewhere.all);
+    assert_eq!(before.portable, elsewhere.portable);
     fs::write(subject(root.path(), command).folder.join("server"), "new").unwrap();
-    assert_ne!(before, key(root.path(), command));
+    let changed = key(root.path(), command);
+    assert!(before.all != changed.all && before.portable != changed.portable);
 }
 
 #[test]
@@ -313,7 +317,27 @@ fn input_key_includes_environment_and_modes() {
     let executable = key(&definition);
     definition.build.as_mut().unwrap().env.insert("CFLAGS".into(), "-O1".into());
     let flags = key(&definition);
-    assert!(plain != executable && executable != flags && plain != flags);
+    for pick in [|key: &InputKey| key.all.clone(), |key: &InputKey| key.portable.clone()] {
+        let keys = [pick(&plain), pick(&executable), pick(&flags)];
+        assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2], "{keys:?}");
+    }
+}
+
+#[test]
+fn portable_key_excludes_possible_secrets() {
+    let root = tempfile::tempdir().unwrap();
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+    let mut definition = subject(root.path(), "true");
+    let mut key = |name: &str, value: &str| {
+        definition.build.as_mut().unwrap().env = [(name.into(), value.into())].into();
+        input_key(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap()
+    };
+    for (name, is_portable) in [("REGISTRY_AUTH", false), ("DB_PASSWORD", false), ("LEVEL", true)] {
+        let (one, two) = (key(name, "1"), key(name, "2"));
+        assert_ne!(one.all, two.all, "{name}");
+        assert_eq!(one.portable != two.portable, is_portable, "{name}");
+    }
 }
 
 #[test]

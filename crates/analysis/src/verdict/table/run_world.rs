@@ -4,7 +4,7 @@ use dyno_archive::plan::{NotServed, Order, Plan, Subject};
 use dyno_archive::resumption::{Resumption, ResumptionDifference};
 use dyno_archive::run::{Run, RunHeader};
 use dyno_archive::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, WarmUpEnd};
-use dyno_archive::{Facts, TrialRecord};
+use dyno_archive::{Facts, RunId, TrialRecord};
 
 use super::{Case, CaveatSource};
 use crate::caveat::{Caveat, Code, Severity};
@@ -47,6 +47,7 @@ impl Default for RunWorld {
         let header = RunHeader {
             schema: dyno_archive::run::SCHEMA.into(),
             id: "1".into(),
+            run_id: RunId::default(),
             started: "then".into(),
             command: Vec::new(),
             plan: fixture::plan(vec![subject("1")]),

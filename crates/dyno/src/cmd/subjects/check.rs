@@ -8,7 +8,7 @@ use std::path::Path;
 use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::start::FailureKind;
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, LoadRecord, Protocol, RunDir, StartRecord};
+use dyno_archive::{Facts, LoadRecord, Protocol, RunDir, RunId, StartRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_report::terminal::escape_line;
@@ -181,6 +181,7 @@ fn run_checks(
     let header = RunHeader {
         schema: dyno_archive::run::SCHEMA.into(),
         id: "check".into(),
+        run_id: RunId::default(),
         started: String::new(),
         command: Vec::new(),
         plan: planned.plan.clone(),

@@ -42,6 +42,17 @@ fn request_lacks_header_that_command_withholds() {
 }
 
 #[test]
+fn workload_with_withheld_value_has_no_id() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
+    let mut report = report(&RunDir::open(folder).unwrap().read().unwrap());
+    let ids = |report: &Report| redact(report).report.run.ids.workloads.clone();
+    assert!(ids(&report)[0].is_some());
+    let secret = ("Authorization".into(), "Basic dXNlcjpwYXNz".into());
+    report.run.workloads[0].requests[0].headers.push(secret);
+    assert_eq!(ids(&report), [None]);
+}
+
+#[test]
 fn plain_headers_are_those_of_the_docs() {
     let docs = include_str!("../../../../../docs/reference/archive-format.md");
     let list = docs.split_once("except of these headers:").unwrap().1;
