@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use dyno_archive::RunDir;
+use dyno_archive::{RunDir, RunId};
 
 fn stored_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name).join("run")
@@ -32,6 +32,8 @@ fn with_header(
     assert!(copied.success());
     let mut header = RunDir::open(&to).unwrap().read().unwrap().header;
     header.id = name.into();
+    let bits = name.bytes().fold(0, |bits, byte| bits << 8 | u64::from(byte));
+    header.run_id = RunId::from_bits(0, bits);
     change(&mut header);
     std::fs::write(to.join("run.json"), serde_json::to_string(&header).unwrap()).unwrap();
     to.display().to_string()

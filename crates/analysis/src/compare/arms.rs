@@ -8,11 +8,10 @@ use crate::cell::CellKey;
 
 impl Side<'_> {
     /// Returns the number of trials that a comparison would use on both sides, because the runs are
-    /// copies of one run. One copy may be resumed.
+    /// copies of one run. One copy may be resumed, so the records are compared, too.
     #[must_use]
     pub fn common_trials(self, other: Side<'_>) -> usize {
-        // Two machines may make runs with the same id, so the records are compared, too.
-        if self.run.header.id != other.run.header.id {
+        if self.run.header.run_id != other.run.header.run_id {
             return 0;
         }
         let arms = compared_arms(self, other);
@@ -91,6 +90,7 @@ pub(super) fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) ->
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::RunId;
     use dyno_archive::plan::Subject;
     use dyno_archive::run::Run;
 
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(common(&copy, None, None), 6);
         assert_eq!(common(&copy, Some(0), Some(0)), 3);
         assert_eq!(common(&copy, Some(0), Some(1)), 0, "different servers");
-        copy.header.id = "other".into();
+        copy.header.run_id = RunId::from_bits(1, 2);
         assert_eq!(common(&copy, None, None), 0);
     }
 }

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::Plan;
+use dyno_archive::plan::{Plan, Workload};
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Side, environment};
+use super::{Side, environment, identity};
 use crate::experiment;
 use crate::json_difference::visit_differences;
 
@@ -47,15 +47,13 @@ pub(super) fn run_differences(
     list.add_parts("B", b.run);
     list.add("machine", &facts(a, b), &facts(b, a));
     list.add("load", &load(plan_a), &load(plan_b));
-    for workload_a in &plan_a.workloads {
-        let workload_b =
-            plan_b.workloads.iter().find(|workload_b| workload_b.name == workload_a.name);
-        if let Some(workload_b) = workload_b.filter(|workload_b| *workload_b != workload_a) {
-            list.add_names(
-                &format!("workload {}", workload_a.name),
-                &json!(workload_a),
-                &json!(workload_b),
-            );
+    for (index_a, workload) in plan_a.workloads.iter().enumerate() {
+        let has_name = |other: &Workload| other.name == workload.name;
+        let index_b = plan_b.workloads.iter().position(has_name);
+        let is_other = |index: &usize| !identity::is_same_workload((a, index_a), (b, *index));
+        if let Some(index_b) = index_b.filter(is_other) {
+            let name = format!("workload {}", workload.name);
+            list.add_names(&name, &json!(workload), &json!(plan_b.workloads[index_b]));
         }
     }
     list.add("turns", &turns(plan_a), &turns(plan_b));

@@ -9,6 +9,7 @@ mod differences;
 mod environment;
 mod failures;
 mod gate;
+mod identity;
 mod no_ratio;
 mod notes;
 mod order;
@@ -280,7 +281,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
         notes: notes::notes(
             a,
             b,
-            (is_one_run, drift, order),
+            (is_one_run, drift, order, &arms),
             (&rows, &repeats, &starts),
             (unmatched, !options.gates.is_empty()),
         ),

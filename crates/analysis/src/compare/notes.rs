@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::order::Confounding;
 use super::{
-    CellRepeats, ComparisonRow, ServerStarts, Side, SideRepeats, is_control, times, unmatched_arms,
+    CellRepeats, ComparisonRow, ServerStarts, Side, SideRepeats, identity, is_control, times,
+    unmatched_arms,
 };
 use crate::stats::{Looks, PairUnit, REPEATS_FOR_INTERVAL};
 
@@ -12,13 +13,14 @@ use crate::stats::{Looks, PairUnit, REPEATS_FOR_INTERVAL};
 pub(super) fn notes(
     a: Side<'_>,
     b: Side<'_>,
-    (is_one_run, drift, order): (bool, Option<String>, Confounding),
+    (is_one_run, drift, order, arms): (bool, Option<String>, Confounding, &[(usize, usize)]),
     (rows, repeats, starts): (&[ComparisonRow], &[CellRepeats], &[ServerStarts]),
     (unmatched, has_gates): (usize, bool),
 ) -> Vec<String> {
     let mut notes = Vec::new();
     if !is_one_run {
         notes.extend(times::note(a.run, b.run));
+        notes.extend(identity::notes(a, b, arms));
     }
     if let Some(drift) = drift {
         notes.push(format!(
