@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import { launch } from "./browser.mjs";
 import { areDrawn, data, onPage, plot, seen, TALL } from "./page.mjs";
 
@@ -34,6 +35,33 @@ test("charts are drawn when they come near, and all of them for paper", async ()
     assert.equal(await drawn(), all);
     await page.evaluate(() => window.dispatchEvent(new window.Event("afterprint")));
   });
+});
+
+test("the intervals of a trial are parsed when its chart is drawn", async () => {
+  const page = await browser.context.newPage();
+  await page.addInitScript(() => {
+    const parse = JSON.parse;
+    window.parsedTexts = [];
+    JSON.parse = (text, ...rest) => {
+      window.parsedTexts.push(text);
+      return parse(text, ...rest);
+    };
+  });
+  await page.goto(pathToFileURL(file).href);
+  await page.locator("header .theme").waitFor();
+  const parsed = () => page.evaluate(() => window.parsedTexts);
+  assert.equal((await parsed()).length, 1, "opening parses the report without intervals");
+  const { trials } = await data(page);
+  const last = Number(await page.locator("#trial option").last().getAttribute("value"));
+  await page.locator("#trial").selectOption(String(last));
+  await plot(page, "explorer").scrollIntoViewIfNeeded();
+  await plot(page, "explorer").and(page.locator("[data-drawn]")).waitFor();
+  const lists = (await parsed()).slice(1).map((text) => JSON.parse(text));
+  // The chart over time may have come near. It draws the trials of one step.
+  assert.ok(lists.length >= 2 && lists.length <= trials.length, `${lists.length} lists`);
+  const isParsed = (intervals) => lists.some((list) => isDeepStrictEqual(list, intervals));
+  assert.ok(isParsed(trials[last].load.intervals) && isParsed(trials[last].server.intervals));
+  await page.close();
 });
 
 test("a long table has pages, by keyboard too, and is sorted as a whole", async () => {

@@ -1,6 +1,9 @@
 // What tests do with a page: open it, hold that nothing went wrong on the way, and look at what is
 // shown.
 import assert from "node:assert/strict";
+import { source } from "./unit/source.mjs";
+
+const { wholeReport } = await source("data.ts");
 
 /** So tall that every chart is in sight: they are drawn when they come near. */
 export const TALL = 20_000;
@@ -22,8 +25,13 @@ export async function areDrawn(page) {
   );
 }
 
-export const data = (page) =>
-  page.evaluate(() => JSON.parse(document.getElementById("dyno-data").textContent));
+/** The whole report of a page. */
+export async function data(page) {
+  const texts = await page.evaluate(() =>
+    ["dyno-data", "dyno-intervals"].map((id) => document.getElementById(id)?.textContent ?? ""),
+  );
+  return JSON.parse(wholeReport(...texts));
+}
 
 /** What a person sees of these elements: their texts. */
 export const seen = (page, selector) =>

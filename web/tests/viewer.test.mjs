@@ -6,6 +6,9 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch } from "./browser.mjs";
 import { areDrawn, onPage as onPageOf, plot, TALL } from "./page.mjs";
+import { source } from "./unit/source.mjs";
+
+const { wholeReport } = await source("data.ts");
 
 const file = process.env.REPORT;
 assert.ok(file, "set REPORT to the path of a report.html");
@@ -28,8 +31,9 @@ const onPage = (options, act) =>
 /** The page with other data. `expected`: complaints that belong to the test. */
 async function onChanged(change, act, expected = []) {
   const html = await readFile(file, "utf8");
-  const [, data] = /id="dyno-data">(.*?)<\/script>/s.exec(html);
-  const report = JSON.parse(data);
+  const textOf = (id) => new RegExp(`id="${id}">(.*?)</script>`, "s").exec(html)[1];
+  const data = textOf("dyno-data");
+  const report = JSON.parse(wholeReport(data, textOf("dyno-intervals")));
   change(report);
   const changed = JSON.stringify(report).replaceAll("<", "\\u003c");
   const folder = await mkdtemp(join(tmpdir(), "dyno-page-"));

@@ -328,6 +328,6 @@ fn html_page(compared: &ComparisonResult) -> String {
     document(
         &format!("{title} · dyno compare"),
         &main,
-        Viewer { css: VIEWER_CSS, js: "", data: "" },
+        Viewer { css: VIEWER_CSS, ..Viewer::default() },
     )
 }

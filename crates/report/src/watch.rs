@@ -316,7 +316,11 @@ pub fn page(title: &str, record: &WatchRecord, readings: &[WatchRecord]) -> Stri
         (calls_table(record))
         (readings_table(readings))
     };
-    document(&format!("{title} · dyno watch"), &main, Viewer { css: VIEWER_CSS, js: "", data: "" })
+    document(
+        &format!("{title} · dyno watch"),
+        &main,
+        Viewer { css: VIEWER_CSS, ..Viewer::default() },
+    )
 }
 
 /// Renders a table of labels and values.

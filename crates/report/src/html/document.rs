@@ -7,18 +7,20 @@ use super::{escape_for_script, policy};
 use crate::terminal::escape_controls;
 
 /// Parts of the viewer on a page: its style, its script, and the JSON that it draws.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Viewer<'a> {
     pub(crate) css: &'a str,
     /// Empty on a page without charts.
     pub(crate) js: &'a str,
     pub(crate) data: &'a str,
+    /// Lines of intervals that the JSON omits ([`super::data::ReportData`]); empty: it omits none.
+    pub(crate) intervals: &'a str,
 }
 
 /// Renders a whole page. Control characters of foreign text are made visible, because HTML forbids
 /// control characters, and people may read the page in a terminal.
 pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String {
-    let Viewer { css, js, data } = viewer;
+    let Viewer { css, js, data, intervals } = viewer;
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -35,6 +37,11 @@ pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String
                 @if !data.is_empty() {
                     script type="application/json" id="dyno-data" {
                         (PreEscaped(escape_for_script(data)))
+                    }
+                    @if !intervals.is_empty() {
+                        script type="application/json" id="dyno-intervals" {
+                            (PreEscaped(escape_for_script(intervals)))
+                        }
                     }
                     script { (PreEscaped(js)) }
                 }

@@ -6,6 +6,7 @@
 //! the viewer's script runs, because the content security policy names it by its hash.
 
 mod cost;
+mod data;
 mod document;
 mod experiment;
 mod lifecycle;
@@ -29,6 +30,7 @@ use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, Severity};
 use maud::{Markup, html};
 
+use self::data::ReportData;
 pub(crate) use self::document::{Viewer, document};
 pub(crate) use self::profile::flame_figure;
 use crate::format::{count, or_dash, percent, plural};
@@ -55,7 +57,7 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
 /// Renders the page of a report without its secrets.
 fn redacted_page(redacted: &RedactedReport<'_>, css: &str, js: &str) -> String {
     let report = &*redacted.report;
-    let data = serde_json::to_string(report).expect("every report can be written as JSON");
+    let ReportData { report: data, intervals } = ReportData::new(report);
     let main = html! {
         (overview::header(report))
         (section("answer", "The answer", &overview::answer(report)))
@@ -70,7 +72,11 @@ fn redacted_page(redacted: &RedactedReport<'_>, css: &str, js: &str) -> String {
         (section("explorer", "Explorer", &method::explorer(report)))
         (section("method", "Method", &method::method(report, redacted.withheld)))
     };
-    document(&format!("{} · dyno", report.run.suite), &main, Viewer { css, js, data: &data })
+    document(
+        &format!("{} · dyno", report.run.suite),
+        &main,
+        Viewer { css, js, data: &data, intervals: &intervals },
+    )
 }
 
 /// Escapes JSON for a script element. Without `<`, the JSON cannot contain `</script` or `<!--`.

@@ -43,7 +43,7 @@ pub fn page(
     document(
         &format!("{title} · dyno"),
         &main,
-        Viewer { css: VIEWER_CSS, js: VIEWER_JS, data: &data },
+        Viewer { css: VIEWER_CSS, js: VIEWER_JS, data: &data, ..Viewer::default() },
     )
 }
 
