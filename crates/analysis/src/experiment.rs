@@ -590,7 +590,8 @@ mod tests {
             same_within: None,
         });
         let report = crate::report::report(&run);
-        assert!(!crate::stopping::has_answer(&run), "a drift may be the answer");
+        let has_answer = |run: &Run| crate::stopping::has_answer(run, &mut Default::default());
+        assert!(!has_answer(&run), "a drift may be the answer");
         let result = report.experiment.unwrap();
         let [effect] = &result.effects[..] else { panic!() };
         assert!(effect.is_shown() && effect.fixed_order);
@@ -604,7 +605,7 @@ mod tests {
         );
         assert!(result.doses.iter().all(|dose| dose.doubling.is_none() && !dose.metric.is_empty()));
         run.header.plan.order = dyno_archive::plan::Order::Random;
-        assert!(crate::stopping::has_answer(&run));
+        assert!(has_answer(&run));
     }
 
     #[test]

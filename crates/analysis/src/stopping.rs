@@ -11,7 +11,7 @@ use crate::caveat::{Code, CodeProperty};
 use crate::compare::{self, ArmComparison, ComparisonRow, Verdict};
 use crate::design::Design;
 use crate::experiment;
-use crate::results::{self, Results};
+use crate::results::{self, KnownTrials, Results};
 use crate::stats::Looks;
 use crate::trial::{RecordedTrial, TrialResult};
 
@@ -52,15 +52,16 @@ pub(crate) fn is_answered(run: &Run, results: Results<'_>) -> bool {
 }
 
 /// Whether a run that has not ended has answered its question, so that it may stop early. `false`
-/// for a run that may not stop early ([`Plan::stop`]).
+/// for a run that may not stop early ([`Plan::stop`]). `known`: results of earlier trials, to which
+/// those of later trials are added.
 #[must_use]
-pub fn has_answer(run: &Run) -> bool {
+pub fn has_answer(run: &Run, known: &mut KnownTrials) -> bool {
     if run.header.plan.stop.is_none() {
         return false;
     }
-    let trials = results::trials(run);
-    let subjects = results::subjects(run, &trials);
-    is_answered(run, Results { trials: &trials, subjects: &subjects, answered_after: None })
+    let trials = known.update(run);
+    let subjects = results::subjects(run, trials);
+    is_answered(run, Results { trials, subjects: &subjects, answered_after: None })
 }
 
 /// Whether a plan compares any arms, so that its `[stop]` can end the run early. Identical arms
@@ -177,7 +178,7 @@ mod tests {
     fn first_answering_repeat(ratio: f64, same_within: Option<f64>) -> Option<u32> {
         let is_answered = |blocks: &u32| {
             let run = run(*blocks, ratio, same_within);
-            has_answer(&run)
+            has_answer(&run, &mut KnownTrials::default())
         };
         (1..=30).find(is_answered)
     }
@@ -193,9 +194,9 @@ mod tests {
         let mut other = run(10, 1.2, None);
         other.header.plan.stop =
             Some(StopRule { metrics: vec!["server_cpu_us_per_request".into()], same_within: None });
-        assert!(!has_answer(&other), "of that nothing is known");
+        assert!(!has_answer(&other, &mut KnownTrials::default()), "of that nothing is known");
         other.header.plan.stop = None;
-        assert!(!has_answer(&other));
+        assert!(!has_answer(&other, &mut KnownTrials::default()));
     }
 
     /// The run continues after a failed start, and ends at the next block.
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn step_without_trials_leaves_run_unanswered() {
         let mut run = run(20, 1.2, None);
-        assert!(has_answer(&run));
+        assert!(has_answer(&run, &mut KnownTrials::default()));
         let plan = &mut run.header.plan;
         let step =
             Step { connections: 2 * plan.load.steps[0].connections, ..plan.load.steps[0].clone() };
@@ -234,7 +235,7 @@ mod tests {
         let second: Vec<Trial> =
             plan.trials.iter().map(|trial| Trial { step: 1, ..*trial }).collect();
         plan.trials.extend(second);
-        assert!(!has_answer(&run));
+        assert!(!has_answer(&run, &mut KnownTrials::default()));
     }
 
     /// The records of a complete step are removed, or its launch failed.
@@ -292,7 +293,7 @@ mod tests {
     fn skipped_server_leaves_run_unanswered() {
         let mut run = run(8, 1.2, None);
         run.header.plan.subjects[1].skipped = Some("no".into());
-        assert!(!has_answer(&run), "nothing is left to compare");
+        assert!(!has_answer(&run, &mut KnownTrials::default()), "nothing is left to compare");
     }
 
     /// A compiler uses half a CPU next to two servers.

@@ -1,5 +1,7 @@
 //! Types of a whole run and of its header, which is known when the run begins.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{MachineId, RunId, SubjectVersion, WorkloadId};
@@ -37,34 +39,31 @@ impl Run {
         self.starts.iter().find(|start| start.start == trial.start)
     }
 
-    /// Returns the trials of a launch that a resumed run measures again unless they show a fault of
-    /// the server, for one of two reasons:
+    /// Returns the trials that a resumed run measures again unless they show a fault of the server,
+    /// for one of two reasons:
     ///
     /// - A back end or the machine failed during the load.
     /// - The start lacks the final check of its contract, so it is unknown whether the server was
     ///   still correct.
     ///
-    /// The result is empty if the subject failed, because a failed subject is not started again.
-    #[must_use]
-    pub fn unchecked_trials_of(&self, launch: usize) -> Vec<usize> {
-        let starts: Vec<&StartRecord> =
-            self.starts.iter().filter(|start| start.launch == launch).collect();
-        let mut failures = starts.iter().filter_map(|start| start.failure.as_ref());
-        if failures.any(|failure| failure.kind.is_caused_by_subject()) {
-            return Vec::new();
-        }
-        let is_unchecked = |trial: &&TrialRecord| {
-            let start = starts.iter().find(|start| start.start == trial.start);
-            start.is_some_and(|start| start.lacks_final_check() || has_other_failure(&trial.load))
-        };
-        self.trials.iter().filter(is_unchecked).map(|trial| trial.trial).collect()
-    }
-
-    /// Returns the trials of all launches that [`Run::unchecked_trials_of`] returns.
+    /// Trials of launches whose subject failed are omitted, because a failed subject is not started
+    /// again.
     #[must_use]
     pub fn unchecked_trials(&self) -> Vec<usize> {
-        let launches = 0..self.header.plan.launches.len();
-        launches.flat_map(|launch| self.unchecked_trials_of(launch)).collect()
+        let has_failed = |start: &&StartRecord| {
+            start.failure.as_ref().is_some_and(|failure| failure.kind.is_caused_by_subject())
+        };
+        let failed: BTreeSet<usize> =
+            self.starts.iter().filter(has_failed).map(|start| start.launch).collect();
+        let starts: BTreeMap<usize, &StartRecord> =
+            self.starts.iter().map(|start| (start.start, start)).collect();
+        let is_unchecked = |trial: &&TrialRecord| {
+            starts.get(&trial.start).is_some_and(|start| {
+                let is_suspect = start.lacks_final_check() || has_other_failure(&trial.load);
+                is_suspect && !failed.contains(&start.launch)
+            })
+        };
+        self.trials.iter().filter(is_unchecked).map(|trial| trial.trial).collect()
     }
 
     /// Returns the resumptions in which a start took place: the parts of the run after the first.

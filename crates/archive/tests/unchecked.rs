@@ -23,10 +23,9 @@ fn interrupt_checks(start: &mut StartRecord) {
 fn interrupted_resume_leaves_trials_unchecked() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     let mut run = RunDir::open(&golden).unwrap().read().unwrap();
-    let launch = run.starts[0].launch;
     assert_eq!(run.unchecked_trials(), [0; 0]);
     interrupt_checks(&mut run.starts[0]);
-    let unchecked = run.unchecked_trials_of(launch);
+    let unchecked = run.unchecked_trials();
     assert!(!unchecked.is_empty());
     // The resumed start ended before its first trial, with and without its first checks.
     let number = run.starts.iter().map(|start| start.start + 1).max().unwrap();
@@ -35,7 +34,7 @@ fn interrupted_resume_leaves_trials_unchecked() {
         failed(&mut next, FailureKind::Interrupted);
         next.parts.retain(|_| has_parts);
         run.starts.push(next);
-        assert_eq!(run.unchecked_trials_of(launch), unchecked, "{has_parts}");
+        assert_eq!(run.unchecked_trials(), unchecked, "{has_parts}");
         run.starts.pop();
     }
     // The check at the end of a later start is about another process.
@@ -44,7 +43,7 @@ fn interrupted_resume_leaves_trials_unchecked() {
     (next.failure, next.ended_ns) = (None, Some(1));
     next.parts.iter_mut().for_each(|part| part.checks_after.clone_from(&checks));
     run.starts.push(next);
-    assert_eq!(run.unchecked_trials_of(launch), unchecked);
+    assert_eq!(run.unchecked_trials(), unchecked);
     // The trials that it measured again have that check.
     run.trials.iter_mut().filter(|trial| unchecked.contains(&trial.trial)).for_each(|trial| {
         trial.start = number;

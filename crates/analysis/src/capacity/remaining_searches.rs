@@ -48,6 +48,9 @@ pub fn has_search(plan: &Plan, trial: usize) -> bool {
 #[must_use]
 pub fn missing_searches(run: &Run) -> usize {
     let plan = &run.header.plan;
+    if plan.search.is_none() {
+        return 0;
+    }
     let has_failed = |launch: usize| {
         let starts = run.starts.iter().filter(|start| start.launch == launch);
         starts

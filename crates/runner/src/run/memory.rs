@@ -1,5 +1,6 @@
 //! What a walk remembers of its run, so that it reads the archive only once.
 
+use dyno_analysis::results::KnownTrials;
 use dyno_analysis::{capacity, stopping};
 use dyno_archive::run::Run;
 use dyno_archive::search::SearchRecord;
@@ -15,6 +16,8 @@ pub struct RunMemory {
     pub(super) reruns: Vec<(usize, u64)>,
     /// The records of the run; `None`: the run cannot end early, so no decision needs them.
     records: Option<Run>,
+    /// Results of the trials in these records.
+    results: KnownTrials,
 }
 
 impl RunMemory {
@@ -32,17 +35,24 @@ impl RunMemory {
             profiles: Vec::new(),
             searches: run.searches.clone(),
         };
-        RunMemory { facts, reruns: reruns.collect(), records: may_end_early.then(records) }
+        RunMemory {
+            facts,
+            reruns: reruns.collect(),
+            records: may_end_early.then(records),
+            results: KnownTrials::default(),
+        }
     }
 
     /// Whether the measurements decide the run's comparison.
-    pub(super) fn has_answer(&self) -> bool {
+    pub(super) fn has_answer(&mut self) -> bool {
         // An interrupted search or check is completed first, even if the trials decide the
         // comparison.
         let is_open = |run: &Run| {
             capacity::missing_searches(run) > 0 || !stopping::unchecked_trials(run).is_empty()
         };
-        self.records.as_ref().is_some_and(|run| !is_open(run) && stopping::has_answer(run))
+        let results = &mut self.results;
+        let has_answer = |run: &Run| !is_open(run) && stopping::has_answer(run, results);
+        self.records.as_ref().is_some_and(has_answer)
     }
 
     pub(super) fn add_start(&mut self, start: &StartRecord) {

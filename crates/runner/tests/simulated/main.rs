@@ -2,6 +2,7 @@
 //! expectation.
 
 mod host;
+mod reads;
 
 use std::fs;
 use std::path::Path;
