@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d0bb5127bcf001db548353a661b8f071f2a6718cc6da04b7cce58dea77c44a6f
+// Made by types.mjs from docs/schema/report.schema.json 6db5e84d0353a2ec9a59b720b155b2488ac337749990541654b20ef32d795bbe
 
 /**
  * What a caveat is about, by the name in every report.
@@ -201,27 +201,6 @@ export type Node = [number, number, number, number];
  */
 export type CgroupVersion = ("v1" | "v2") | "none";
 /**
- * Id of a kind of machine: a hash of the facts that neither a reboot nor an update changes. They
- * are the model and number of the online CPUs, the installed memory and the virtualisation.
- *
- * Other facts are no part of it. The kernel and its version, the operating system, kernel settings
- * and the frequency governor are set by the user, and updates change them. The kernel chooses the
- * clock source anew in each boot. The number of usable CPUs, the limits and the privileges belong
- * to the process. Two machines of one model have the same id, because their results can be
- * compared. Serial numbers would also identify the owner of a shared report.
- */
-export type MachineId = string;
-/**
- * Id of a run: a random number of 128 bits, so that no two runs of any machines have the same id.
- * A resumed run and a copied archive keep it.
- */
-export type RunId = string;
-/**
- * Id of a workload under a load: a hash of the requests, of their expectations and of all load
- * settings except the steps. Conditions of arms, such as another driver, are no part of it.
- */
-export type WorkloadId = string;
-/**
  * Certificates of servers that a load accepts.
  */
 export type AcceptedCertificates = "system" | "file" | "any";
@@ -335,11 +314,6 @@ export type FailureKind =
   | "backend_failed"
   | "interrupted"
   | "harness";
-/**
- * Id of a version of a subject: a hash of its definition and of the inputs of its build. The path
- * of its folder, its revision's name and the conditions of arms are no part of it.
- */
-export type SubjectVersion = string;
 export type WarmUpEnd = "steady" | "limit" | "unanswered" | "cut_short";
 /**
  * Source of the split of CPU time into user and system time.
@@ -485,15 +459,22 @@ export interface Bracket {
    */
   missed_rps: number | null;
   /**
-   * Number of the pass, counted from 1, which distinguishes equal steps. Planned rates of all
-   * passes are combined.
+   * Number of the pass, counted from 1, which distinguishes otherwise equal steps.
    */
   pass: number;
   pipeline: number;
   /**
+   * Requests per second offered; `None` in a closed loop, or if the rate changes.
+   */
+  rate: number | null;
+  /**
    * Votes at each planned rate. Empty: rates were searched.
    */
   rates: RateVotes[];
+  /**
+   * `None`: the rate does not change, or the loop is closed.
+   */
+  schedule: RateChange | null;
   /**
    * Counts of the searches that chose the rates. If rates were searched, the bounds are medians
    * over starts. `None`: rates were planned.
@@ -520,6 +501,23 @@ export interface RateVotes {
 export interface Votes {
   agree: number;
   loads: number;
+}
+/**
+ * An open loop whose rate changes.
+ */
+export interface RateChange {
+  /**
+   * Rate at the beginning, requests per second; `None`: the start times come from a recording.
+   */
+  from_rps: number | null;
+  /**
+   * Number of periods with a constant rate, or with a rate that changes evenly.
+   */
+  stretches: number;
+  /**
+   * Rate at the end, requests per second.
+   */
+  to_rps: number | null;
 }
 /**
  * Searches, one at each start.
@@ -647,6 +645,14 @@ export interface Comparison {
    */
   pass: number;
   pipeline: number;
+  /**
+   * Requests per second offered; `None` in a closed loop, or if the rate changes.
+   */
+  rate: number | null;
+  /**
+   * `None`: the rate does not change, or the loop is closed.
+   */
+  schedule: RateChange | null;
   step: number;
   streams: number;
   subject: string;
@@ -828,23 +834,6 @@ export interface Shape {
    */
   schedule: RateChange | null;
   streams: number;
-}
-/**
- * An open loop whose rate changes.
- */
-export interface RateChange {
-  /**
-   * Rate at the beginning, requests per second; `None`: the start times come from a recording.
-   */
-  from_rps: number | null;
-  /**
-   * Number of periods with a constant rate, or with a rate that changes evenly.
-   */
-  stretches: number;
-  /**
-   * Rate at the end, requests per second.
-   */
-  to_rps: number | null;
 }
 /**
  * One condition in which two arms differ.
@@ -1622,11 +1611,7 @@ export interface RunFacts {
   cost: Cost | null;
   description: string;
   facts: Facts;
-  /**
-   * Name of the run, unique on its machine.
-   */
   id: string;
-  ids: RunIds;
   load: Load;
   markers: Marker[];
   /**
@@ -1776,19 +1761,6 @@ export interface Missing {
   mend: string;
   what: string;
   why: string;
-}
-/**
- * Ids that outlive the run. Other runs on an equal machine, and with an equal workload, have the
- * same ids of machine and workload.
- */
-export interface RunIds {
-  machine: MachineId;
-  run: RunId;
-  /**
-   * In the order of the run's workloads; `null`: the report withholds a value of the workload,
-   * which could be guessed from the id.
-   */
-  workloads: (WorkloadId | null)[];
 }
 export interface Load {
   /**
@@ -2240,13 +2212,24 @@ export interface ScalingLevel {
 export interface SearchResult {
   cell: CellKey;
   connections: number;
+  /**
+   * Number of the pass, counted from 1, which distinguishes otherwise equal steps.
+   */
   pass: number;
   pipeline: number;
+  /**
+   * Requests per second offered; `None` in a closed loop, or if the rate changes.
+   */
+  rate: number | null;
   /**
    * Number of the repeat, counted from 1.
    */
   repeat: number;
   result: CapacityResult;
+  /**
+   * `None`: the rate does not change, or the loop is closed.
+   */
+  schedule: RateChange | null;
   streams: number;
   /**
    * Name of the arm.
@@ -2494,11 +2477,6 @@ export interface SubjectResult {
   title: string;
   variant: string | null;
   version: string | null;
-  /**
-   * Hash of the definition and of the inputs of the build; `null`: dyno did not start the
-   * subject, or did not build it.
-   */
-  version_id: SubjectVersion | null;
   /**
    * Durations of the warm-ups.
    */
@@ -4809,7 +4787,7 @@ export interface StepResult {
   pass: number;
   pipeline: number;
   /**
-   * Requests per second offered. `None`: a closed loop, or a rate that changes.
+   * Requests per second offered; `None` in a closed loop, or if the rate changes.
    */
   rate: number | null;
   /**

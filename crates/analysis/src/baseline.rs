@@ -7,7 +7,7 @@ use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cell::CellKey;
+use crate::cell::{CellKey, Shape};
 use crate::design::Design;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, MetricId, Ratios};
@@ -48,11 +48,8 @@ pub struct Comparison {
     pub baseline: String,
     pub workload: String,
     pub step: usize,
-    pub connections: u32,
-    pub streams: u32,
-    pub pipeline: u32,
-    /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
-    pub pass: u32,
+    #[serde(flatten)]
+    pub shape: Shape,
     /// The ratio of every metric by its key, without unknown ratios.
     pub metrics: Ratios,
     /// Ratio of throughput, with its interval. `None`: too few repeats, or a repeat has no value.
@@ -192,17 +189,13 @@ fn comparison(
     let estimate = |values: &Series, base_values: &Series| {
         PairEstimate::from_pairs(&values.pairs_with(base_values), Looks::from_plan(plan), tests)
     };
-    let step = &plan.load.steps[key.step];
     Comparison {
         cell: key,
         subject: plan.arms[key.arm].name.clone(),
         baseline: plan.arms[baseline].name.clone(),
         workload: plan.workloads[key.workload].name.clone(),
         step: key.step,
-        connections: step.connections,
-        streams: step.streams,
-        pipeline: step.pipeline,
-        pass: step.pass,
+        shape: Shape::from_step(&plan.load.steps[key.step]),
         throughput: estimate(&throughput, &base_throughput),
         cpu: estimate(&cell.series(&metric::CPU), &base.series(&metric::CPU)),
         tie: None,

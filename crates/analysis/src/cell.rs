@@ -121,6 +121,18 @@ impl Shape {
         }
     }
 
+    /// Returns the load point of a closed loop in its first pass.
+    #[must_use]
+    pub const fn closed_loop(connections: u32, streams: u32, pipeline: u32) -> Shape {
+        Shape { connections, streams, pipeline, rate: None, schedule: None, pass: 1 }
+    }
+
+    /// Returns the load point without its rate.
+    #[must_use]
+    pub const fn without_rate(self) -> Shape {
+        Shape { rate: None, schedule: None, ..self }
+    }
+
     /// Returns text such as ` at 1000/s` or ` at 500–1500/s`; empty in a closed loop.
     #[must_use]
     pub fn rate_text(self, number: impl Fn(f64) -> String) -> String {

@@ -40,7 +40,7 @@ impl MemorySlopes {
             Repeated::new(by_repeat.values().filter_map(slope_of_repeat).collect())
         };
         MemorySlopes {
-            per_connection: slopes(|t| f64::from(t.step.connections)),
+            per_connection: slopes(|t| f64::from(t.step.shape.connections)),
             per_request_in_flight: slopes(|t| t.load.in_flight.mean),
         }
     }
@@ -81,7 +81,7 @@ mod tests {
             let connections = [1, 8, 64][i % 3];
             trial.valid = true;
             trial.repeat = 1 + (i / 3) as u32;
-            trial.step.connections = connections;
+            trial.step.shape.connections = connections;
             trial.server.memory_held_bytes =
                 Some(u64::from(connections) * 100 * u64::from(trial.repeat));
         }

@@ -384,7 +384,7 @@ mod tests {
         let unknown = CellKey { arm: 9, ..CellKey::default() };
         assert_eq!((report.summary(unknown), report.comparison(unknown)), (None, None));
         assert_eq!(report.comparison(report.summaries[0].cell), None, "it is the baseline's");
-        assert_eq!(report.summaries[5].shape().connections, 128);
+        assert_eq!(report.summaries[5].shape.connections, 128);
         let metric =
             |key| report.summaries[0].metric(key).map(|summary| summary.repeats.values.clone());
         assert_eq!(metric(MetricId::Throughput), Some(vec![200.0, 201.0, 202.0, 203.0, 204.0]));

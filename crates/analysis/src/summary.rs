@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::backend::{self, BackendSummary};
 use crate::caveat::{Code, Severity};
-use crate::cell::{CellKey, RateChange, Shape};
+use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::load::Percentiles;
 use crate::load::percentile_value::StepUnanswered;
@@ -28,15 +28,8 @@ pub struct Summary {
     pub workload: String,
     /// Index among the plan's steps.
     pub step: usize,
-    pub connections: u32,
-    pub streams: u32,
-    pub pipeline: u32,
-    /// Requests per second offered; `None` in a closed loop, or if the rate changes.
-    pub rate: Option<f64>,
-    /// `None`: the rate does not change, or the loop is closed.
-    pub schedule: Option<RateChange>,
-    /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
-    pub pass: u32,
+    #[serde(flatten)]
+    pub shape: Shape,
     /// Requests in flight: connections × streams × pipeline.
     pub in_flight: u64,
     pub trials: usize,
@@ -63,13 +56,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns the load point of the cell's step.
-    #[must_use]
-    pub const fn shape(&self) -> Shape {
-        let Summary { connections, streams, pipeline, rate, schedule, pass, .. } = *self;
-        Shape { connections, streams, pipeline, rate, schedule, pass }
-    }
-
     /// Returns a metric over the repeats; `None`: unknown.
     #[must_use]
     pub fn metric(&self, id: MetricId) -> Option<&MetricSummary> {
@@ -115,19 +101,13 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let counted_trials = if valid.is_empty() { trials } else { &valid };
     let verdicts: Vec<&Limiter> = counted_trials.iter().map(|t| &t.limiter).collect();
     let leading = leading_limiter(&verdicts);
-    let step = &plan.load.steps[key.step];
     let middle = median_trial(&valid).unwrap_or(trials[0]);
     Summary {
         cell: key,
         subject: plan.arms[key.arm].name.clone(),
         workload: plan.workloads[key.workload].name.clone(),
         step: key.step,
-        connections: step.connections,
-        streams: step.streams,
-        pipeline: step.pipeline,
-        rate: step.arrivals.rate(),
-        schedule: Shape::from_step(step).schedule,
-        pass: step.pass,
+        shape: Shape::from_step(&plan.load.steps[key.step]),
         in_flight: trials[0].step.in_flight,
         trials: trials.len(),
         invalid: trials.len() - valid.len(),

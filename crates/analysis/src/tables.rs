@@ -98,10 +98,10 @@ const FIXED_TRIAL_COLUMNS: &[TrialColumn] = &[
     Field("workload", |t| json!(t.workload)),
     Field("block", |t| json!(t.block)),
     Field("repeat", |t| json!(t.repeat)),
-    Field("connections", |t| json!(t.step.connections)),
-    Field("streams", |t| json!(t.step.streams)),
-    Field("pipeline", |t| json!(t.step.pipeline)),
-    Field("rate", |t| json!(t.step.rate)),
+    Field("connections", |t| json!(t.step.shape.connections)),
+    Field("streams", |t| json!(t.step.shape.streams)),
+    Field("pipeline", |t| json!(t.step.shape.pipeline)),
+    Field("rate", |t| json!(t.step.shape.rate)),
     Field("duration_s", |t| json!(t.step.duration_s)),
     Field("valid", |t| json!(t.valid)),
     MetricValue(MetricId::Throughput),
@@ -171,9 +171,9 @@ const LAST_COLUMNS: &[TrialColumn] = &[
     Field("backends_memory_bytes", |t| {
         json!(backend_sum(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))
     }),
-    Field("pass", |t| json!(t.step.pass)),
+    Field("pass", |t| json!(t.step.shape.pass)),
     Field("schedule", |t| {
-        json!(t.step.schedule.map(|schedule| schedule.label(|rate| format!("{rate:.0}"))))
+        json!(t.step.shape.schedule.map(|schedule| schedule.label(|rate| format!("{rate:.0}"))))
     }),
 ];
 

@@ -13,7 +13,7 @@ pub(crate) use assemble::{OtherRecords, cpus_of, trial};
 
 use crate::backend_use::BackendUse;
 use crate::caveat::{Caveat, Code, CodeProperty, Severity};
-use crate::cell::{CellKey, RateChange, Shape};
+use crate::cell::{CellKey, Shape};
 use crate::duet::DuetResult;
 use crate::faults::excuses_losses;
 use crate::load::LoadResult;
@@ -107,15 +107,8 @@ impl TrialResult {
 pub struct StepResult {
     /// Index among the plan's steps.
     pub index: usize,
-    pub connections: u32,
-    pub streams: u32,
-    pub pipeline: u32,
-    /// Requests per second offered. `None`: a closed loop, or a rate that changes.
-    pub rate: Option<f64>,
-    /// `None`: the rate does not change, or the loop is closed.
-    pub schedule: Option<RateChange>,
-    /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
-    pub pass: u32,
+    #[serde(flatten)]
+    pub shape: Shape,
     /// Requests in flight: connections × streams × pipeline.
     pub in_flight: u64,
     /// Length of the measured window.
@@ -124,25 +117,7 @@ pub struct StepResult {
 
 impl StepResult {
     fn new(index: usize, step: &Step, duration_s: f64) -> StepResult {
-        let Shape { connections, streams, pipeline, rate, schedule, pass } = Shape::from_step(step);
-        StepResult {
-            index,
-            connections,
-            streams,
-            pipeline,
-            rate,
-            schedule,
-            pass,
-            in_flight: step.in_flight(),
-            duration_s,
-        }
-    }
-
-    /// Returns the properties of the step without its index and length.
-    #[must_use]
-    pub const fn shape(&self) -> Shape {
-        let StepResult { connections, streams, pipeline, rate, schedule, pass, .. } = *self;
-        Shape { connections, streams, pipeline, rate, schedule, pass }
+        StepResult { index, shape: Shape::from_step(step), in_flight: step.in_flight(), duration_s }
     }
 }
 
@@ -267,7 +242,7 @@ mod tests {
         let mut places: Vec<usize> = trials.iter().map(|t| t.place).collect();
         places.sort_unstable();
         assert_eq!(places, (1..=60).collect::<Vec<_>>());
-        let shape = trials[0].step.shape();
+        let shape = trials[0].step.shape;
         assert_eq!(
             (shape.connections, shape.streams, shape.pipeline, shape.rate),
             (64, 1, 1, None)

@@ -186,7 +186,8 @@ fn nearest_comparison<'a>(report: &'a Report, c: &Comparison) -> Option<&'a Comp
 /// Explains why a comparison has no ratio.
 fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
-    let (step, workload) = (step_in_words(c), workload_phrase(report, &c.workload));
+    let step = label_in_words(c.shape.without_rate());
+    let workload = workload_phrase(report, &c.workload);
     match c.throughput_bound {
         RatioBound::Unknown if !c.ratio(MetricId::Throughput).values.is_empty() => format!(
             "At {step}, the ratio of {subject} to {baseline}{workload} is unknown, because repeats \
@@ -197,12 +198,6 @@ fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
              over all servers) do both have a valid repeat."
         ),
     }
-}
-
-/// Describes the closed loop of a comparison.
-fn step_in_words(c: &Comparison) -> String {
-    let Comparison { connections, streams, pipeline, pass, .. } = *c;
-    label_in_words(Shape { connections, streams, pipeline, rate: None, schedule: None, pass })
 }
 
 /// States the shares of an offered rate that two servers served. A ratio of throughputs would mean
@@ -223,7 +218,7 @@ fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     Some(format!(
         "Of the {rate}requests per second{workload} offered over {}, {} served {} and {} \
          {}.{levels}",
-        plural(u64::from(c.connections), "connection"),
+        plural(u64::from(c.shape.connections), "connection"),
         title(report, &c.subject),
         share_text(c.cell),
         title(report, &c.baseline),
@@ -383,8 +378,7 @@ fn protocol_clause(
     // Connections are stated only if several groups have the same number of requests in flight.
     let shape = if groups.iter().filter(has_same_level).count() > 1 {
         let shape_in_words = |connections, streams, pipeline| {
-            let (rate, schedule) = (None, None);
-            label_in_words(Shape { connections, streams, pipeline, rate, schedule, pass: 1 })
+            label_in_words(Shape::closed_loop(connections, streams, pipeline))
         };
         format!(
             ", over {} for {} and over {} for {}",
@@ -412,7 +406,7 @@ fn comparison_sentence(report: &Report, c: &Comparison) -> String {
         " The ratios of the repeats are skewed, but the interval assumes symmetry, so its \
          confidence is below 95 %."
     });
-    let step = step_in_words(c);
+    let step = label_in_words(c.shape.without_rate());
     let cpu = cpu_clause(c);
     format!(
         "At {step}, {subject} served {factor} times as many requests per second{workload} as \

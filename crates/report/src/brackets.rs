@@ -3,6 +3,7 @@
 use dyno_analysis::capacity::{
     Bracket, CapacityTrial, RateVotes, SearchCounts, SearchResult, Votes,
 };
+use dyno_analysis::cell::Shape;
 use dyno_analysis::report::Report;
 use dyno_archive::plan::{CapacityFailures, MeasuredFirst};
 
@@ -13,7 +14,7 @@ use crate::present::table::{Column, TableCell, text, value};
 pub(crate) const COLUMNS: [Column<'_, Bracket>; 7] = [
     ("Subject", &|b| text(&b.subject)),
     ("Workload", &|b| text(&b.workload)),
-    ("#Connections", &|b| connections_value(b.connections, b.streams, b.pipeline, b.pass)),
+    ("#Connections", &|b| connections_value(b.shape)),
     ("#Objective met up to, requests/s", &|b| {
         let is_bound = b.limited_by_generator && b.kept_rps.is_some();
         let at_least = if is_bound { "≥ " } else { "" };
@@ -28,9 +29,8 @@ pub(crate) const COLUMNS: [Column<'_, Bracket>; 7] = [
 ];
 
 /// Returns the value of [`connections_text`], which sorts by the connections.
-fn connections_value(connections: u32, streams: u32, pipeline: u32, pass: u32) -> TableCell {
-    text(connections_text(connections, streams, pipeline, pass))
-        .sorted_by(Some(f64::from(connections)))
+fn connections_value(shape: Shape) -> TableCell {
+    text(connections_text(shape)).sorted_by(Some(f64::from(shape.connections)))
 }
 
 /// Formats a rate, or `none`.
@@ -79,7 +79,8 @@ fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
 
 /// Formats connections, with the requests in flight on each and the pass if they exceed 1: `64`, `8
 /// × 16`, `64, pass 2`.
-fn connections_text(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
+fn connections_text(shape: Shape) -> String {
+    let Shape { connections, streams, pipeline, pass, .. } = shape;
     let per_connection = streams.max(pipeline);
     let factor = if per_connection > 1 { format!(" × {per_connection}") } else { String::new() };
     let pass = if pass > 1 { format!(", pass {pass}") } else { String::new() };
@@ -115,7 +116,7 @@ fn search_text(searched: &SearchCounts) -> String {
 pub(crate) const SEARCH_COLUMNS: [Column<'_, SearchResult>; 7] = [
     ("Subject", &|s| text(&s.subject)),
     ("Workload", &|s| text(&s.workload)),
-    ("#Connections", &|s| connections_value(s.connections, s.streams, s.pipeline, s.pass)),
+    ("#Connections", &|s| connections_value(s.shape)),
     ("#Repeat", &|s| value(Some(f64::from(s.repeat)), |n| n.to_string())),
     ("#Objective met up to, requests/s", &|s| voted_rate(s.result.kept_rps, s.result.kept_by)),
     ("#Missed at", &|s| voted_rate(s.result.missed_rps, s.result.missed_by)),
@@ -146,12 +147,7 @@ fn search_notes(search: &SearchResult) -> String {
 /// Summarises the brackets in a sentence. `None`: the report has no brackets.
 pub(crate) fn sentence(report: &Report) -> Option<String> {
     let objective = report.run.objective.as_ref()?;
-    let shape = |bracket: &Bracket| {
-        let Bracket { connections, streams, pipeline, pass, .. } = *bracket;
-        (connections, streams, pipeline, pass)
-    };
-    let has_several_shapes =
-        report.brackets.windows(2).any(|pair| shape(&pair[0]) != shape(&pair[1]));
+    let has_several_shapes = report.brackets.windows(2).any(|pair| pair[0].shape != pair[1].shape);
     let bracket_text = |bracket: &Bracket| {
         let rates = rate_range(bracket)?;
         let notes = generator_note(bracket) + &uncertainty_note(bracket);
@@ -161,13 +157,9 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
             String::new()
         };
         let connections = if has_several_shapes {
-            let (connections, streams, pipeline, pass) = shape(bracket);
-            let ending =
-                if (connections, streams.max(pipeline), pass) == (1, 1, 1) { "" } else { "s" };
-            format!(
-                " over {} connection{ending}",
-                connections_text(connections, streams, pipeline, pass)
-            )
+            let is_one = bracket.shape == Shape::closed_loop(1, 1, 1);
+            let ending = if is_one { "" } else { "s" };
+            format!(" over {} connection{ending}", connections_text(bracket.shape))
         } else {
             String::new()
         };
@@ -316,10 +308,7 @@ mod tests {
         let bracket = |starts: usize, failed_starts: usize, kept_rps: Option<f64>| Bracket {
             subject: "a".into(),
             workload: "w".into(),
-            connections: 1,
-            streams: 1,
-            pipeline: 1,
-            pass: 1,
+            shape: Shape::closed_loop(1, 1, 1),
             kept_rps,
             missed_rps: None,
             limited_by_generator: false,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use dyno_analysis::backend::{BackendResult, BackendSummary};
+use dyno_analysis::cell::Shape;
 use dyno_analysis::metric::{MetricId, Unit};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
@@ -145,9 +146,9 @@ const STEPS: [Column<'_, Summary>; 17] = [
     ("Subject", &|s| text(&s.subject)),
     ("Workload", &|s| text(&s.workload)),
     ("Connections", &|s| text(connections_text(s))),
-    ("Streams", &|s| text(s.streams.to_string())),
-    ("Pipeline", &|s| text(s.pipeline.to_string())),
-    ("Rate", &|s| text(overview::rate_cell(s.shape()))),
+    ("Streams", &|s| text(s.shape.streams.to_string())),
+    ("Pipeline", &|s| text(s.shape.pipeline.to_string())),
+    ("Rate", &|s| text(overview::rate_cell(s.shape))),
     ("Requests/s", &|s| value(s.median_of(MetricId::Throughput), number)),
     ("Repeats", &|s| text(values_text(s.values(MetricId::Throughput), number))),
     ("p50", &|s| text(step_percentile_text(s, Quantile::P50))),
@@ -165,7 +166,8 @@ const STEPS: [Column<'_, Summary>; 17] = [
 
 /// Formats the connections: `1`, or `1 (2)` in the second pass over the steps.
 fn connections_text(s: &Summary) -> String {
-    if s.pass > 1 { format!("{} ({})", s.connections, s.pass) } else { s.connections.to_string() }
+    let Shape { connections, pass, .. } = s.shape;
+    if pass > 1 { format!("{connections} ({pass})") } else { connections.to_string() }
 }
 
 /// Formats the value of each repeat.

@@ -43,7 +43,7 @@ fn gauge<'a>(
             "{head}dyno_{key}{{subject=\"{}\",workload=\"{}\",step=\"{}\"}} {value}",
             escape(&step.subject),
             escape(&step.workload),
-            escape(&label(step.shape()))
+            escape(&label(step.shape))
         );
         head.clear();
     }

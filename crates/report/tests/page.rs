@@ -155,7 +155,9 @@ fn card_has_reason_per_workload() {
     assert!(!one.contains("class=\"reason\""));
     let two = page(|r| {
         add_workload(r);
-        for s in r.summaries.iter_mut().filter(|s| s.workload == "json" && s.connections == 16) {
+        for s in
+            r.summaries.iter_mut().filter(|s| s.workload == "json" && s.shape.connections == 16)
+        {
             s.metrics.get_mut(&MetricId::Throughput).unwrap().repeats.median = None;
         }
     });
@@ -174,10 +176,11 @@ fn counters_are_compared_with_reference_in_same_workload() {
         let there = r
             .summaries
             .iter_mut()
-            .find(|s| s.workload == "json" && s.subject == "slow" && s.connections == 16);
+            .find(|s| s.workload == "json" && s.subject == "slow" && s.shape.connections == 16);
         there.unwrap().metrics.get_mut(&MetricId::BytesReceived).unwrap().repeats.median =
             Some(1234.0);
-        let pairs = r.comparisons.iter_mut().find(|c| c.workload == "json" && c.connections == 16);
+        let pairs =
+            r.comparisons.iter_mut().find(|c| c.workload == "json" && c.shape.connections == 16);
         pairs.unwrap().metrics.get_mut(&MetricId::BytesReceived).unwrap().median = Some(0.5);
     });
     let cards: Vec<&str> = section(&two, "why").split("<article").skip(1).collect();
@@ -230,9 +233,9 @@ fn columns_without_content_are_left_out() {
     for name in ["Streams", "Pipeline", "Rate", "Pass"] {
         assert!(!plain.contains(&format!(">{name}<")), "{plain}");
     }
-    assert!(heads(|r| r.summaries[0].streams = 2).contains(">Streams<"));
-    assert!(heads(|r| r.summaries[0].pass = 2).contains(">Pass<"));
-    assert!(heads(|r| r.summaries[0].rate = Some(100.0)).contains(">Rate<"));
+    assert!(heads(|r| r.summaries[0].shape.streams = 2).contains(">Streams<"));
+    assert!(heads(|r| r.summaries[0].shape.pass = 2).contains(">Pass<"));
+    assert!(heads(|r| r.summaries[0].shape.rate = Some(100.0)).contains(">Rate<"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use dyno_analysis::Report;
 use dyno_analysis::capacity::{Bracket, SearchCounts};
+use dyno_analysis::cell::Shape;
 use dyno_analysis::report::report;
 use dyno_archive::RunDir;
 use dyno_report::answer::sentences;
@@ -38,10 +39,7 @@ fn closed_loop_below_found_rate_is_no_maximum() {
             r.brackets = vec![Bracket {
                 subject: "fast".into(),
                 workload: r.overview[0].workload.clone(),
-                connections: 16,
-                streams: 1,
-                pipeline: 1,
-                pass: 1,
+                shape: Shape::closed_loop(16, 1, 1),
                 kept_rps: Some(kept_rps),
                 missed_rps: None,
                 limited_by_generator: false,

@@ -23,12 +23,10 @@ use crate::trial::TrialResult;
 pub struct Bracket {
     pub subject: String,
     pub workload: String,
-    pub connections: u32,
-    pub streams: u32,
-    pub pipeline: u32,
-    /// Number of the pass, counted from 1, which distinguishes equal steps. Planned rates of all
-    /// passes are combined.
-    pub pass: u32,
+    /// Connections and requests in flight, without a rate. Planned rates of all passes are
+    /// combined.
+    #[serde(flatten)]
+    pub shape: Shape,
     /// Highest rate at which most repeats met the objective, below the first decided rate at which
     /// they did not; requests per second. `None`: no such rate.
     pub kept_rps: Option<f64>,
@@ -171,7 +169,8 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
         .map(|((arm, workload, connections, streams, pipeline), mut rates)| {
             rates.sort_by(|a, b| a.0.total_cmp(&b.0));
             let names = (plan.arms[arm].name.clone(), plan.workloads[workload].name.clone());
-            Bracket { connections, streams, pipeline, ..bracket(names, &rates) }
+            let shape = Shape::closed_loop(connections, streams, pipeline);
+            Bracket { shape, ..bracket(names, &rates) }
         })
         .collect()
 }
@@ -273,10 +272,7 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     Bracket {
         subject,
         workload,
-        connections: 0,
-        streams: 0,
-        pipeline: 0,
-        pass: 1,
+        shape: Shape::closed_loop(0, 0, 0),
         kept_rps: kept_index.map(|index| rates[index].0),
         missed_rps: missed_index.map(|index| rates[index].0),
         limited_by_generator: missed_index

@@ -32,10 +32,9 @@ pub struct SearchResult {
     /// Name of the arm.
     pub subject: String,
     pub workload: String,
-    pub connections: u32,
-    pub streams: u32,
-    pub pipeline: u32,
-    pub pass: u32,
+    /// The closed loop before the search.
+    #[serde(flatten)]
+    pub shape: Shape,
     /// Number of the repeat, counted from 1.
     pub repeat: u32,
     pub result: CapacityResult,
@@ -104,16 +103,11 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
         let result = load_result(closed, (load.rate, &load.load));
         search.take((load.rate, load.confirms), &load.load, result);
     }
-    let Shape { connections, streams, pipeline, pass, .. } =
-        Shape::from_step(&plan.load.steps[planned.step]);
     Some(SearchResult {
         cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
         subject: plan.arms[planned.arm].name.clone(),
         workload: plan.workloads[planned.workload].name.clone(),
-        connections,
-        streams,
-        pipeline,
-        pass,
+        shape: Shape::from_step(&plan.load.steps[planned.step]),
         repeat: plan.launches[planned.launch].block + 1,
         result: search.result(record.failure.clone()),
     })
@@ -161,8 +155,6 @@ fn bracket_of(
     searches: &[&SearchResult],
     failed: usize,
 ) -> Bracket {
-    let Shape { connections, streams, pipeline, pass, .. } =
-        Shape::from_step(&plan.load.steps[key.step]);
     // A search without loads has no result.
     let with_loads: Vec<&CapacityResult> = searches
         .iter()
@@ -192,10 +184,7 @@ fn bracket_of(
     Bracket {
         subject: plan.arms[key.arm].name.clone(),
         workload: plan.workloads[key.workload].name.clone(),
-        connections,
-        streams,
-        pipeline,
-        pass,
+        shape: Shape::from_step(&plan.load.steps[key.step]),
         kept_rps: lower_middle(decided.iter().map(|result| result.kept_rps).chain(failed_values())),
         missed_rps: upper_middle(
             decided.iter().map(|result| result.missed_rps).chain(failed_values()),

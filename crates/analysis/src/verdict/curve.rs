@@ -102,10 +102,15 @@ type CurveProperties = (usize, usize, u32, u32);
 fn curves(trials: &[TrialResult]) -> BTreeMap<CurveProperties, Vec<usize>> {
     let mut curves: BTreeMap<CurveProperties, Vec<usize>> = BTreeMap::new();
     for (i, trial) in trials.iter().enumerate() {
-        let is_closed = trial.load.config.model == LoadModel::Closed && trial.step.rate.is_none();
+        let is_closed =
+            trial.load.config.model == LoadModel::Closed && trial.step.shape.rate.is_none();
         if is_closed && trial.valid && trial.duet.is_none() {
-            let key =
-                (trial.cell.arm, trial.cell.workload, trial.step.streams, trial.step.pipeline);
+            let key = (
+                trial.cell.arm,
+                trial.cell.workload,
+                trial.step.shape.streams,
+                trial.step.shape.pipeline,
+            );
             curves.entry(key).or_default().push(i);
         }
     }

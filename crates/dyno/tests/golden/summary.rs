@@ -43,7 +43,7 @@ fn validity(report: &Report) -> String {
 /// Returns a line such as `fast, plaintext, 4 connections: server_cpu (high), 3 of 3 trials valid`.
 fn verdict(summary: &Summary) -> String {
     let Summary { subject, workload, trials, invalid, .. } = summary;
-    let shape = summary.shape();
+    let shape = summary.shape;
     let (connections, rate) = (shape.connections_text(), shape.rate_text(|rate| rate.to_string()));
     let (limiter, confidence) = (summary.limiter.name(), summary.limiter_confidence);
     let valid = trials - invalid;

@@ -61,7 +61,7 @@ fn busiest_step_text(report: &Report, workload: usize, steps: &[&Summary]) -> Ma
     };
     let content = html! {
         p {
-            "At " (step_in_words(report, &busiest.workload, busiest.shape())) ": "
+            "At " (step_in_words(report, &busiest.workload, busiest.shape)) ": "
             (busiest.limiter_sentence)
         }
         "\n"
@@ -100,7 +100,7 @@ fn step_limiter_item(report: &Report, s: &Summary) -> Markup {
 fn step_label(report: &Report, s: &Summary) -> String {
     let workload =
         if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
-    let at = s.shape();
+    let at = s.shape;
     let Shape { connections, streams, pipeline, pass, .. } = at;
     let factor = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
     let rate = at.rate_text(number);

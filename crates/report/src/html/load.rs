@@ -75,8 +75,8 @@ fn scaling(report: &Report) -> Markup {
         ("Workload", &|c| text(&report.run.workloads[c.workload].name)),
     ];
     let optional_columns: [VaryingColumn<'_, &ScalingResult>; 2] = [
-        (|s| s.streams > 1, ("#Streams", &|c| whole_number_cell(c.streams))),
-        (|s| s.pipeline > 1, ("#Pipeline", &|c| whole_number_cell(c.pipeline))),
+        (|at| at.streams > 1, ("#Streams", &|c| whole_number_cell(c.streams))),
+        (|at| at.pipeline > 1, ("#Pipeline", &|c| whole_number_cell(c.pipeline))),
     ];
     let figures: [Column<'_, &ScalingResult>; 7] = [
         ("#Levels", &|c| count_cell(c.levels.len() as u64)),

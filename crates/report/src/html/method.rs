@@ -105,7 +105,7 @@ fn metric_row(scopes: &[PartScope], row: &metrics::MetricRow) -> Markup {
 fn trial_option(report: &Report, index: usize, t: &TrialResult) -> Markup {
     html! {
         option value=(index) {
-            (t.subject_id) " · " (step_in_words(report, &t.workload, t.step.shape()))
+            (t.subject_id) " · " (step_in_words(report, &t.workload, t.step.shape))
             " · repeat " (t.repeat)
             @if t.is_unexpectedly_invalid() { " (not valid)" }
         }

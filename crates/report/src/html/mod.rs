@@ -238,7 +238,7 @@ impl CellNames<'_> {
             subject: &t.subject_id,
             workload: &t.workload,
             cell: t.cell,
-            shape: t.step.shape(),
+            shape: t.step.shape,
         }
     }
 }
@@ -248,12 +248,7 @@ fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> ReportTable {
     cell_table(
         report,
         &report.summaries,
-        |s| CellNames {
-            subject: &s.subject,
-            workload: &s.workload,
-            cell: s.cell,
-            shape: s.shape(),
-        },
+        |s| CellNames { subject: &s.subject, workload: &s.workload, cell: s.cell, shape: s.shape },
         columns,
     )
 }
@@ -289,10 +284,10 @@ fn cell_table<R>(
         ("#Connections", &|r| whole_number_cell(names(r).shape.connections)),
     ];
     let optional_columns: [VaryingColumn<'_, R>; 4] = [
-        (|s| s.streams > 1, ("#Streams", &|r| whole_number_cell(names(r).shape.streams))),
-        (|s| s.pipeline > 1, ("#Pipeline", &|r| whole_number_cell(names(r).shape.pipeline))),
+        (|at| at.streams > 1, ("#Streams", &|r| whole_number_cell(names(r).shape.streams))),
+        (|at| at.pipeline > 1, ("#Pipeline", &|r| whole_number_cell(names(r).shape.pipeline))),
         (has_rate, ("#Rate", &|r| rate_cell_of(names(r).shape))),
-        (|s| s.pass > 1, ("#Pass", &|r| whole_number_cell(names(r).shape.pass))),
+        (|at| at.pass > 1, ("#Pass", &|r| whole_number_cell(names(r).shape.pass))),
     ];
     let columns =
         [&name_columns[..], &varying_columns(report, &optional_columns), columns].concat();
@@ -300,17 +295,17 @@ fn cell_table<R>(
 }
 
 /// A column that distinguishes steps, and a function that returns whether a step needs it.
-type VaryingColumn<'a, T> = (fn(&Summary) -> bool, Column<'a, T>);
+type VaryingColumn<'a, T> = (fn(Shape) -> bool, Column<'a, T>);
 
 /// Returns the columns that any step needs. A column that would contain only 1 is omitted.
 fn varying_columns<'a, T>(report: &Report, columns: &[VaryingColumn<'a, T>]) -> Vec<Column<'a, T>> {
-    let is_needed = |needs: &fn(&Summary) -> bool| report.summaries.iter().any(needs);
+    let is_needed = |needs: &fn(Shape) -> bool| report.summaries.iter().any(|s| needs(s.shape));
     columns.iter().filter(|(needs, _)| is_needed(needs)).map(|(_, column)| *column).collect()
 }
 
 /// Whether a step has an offered rate.
-const fn has_rate(s: &Summary) -> bool {
-    s.rate.is_some() || s.schedule.is_some()
+const fn has_rate(at: Shape) -> bool {
+    at.rate.is_some() || at.schedule.is_some()
 }
 
 /// Returns the cell of the offered rate of a step, or of its schedule.

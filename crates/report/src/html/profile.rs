@@ -84,7 +84,7 @@ fn is_busiest(report: &Report, cell: CellKey) -> bool {
 
 /// Describes the step of a cell.
 fn step_text(report: &Report, cell: CellKey) -> String {
-    report.summary(cell).map_or_else(String::new, |s| step_in_words(report, &s.workload, s.shape()))
+    report.summary(cell).map_or_else(String::new, |s| step_in_words(report, &s.workload, s.shape))
 }
 
 /// Names the three origins with the most CPU time.

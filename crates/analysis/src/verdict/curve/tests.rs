@@ -186,7 +186,7 @@ fn steps_below_full_cpu_have_too_few_requests() {
 fn full_cpu_of_open_loop_lowers_confidence_of_closed_loop() {
     let mut trials =
         trials(&[(1, 36_000.0, 1.0, ServerCpu, High), (64, 2_000.0, 1.0, ServerCpu, High)]);
-    (trials[1].load.config.model, trials[1].step.rate) = (LoadModel::Open, Some(2_000.0));
+    (trials[1].load.config.model, trials[1].step.shape.rate) = (LoadModel::Open, Some(2_000.0));
     revise_limiters(&mut trials);
     assert!(trials.iter().all(|t| t.limiter.confidence == Medium));
 }
@@ -272,7 +272,7 @@ fn incomparable_steps_keep_limiters() {
     };
     assert_eq!(first_resource(|_| {}), Elsewhere);
     assert_eq!(first_resource(|t| t.valid = false), Concurrency);
-    assert_eq!(first_resource(|t| t.step.streams = 2), Concurrency);
+    assert_eq!(first_resource(|t| t.step.shape.streams = 2), Concurrency);
     assert_eq!(first_resource(|t| t.cell.arm += 1), Concurrency);
     assert_eq!(first_resource(|t| t.load.config.model = LoadModel::Open), Concurrency);
 }
@@ -585,7 +585,7 @@ fn met_rate_limits_server_that_polls_at_other_step() {
             trials(&[(1, 36_000.0, 1.0, Concurrency, Medium), (64, 2_000.0, 1.0, ServerCpu, High)]);
         trials[0].server.context_switches_voluntary = Some(switches_of_first);
         let step = &mut trials[1];
-        (step.load.config.model, step.step.rate) = (LoadModel::Open, Some(2_000.0));
+        (step.load.config.model, step.step.shape.rate) = (LoadModel::Open, Some(2_000.0));
         step.load.intervals.iter_mut().for_each(|interval| interval.completed -= unanswered);
         revise_limiters(&mut trials);
         trials.remove(1).limiter

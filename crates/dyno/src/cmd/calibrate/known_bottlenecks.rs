@@ -162,8 +162,8 @@ fn workloads(loads: &[ExpectedVerdict]) -> String {
 /// Returns the load of the behaviour that a step measured.
 pub fn load_of(behaviour: &Behaviour, step: &StepResult) -> Option<&'static ExpectedVerdict> {
     behaviour.loads.iter().find(|load| match load.at {
-        LoadLevel::Connections(n) => step.rate.is_none() && step.connections == n,
-        LoadLevel::Rate(n) => step.rate == Some(f64::from(n)),
+        LoadLevel::Connections(n) => step.shape.rate.is_none() && step.shape.connections == n,
+        LoadLevel::Rate(n) => step.shape.rate == Some(f64::from(n)),
     })
 }
 
