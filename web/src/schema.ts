@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 6db5e84d0353a2ec9a59b720b155b2488ac337749990541654b20ef32d795bbe
+// Made by types.mjs from docs/schema/report.schema.json f6fe79dbde7155c14cf3a3b222dae61eb5c6a108d4b1cec9f773427e39cde7dd
 
 /**
  * What a caveat is about, by the name in every report.
@@ -4551,12 +4551,11 @@ export interface LoadUnanswered {
   share: number;
 }
 /**
- * Pages (documents with their resources) over the measured window and its drain. A page is
- * measured if its document was intended in the window.
+ * Pages: a document with its resources.
  */
 export interface Pages {
   /**
-   * Pages whose requests all got a correct response.
+   * Pages or visits whose requests all got a correct response.
    */
   completed: number;
   /**
@@ -4564,11 +4563,11 @@ export interface Pages {
    */
   connections_each: number;
   /**
-   * Pages with at least one request that got no correct response.
+   * Pages or visits with a request that got no correct response.
    */
   failed: number;
   /**
-   * Pages that were completed within the window, per second.
+   * Pages or visits that were completed within the window, per second.
    */
   per_second: number;
   /**
@@ -4576,11 +4575,11 @@ export interface Pages {
    */
   resources: number;
   /**
-   * Page time: from the intended start of the document to the end of the last resource.
+   * Time from the intended start of the first request to the end of the last one.
    */
   time_us: Percentiles;
   /**
-   * Pages that were still incomplete when the drain ended.
+   * Pages or visits that still waited for a response when the drain ended.
    */
   unfinished: number;
 }
@@ -4673,20 +4672,19 @@ export interface TlsUse {
   version: string | null;
 }
 /**
- * Visits (passes through a sequence) over the measured window and its drain. A visit is measured
- * if its first request was intended in the window.
+ * Visits: passes through a sequence.
  */
 export interface Visits {
   /**
-   * Visits whose requests all got a correct response.
+   * Pages or visits whose requests all got a correct response.
    */
   completed: number;
   /**
-   * Visits that ended with a request that got no correct response.
+   * Pages or visits with a request that got no correct response.
    */
   failed: number;
   /**
-   * Visits that were completed within the window, per second.
+   * Pages or visits that were completed within the window, per second.
    */
   per_second: number;
   /**
@@ -4694,11 +4692,11 @@ export interface Visits {
    */
   steps: number;
   /**
-   * Visit time: from the intended start of the first request to the end of the last one.
+   * Time from the intended start of the first request to the end of the last one.
    */
   time_us: Percentiles;
   /**
-   * Visits that still waited for a response when the drain ended.
+   * Pages or visits that still waited for a response when the drain ended.
    */
   unfinished: number;
 }

@@ -236,7 +236,7 @@ fn service(t: &TrialResult) -> Option<&Percentiles> {
 }
 
 fn page(t: &TrialResult) -> Option<&Percentiles> {
-    Some(&t.load.pages.as_ref()?.time_us)
+    Some(&t.load.pages.as_ref()?.group.time_us)
 }
 
 fn visit(t: &TrialResult) -> Option<&Percentiles> {
@@ -523,7 +523,7 @@ metrics! {
         })
         .with_waits();
     PagesPerSecond = metric("pages_per_second", "Pages", PerSecond, Higher, |t| {
-        Some(t.load.pages.as_ref()?.per_second)
+        Some(t.load.pages.as_ref()?.group.per_second)
     })
     .with_waits();
     PageP50 =

@@ -22,22 +22,32 @@ pub struct Table {
 }
 
 /// A column: its name, and a function from a row to its value.
-type Column<T> = (&'static str, fn(&T) -> Value);
+pub type DataColumn<T> = (&'static str, fn(&T) -> Value);
+
+impl Table {
+    /// Makes a table with a row per item of `items`.
+    #[must_use]
+    pub fn new<T>(
+        name: &'static str,
+        title: &'static str,
+        columns: &[DataColumn<T>],
+        items: &[T],
+    ) -> Table {
+        let row = |item: &T| columns.iter().map(|(_, cell)| cell(item)).collect();
+        let columns = columns.iter().map(|(name, _)| *name).collect();
+        Table { name, title, columns, rows: items.iter().map(row).collect() }
+    }
+}
 
 /// Returns the overview as a table.
 #[must_use]
 pub fn overview_table(rows: &[OverviewRow]) -> Table {
-    Table {
-        name: "overview",
-        title: "Overview",
-        columns: OVERVIEW.iter().map(|(name, _)| *name).collect(),
-        rows: rows.iter().map(|row| OVERVIEW.iter().map(|(_, cell)| cell(row)).collect()).collect(),
-    }
+    Table::new("overview", "Overview", OVERVIEW, rows)
 }
 
 /// Columns of the overview. New columns are added at the end, because programs may read columns by
 /// position.
-const OVERVIEW: &[Column<OverviewRow>] = &[
+const OVERVIEW: &[DataColumn<OverviewRow>] = &[
     ("subject", |r| json!(r.subject)),
     ("workload", |r| json!(r.workload)),
     ("language", |r| json!(r.language)),

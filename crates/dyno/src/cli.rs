@@ -24,7 +24,7 @@ use dyno_responder::Writes;
 use dyno_runner::observe::ProbeChoice;
 
 use crate::habits;
-pub use compare::{CompareArgs, CompareFormat, Undecided};
+pub use compare::{CompareArgs, Undecided};
 pub use load::{ImportArg, LoadArgs, LoadFormat, ProtocolArg, SwitchArg};
 pub use profile::{ProfileArgs, ProfileFormat};
 pub use report::ReportArgs;

@@ -13,33 +13,36 @@ use maud::html;
 
 use crate::VIEWER_CSS;
 use crate::format::{or_dash, quantity, ratio};
-use crate::html::{self, Viewer, document};
+use crate::html::block;
+use crate::html::document::{Viewer, document};
+use crate::output::Format;
 use crate::overview::label_in_words;
-use crate::present::escape;
+use crate::present::block::{Block, ReportSection};
+use crate::present::sentence::Sentence;
 use crate::present::style::Style;
 use crate::present::table::{self, Column, ReportTable, TableCell, value};
+use crate::present::{self, escape};
 use crate::terminal;
 
-/// Output formats of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ComparisonFormat {
-    Markdown,
-    Json,
-    Junit,
-    Html,
-}
+/// A format of a comparison.
+pub type ComparisonFormat = Format<fn(&ComparisonResult, Style) -> String>;
 
-/// Renders a comparison for programs and pages. See [`text`] for a terminal.
-#[must_use]
-pub fn render(compared: &ComparisonResult, format: ComparisonFormat) -> String {
-    match format {
-        ComparisonFormat::Markdown => markdown(compared),
-        ComparisonFormat::Json => {
-            serde_json::to_string_pretty(compared).expect("every comparison can be written as JSON")
-                + "\n"
-        }
-        ComparisonFormat::Junit => junit(compared),
-        ComparisonFormat::Html => html_page(compared),
+/// Every format of a comparison. Text may be coloured.
+pub const FORMATS: &[ComparisonFormat] = &[
+    ComparisonFormat::new("text", "A table, for a terminal", text),
+    ComparisonFormat::new("md", "Markdown, for a pull request", |compared, _| markdown(compared)),
+    ComparisonFormat::new("json", "Everything, for programs", |compared, _| json(compared)),
+    ComparisonFormat::new("junit", "JUnit's XML, for CI: each gate is a test", |compared, _| {
+        junit(compared)
+    }),
+    ComparisonFormat::new("html", "An HTML page", |compared, _| html_page(compared)),
+];
+
+impl ComparisonFormat {
+    /// Renders a comparison. Only text has colours.
+    #[must_use]
+    pub fn render(&self, compared: &ComparisonResult, style: Style) -> String {
+        (self.renderer)(compared, style)
     }
 }
 
@@ -163,14 +166,12 @@ const fn state_text(state: GateState) -> &'static str {
 }
 
 /// Formats a comparison for a terminal.
-#[must_use]
-pub fn text(compared: &ComparisonResult, style: Style) -> String {
+fn text(compared: &ComparisonResult, style: Style) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {
         let _ = writeln!(out, "{}", terminal::escape_line(text));
     };
-    line(&side_text("A", &compared.a));
-    line(&side_text("B", &compared.b));
+    sides(compared).iter().for_each(|side| line(side));
     for difference in &compared.differences {
         line(&format!("! A and B also differ in {}", difference_text(difference)));
     }
@@ -192,24 +193,62 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
     out
 }
 
+/// Formats a comparison as JSON.
+fn json(compared: &ComparisonResult) -> String {
+    serde_json::to_string_pretty(compared).expect("every comparison can be written as JSON") + "\n"
+}
+
+/// Returns the title of a comparison.
+fn title(compared: &ComparisonResult) -> String {
+    match (&compared.a.subject, &compared.b.subject) {
+        (Some(a), Some(b)) => format!("{b} compared with {a}"),
+        _ => format!("{} compared with {}", compared.b.run, compared.a.run),
+    }
+}
+
+/// Returns the sections of a comparison. A section without content is omitted.
+fn sections(compared: &ComparisonResult) -> Vec<ReportSection> {
+    let list = |id, title: &str, items: Vec<String>| {
+        let items: Vec<Sentence> = items.iter().map(|text| Sentence::new(text)).collect();
+        let title = title.into();
+        (!items.is_empty()).then_some(ReportSection { id, title, content: Block::List(items) })
+    };
+    let notes = compared.notes.iter().map(String::as_str).chain([method_note(compared)]);
+    let table = Block::Table(ReportTable::plain("", &COLUMNS, &compared.rows));
+    let by_metric = [table].into_iter().chain(notes.map(Block::note)).collect();
+    let content = Block::Group(by_metric);
+    [
+        list("summary", "Summary", compared.answers.iter().map(answer_text).collect()),
+        list("warnings", "Warnings", warnings(compared).collect()),
+        list(
+            "differences",
+            "Other differences between A and B",
+            compared.differences.iter().map(difference_text).collect(),
+        ),
+        list(
+            "gates",
+            "Gates",
+            compared.gates.iter().map(|gate| gate_text(compared, gate)).collect(),
+        ),
+        Some(ReportSection { id: "metrics", title: "By metric".into(), content }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Returns the descriptions of both sides.
+fn sides(compared: &ComparisonResult) -> [String; 2] {
+    [side_text("A", &compared.a), side_text("B", &compared.b)]
+}
+
 /// Formats a comparison as Markdown.
 fn markdown(compared: &ComparisonResult) -> String {
-    let mut out = String::new();
-    let mut item = |text: &str| {
-        let _ = writeln!(out, "- {}", escape::markdown(text));
-    };
-    item(&side_text("A", &compared.a));
-    item(&side_text("B", &compared.b));
-    for difference in &compared.differences {
-        item(&format!("A and B also differ in {}", difference_text(difference)));
-    }
-    warnings(compared).for_each(|text| item(&text));
-    compared.gates.iter().for_each(|gate| item(&gate_text(compared, gate)));
-    compared.answers.iter().for_each(|answer| item(&answer_text(answer)));
-    let table = ReportTable::plain("", &COLUMNS, &compared.rows).markdown();
-    let notes = compared.notes.iter().map(String::as_str).chain([method_note(compared)]);
-    let notes: String = notes.map(|note| format!("- {}\n", escape::markdown(note))).collect();
-    format!("{out}\n{table}\n{notes}")
+    let sides: String =
+        sides(compared).iter().map(|side| format!("- {}\n", escape::markdown(side))).collect();
+    let sections = sections(compared);
+    let sections: String = sections.iter().map(present::markdown::section).collect();
+    format!("# {}\n\n{sides}{sections}", escape::markdown(&title(compared)))
 }
 
 /// Renders a JUnit file that agrees with the exit status:
@@ -301,29 +340,11 @@ fn escape_xml_lines(lines: &[String]) -> String {
 
 /// Renders a comparison as a page.
 fn html_page(compared: &ComparisonResult) -> String {
-    let title = match (&compared.a.subject, &compared.b.subject) {
-        (Some(a), Some(b)) => format!("{b} compared with {a}"),
-        _ => format!("{} compared with {}", compared.b.run, compared.a.run),
-    };
+    let title = title(compared);
     let main = html! {
         header { p.brand { "dyno compare" } h1 { (title) } }
-        p { (side_text("A", &compared.a)) }
-        p { (side_text("B", &compared.b)) }
-        @for text in warnings(compared) { p.note { (text) } }
-        h2 { "Summary" }
-        ul { @for answer in &compared.answers { li { (answer_text(answer)) } } }
-        @if !compared.differences.is_empty() {
-            h2 { "Other differences between A and B" }
-            ul { @for difference in &compared.differences { li { (difference_text(difference)) } } }
-        }
-        @if !compared.gates.is_empty() {
-            h2 { "Gates" }
-            ul { @for gate in &compared.gates { li { (gate_text(compared, gate)) } } }
-        }
-        h2 { "By metric" }
-        (html::table::render(&ReportTable::plain("", &COLUMNS, &compared.rows)))
-        @for note in &compared.notes { p.note { (note) } }
-        p.note { (method_note(compared)) }
+        @for side in sides(compared) { p { (side) } }
+        @for section in sections(compared) { (block::section(&section)) }
     };
     document(
         &format!("{title} · dyno compare"),

@@ -7,14 +7,11 @@ use crate::output::Format;
 use crate::terminal::escape_controls;
 
 /// The format: the table of trials of a report.
-pub const FORMAT: Format = Format {
-    name: "csv",
-    is_stored: true,
-    renderer: |redacted| {
+pub const FORMAT: Format =
+    Format::stored("csv", "A line per trial, for spreadsheets", |redacted| {
         let trials = redacted.report.tables.iter().find(|t| t.name == "trials");
         trials.map(table).unwrap_or_default()
-    },
-};
+    });
 
 /// Renders a table.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Formats the intervals of a load: as CSV at its end, and as lines of JSON while the load runs.
 
 use dyno_analysis::load::{IntervalResult, LoadConfig, interval_result};
-use dyno_analysis::tables::Table;
+use dyno_analysis::tables::{DataColumn, Table};
 use dyno_archive::{Interval, Outcome};
 use serde_json::{Value, json};
 
@@ -11,54 +11,30 @@ pub const STREAM_SCHEMA: &str = "dyno.stream/1";
 /// Formats intervals as CSV, with a line per interval.
 #[must_use]
 pub fn csv(intervals: &[IntervalResult]) -> String {
-    let columns = vec![
-        "phase",
-        "start_s",
-        "end_s",
-        "ok",
-        "failed",
-        "dropped",
-        "throughput_rps",
-        "in_flight_mean",
-        "connections_open",
-        "response_p50_us",
-        "response_p90_us",
-        "response_p99_us",
-        "response_p99_9_us",
-        "response_max_us",
-        "unanswered",
-        "longest_wait_us",
-        "service_p50_us",
-        "service_p99_us",
-        "busiest_thread_utilisation",
-    ];
-    let row = |i: &IntervalResult| {
-        let (response, service) = (&i.response_time_us, &i.service_time_us);
-        vec![
-            json!(i.phase),
-            json!(i.start_s),
-            json!(i.end_s),
-            json!(i.ok),
-            json!(i.failed),
-            json!(i.dropped),
-            json!(i.throughput_rps),
-            json!(i.in_flight_mean),
-            json!(i.connections_open),
-            json!(response.p50),
-            json!(response.p90),
-            json!(response.p99),
-            json!(response.p99_9),
-            json!(response.max),
-            json!(response.unanswered),
-            json!(response.longest_wait),
-            json!(service.p50),
-            json!(service.p99),
-            json!(i.busiest_thread_utilisation),
-        ]
-    };
-    let rows = intervals.iter().map(row).collect();
-    crate::csv::table(&Table { name: "intervals", title: "Intervals", columns, rows })
+    crate::csv::table(&Table::new("intervals", "Intervals", COLUMNS, intervals))
 }
+
+const COLUMNS: &[DataColumn<IntervalResult>] = &[
+    ("phase", |i| json!(i.phase)),
+    ("start_s", |i| json!(i.start_s)),
+    ("end_s", |i| json!(i.end_s)),
+    ("ok", |i| json!(i.ok)),
+    ("failed", |i| json!(i.failed)),
+    ("dropped", |i| json!(i.dropped)),
+    ("throughput_rps", |i| json!(i.throughput_rps)),
+    ("in_flight_mean", |i| json!(i.in_flight_mean)),
+    ("connections_open", |i| json!(i.connections_open)),
+    ("response_p50_us", |i| json!(i.response_time_us.p50)),
+    ("response_p90_us", |i| json!(i.response_time_us.p90)),
+    ("response_p99_us", |i| json!(i.response_time_us.p99)),
+    ("response_p99_9_us", |i| json!(i.response_time_us.p99_9)),
+    ("response_max_us", |i| json!(i.response_time_us.max)),
+    ("unanswered", |i| json!(i.response_time_us.unanswered)),
+    ("longest_wait_us", |i| json!(i.response_time_us.longest_wait)),
+    ("service_p50_us", |i| json!(i.service_time_us.p50)),
+    ("service_p99_us", |i| json!(i.service_time_us.p99)),
+    ("busiest_thread_utilisation", |i| json!(i.busiest_thread_utilisation)),
+];
 
 /// Returns the first line of a stream: the configuration of the load.
 #[must_use]

@@ -3,11 +3,6 @@
 use crate::output::Format;
 
 /// The format. Secrets are removed, because JSON is shared like the page.
-pub const FORMAT: Format = Format {
-    name: "json",
-    is_stored: true,
-    renderer: |redacted| {
-        serde_json::to_string_pretty(&*redacted.report)
-            .expect("every report can be written as JSON")
-    },
-};
+pub const FORMAT: Format = Format::stored("json", "Everything, for programs", |redacted| {
+    serde_json::to_string_pretty(&*redacted.report).expect("every report can be written as JSON")
+});

@@ -26,6 +26,7 @@ pub mod probe_cost;
 pub mod profile;
 pub mod prometheus;
 pub mod redact;
+mod sections;
 pub mod shell;
 pub mod terminal;
 pub mod text;
@@ -47,10 +48,4 @@ impl Format {
         json::FORMAT,
         prometheus::FORMAT,
     ];
-
-    /// Returns the format of this name. `None`: the name is unknown.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<&'static Format> {
-        Format::ALL.iter().find(|format| format.name == name)
-    }
 }

@@ -1,39 +1,35 @@
-//! Arranges all metrics of all subjects in tables: a sheet per workload, with the medians at the
+//! Arranges all metrics of all subjects in tables: one per workload, with the medians at the
 //! workload's reference step.
 
 use dyno_analysis::Report;
-use dyno_analysis::cell::CellKey;
 use dyno_analysis::metric::{MetricId, MetricSummary};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::summary::Summary;
 
 use crate::format::{error_share_text, or_dash, quantity, valid_repeats};
 use crate::overview::label_in_words;
+use crate::present::block::Block;
+use crate::present::part_scope::PartScope;
+use crate::present::table::{Head, ReportTable, Row};
 
-/// The metrics of one workload's subjects.
-pub(crate) struct Sheet {
-    /// Workload and step: `json, 64 connections`.
-    pub(crate) heading: String,
-    /// Titles of the subjects, in the order of the overview.
-    pub(crate) subjects: Vec<String>,
-    /// Cell of each subject from which its figures come.
-    pub(crate) cells: Vec<CellKey>,
-    pub(crate) rows: Vec<MetricRow>,
+/// Returns the tables of all metrics. Empty without numbers.
+pub(crate) fn every_metric(report: &Report) -> Block {
+    let workloads = report.run.workloads.iter();
+    let tables: Vec<Block> =
+        workloads.filter_map(|w| Some(Block::Table(metric_table(report, &w.name)?))).collect();
+    if tables.is_empty() {
+        return Block::empty();
+    }
+    let blocks = [Block::note(NOTE)].into_iter().chain(tables).collect();
+    Block::Folded("Every metric of every subject".into(), blocks)
 }
 
-/// Note above the sheets.
-pub(crate) const NOTE: &str = "Each number is the median over the valid repeats of the reference \
+const NOTE: &str = "Each number is the median over the valid repeats of the reference \
                                step (the step nearest to 64 requests in flight). Errors are an \
                                exception: the number is the median share of failed requests over \
                                all repeats, valid or not, and \"(up to …)\" is the highest share \
                                of a repeat. \"–\" means not measured, or too few samples for a \
                                percentile.";
-
-/// A metric with its median per subject, in the order of [`Sheet::subjects`].
-pub(crate) struct MetricRow {
-    pub(crate) title: &'static str,
-    pub(crate) cells: Vec<String>,
-}
 
 /// Formats the median of a metric at a step, or says why there is none.
 fn median_text(id: MetricId, step: Option<&MetricSummary>) -> String {
@@ -48,13 +44,9 @@ fn median_text(id: MetricId, step: Option<&MetricSummary>) -> String {
     }
 }
 
-/// Returns a sheet for each workload that has numbers.
-pub(crate) fn sheets(report: &Report) -> Vec<Sheet> {
-    report.run.workloads.iter().filter_map(|workload| sheet(report, &workload.name)).collect()
-}
-
-/// Returns the sheet of a workload. `None`: it has no numbers.
-fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
+/// Returns the table of a workload, with a column per subject in the order of the overview. `None`:
+/// it has no numbers.
+fn metric_table(report: &Report, workload: &str) -> Option<ReportTable> {
     let is_of_workload = |row: &&OverviewRow| row.workload == workload;
     let measured: Vec<(&OverviewRow, &Summary)> = report
         .overview
@@ -65,18 +57,22 @@ fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
     let (first, _) = measured.first()?;
     let steps = || measured.iter().map(|(_, step)| *step);
     let is_known = |id: &MetricId| steps().any(|step| step.metric(*id).is_some());
-    let row = |id: MetricId| MetricRow {
-        title: id.metric().title,
-        cells: steps().map(|step| median_text(id, step.metric(id))).collect(),
+    let row = |title: &str, cell: &dyn Fn(&Summary) -> String| -> Row {
+        [title.to_string()].into_iter().chain(steps().map(cell)).collect()
     };
-    let valid = MetricRow { title: "Valid repeats", cells: steps().map(valid_repeats).collect() };
-    Some(Sheet {
-        heading: format!("{workload}, {}", label_in_words(first.reference_at)),
-        subjects: measured.iter().map(|(row, _)| row.title.clone()).collect(),
-        cells: measured.iter().map(|(row, _)| row.reference_cell).collect(),
-        rows: [valid]
-            .into_iter()
-            .chain(MetricId::ALL.iter().copied().filter(is_known).map(row))
-            .collect(),
+    let metric_row =
+        |id: MetricId| row(id.metric().title, &|step| median_text(id, step.metric(id)));
+    let metrics = MetricId::ALL.iter().copied().filter(is_known).map(metric_row);
+    let heading = format!("{workload}, {}", label_in_words(first.reference_at));
+    let subjects = measured.iter().map(|(row, _)| Head {
+        name: row.title.clone(),
+        is_number: true,
+        subject: Some(row.reference_cell.arm),
+    });
+    Some(ReportTable {
+        class: "facts",
+        heads: [Head::new(&heading)].into_iter().chain(subjects).collect(),
+        rows: [row("Valid repeats", &valid_repeats)].into_iter().chain(metrics).collect(),
+        workloads: PartScope::cell(report, first.reference_cell).workloads,
     })
 }

@@ -1,22 +1,54 @@
-//! Defines an output format of a report. A format is a file of this crate with a function that
-//! renders a report, and an entry of `Format::ALL` in `lib.rs`.
+//! Defines an output format of a result. A format of a report is a file of this crate with a
+//! function that renders a report, and an entry of `Format::ALL` in `lib.rs`.
 
 use dyno_analysis::Report;
 
 use crate::redact::{self, RedactedReport};
 
-/// An output format of a report.
+/// Function that renders a report without its secrets.
+type ReportRenderer = fn(&RedactedReport<'_>) -> String;
+
+/// An output format of a result, which `R` renders.
 #[derive(Clone, Copy, Debug)]
-pub struct Format {
+pub struct Format<R = ReportRenderer> {
     /// Value of `--format`, and extension of the file.
     pub name: &'static str,
+    /// Describes the format in the help.
+    pub help: &'static str,
     /// Whether `dyno report` writes the format into the folder of a run.
     pub is_stored: bool,
-    /// Function that renders a report without its secrets.
-    pub(crate) renderer: fn(&RedactedReport<'_>) -> String,
+    pub(crate) renderer: R,
+}
+
+impl<R> Format<R> {
+    /// Makes a format that is only printed.
+    pub(crate) const fn new(name: &'static str, help: &'static str, renderer: R) -> Format<R> {
+        Format { name, help, is_stored: false, renderer }
+    }
+
+    /// Returns the format of this name. `None`: the name is unknown.
+    #[must_use]
+    pub fn find<'a>(all: &'a [Format<R>], name: &str) -> Option<&'a Format<R>> {
+        all.iter().find(|format| format.name == name)
+    }
+
+    /// Whether the format is the text for a terminal.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        self.name == "text"
+    }
 }
 
 impl Format {
+    /// Makes a format that `dyno report` writes into the folder of a run.
+    pub(crate) const fn stored(
+        name: &'static str,
+        help: &'static str,
+        renderer: ReportRenderer,
+    ) -> Format {
+        Format { name, help, is_stored: true, renderer }
+    }
+
     /// Renders a report with its secrets removed.
     #[must_use]
     pub fn render(&self, report: &Report) -> String {

@@ -3,14 +3,12 @@
 use dyno_analysis::Report;
 use dyno_analysis::cell::Shape;
 use dyno_analysis::metric::MetricId;
-use dyno_analysis::overview::{BackendRow, OverviewRow};
+use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::StepCaveat;
 use dyno_analysis::verdict::{Confidence, Resource};
 
-use crate::format::{
-    Quantile, bytes, count, micros, millis, number, or_dash, percent, plural, step_percentile_text,
-};
+use crate::format::{Quantile, micros, number, or_dash, plural, step_percentile_text};
 
 /// Returns the label of the reference step, after `sign`: ` at 64` (connections), or ` at 100 in
 /// flight` with streams or pipelines. Empty if the rows have different reference steps, because
@@ -118,41 +116,6 @@ pub(crate) fn reference_percentile_text(report: &Report, r: &OverviewRow, q: Qua
     }
 }
 
-/// Formats p50 and p99 of a row with [`reference_percentile_text`].
-pub(crate) fn reference_percentile_texts(report: &Report, r: &OverviewRow) -> [String; 2] {
-    [Quantile::P50, Quantile::P99].map(|q| reference_percentile_text(report, r, q))
-}
-
-/// A column of the overview as text: its head on a terminal, its longer head elsewhere, and the
-/// function that formats a cell.
-pub(crate) struct OverviewColumn {
-    pub(crate) short: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) cell: fn(&Report, &OverviewRow) -> String,
-}
-
-const fn column(
-    short: &'static str,
-    title: &'static str,
-    cell: fn(&Report, &OverviewRow) -> String,
-) -> OverviewColumn {
-    OverviewColumn { short, title, cell }
-}
-
-/// Returns the cells of a back end in the overview: its name, and a cell for each of [`COLUMNS`].
-/// Most cells are empty.
-pub(crate) fn backend_cells(b: &BackendRow) -> Vec<String> {
-    let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
-    let mut row = vec![format!("+ {}", b.name)];
-    row.extend(COLUMNS.iter().map(|column| match column.short {
-        "CPU/req" => or_dash(b.cpu_us_per_request, |us| format!("{}{share}", micros(us))),
-        "memory" => or_dash(b.memory_peak_bytes, bytes),
-        "start-up" => or_dash(b.startup_ms, millis),
-        _ => String::new(),
-    }));
-    row
-}
-
 /// Formats the peak: `17,900`, `≥ 23,000` for a lower bound, `~ 1,250` for a mean of several
 /// levels, or `12,300 ✗` from repeats that are not valid.
 pub(crate) fn peak_text(r: &OverviewRow) -> String {
@@ -226,53 +189,6 @@ pub(crate) fn place_text(r: &OverviewRow) -> String {
     or_dash(r.places, |p| {
         if p.best == p.worst { p.best.to_string() } else { format!("{}–{}", p.best, p.worst) }
     })
-}
-
-/// Columns of every text form, between the name of a subject and its limiter.
-pub(crate) const COLUMNS: [OverviewColumn; 12] = [
-    column("peak req/s", "Peak requests/s", |_, r| peak_text(r)),
-    column("at", "At", |_, r| {
-        let at = r
-            .highest_throughput()
-            .map(|(_, at)| at)
-            .or(r.invalid.as_ref().and_then(|invalid| invalid.peak_at));
-        or_dash(at, label)
-    }),
-    column("range", "Range", |_, r| {
-        let spread = r.highest_throughput().and_then(|(highest, _)| highest.spread());
-        or_dash(spread, |(a, b)| format!("{}–{}", number(a), number(b)))
-    }),
-    column("place", "Place", |_, r| place_text(r)),
-    column("reference", "Reference", |_, r| {
-        let is_measured =
-            r.figures.get(MetricId::ResponseP50).or(r.figures.get(MetricId::Cpu)).is_some()
-                || r.invalid.is_some();
-        or_dash(is_measured.then_some(r.reference_at), label)
-    }),
-    column("p50", "p50", |report, r| reference_percentile_text(report, r, Quantile::P50)),
-    column("p99", "p99", |report, r| reference_percentile_text(report, r, Quantile::P99)),
-    column("CPU/req", "CPU per request", |_, r| cpu_text(r)),
-    column("memory", "Memory", |_, r| or_dash(r.memory_peak_bytes, bytes)),
-    column("start-up", "Start-up", |_, r| or_dash(r.startup_ms, millis)),
-    column("errors", "Errors", |_, r| or_dash(r.errors, count)),
-    column("checks", "Checks", |_, r| passed_checks_text(r)),
-];
-
-/// Note below the overview on the step that each figure belongs to.
-const STEPS_NOTE: &str = "Peak, range, place and limit belong to the step under \"at\" \
-                          (connections), which has the best median throughput. Steps with three \
-                          valid repeats or more are preferred. The range is the lowest and the \
-                          highest repeat, or the 95 % interval of the median with five repeats or \
-                          more. ≥ marks a lower bound, because excluded repeats may hide a higher \
-                          peak. p50, p99 and CPU belong to the step under \"reference\": the \
-                          workload's step nearest to 64 requests in flight (its last pass, if the \
-                          steps were run several times). Memory is the maximum of all steps. \
-                          Errors are the sum of all steps.";
-
-/// Returns the notes below the overview.
-pub(crate) fn notes(rows: &[OverviewRow]) -> String {
-    let notes = [STEPS_NOTE].into_iter().chain(mixture_note(rows)).chain(invalid_note(rows));
-    notes.collect::<Vec<_>>().join(" ")
 }
 
 /// Formats a step: `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`. Factors

@@ -10,11 +10,10 @@ use crate::output::Format;
 use crate::overview::label;
 
 /// The format.
-pub const FORMAT: Format = Format {
-    name: "prometheus",
-    is_stored: false,
-    renderer: |redacted| text(&redacted.report.summaries),
-};
+pub const FORMAT: Format =
+    Format::new("prometheus", "Prometheus text: medians of each step", |redacted| {
+        text(&redacted.report.summaries)
+    });
 
 /// Renders a metric per block. A metric without a known value is omitted.
 fn text(steps: &[Summary]) -> String {

@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 
 use dyno_analysis::load::percentile_value::PercentileValue;
 use dyno_analysis::load::{
-    ContinuesResult, GapsResult, Http2Result, LoadConfig, PageSummary, Percentiles, RequestResult,
-    VisitSummary,
+    ContinuesResult, GapsResult, GroupSummary, Http2Result, LoadConfig, PageSummary, Percentiles,
+    RequestResult,
 };
-use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{SubjectFailure, SubjectResult};
 use dyno_analysis::trial::TrialResult;
@@ -17,15 +16,17 @@ use dyno_archive::Outcome;
 use dyno_archive::load::{Timeouts, TlsUse};
 use dyno_archive::plan::Arrival;
 
+use crate::answer;
 use crate::format::{
     TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, number, or_dash, page_percentile_text, percent,
     percentile_text, plural, rate, seconds, shorten,
 };
 use crate::output::Format;
+use crate::overview::limiter_text;
 use crate::present::style::Style;
-use crate::present::table::{ReportTable, Row};
+use crate::present::table::{Head, ReportTable};
+use crate::sections::overview::{overview_table, table_note};
 use crate::terminal::{self, escape_controls};
-use crate::{answer, overview};
 
 /// Maximum number of requests of a mix in the text.
 const REQUESTS_SHOWN: usize = 20;
@@ -63,10 +64,10 @@ pub fn load(result: &LoadResult, style: Style) -> String {
         line("gaps", gaps_line(gaps, result));
     }
     if let Some(pages) = &result.pages {
-        line("pages", pages_line(pages));
+        line("pages", group_line("pages", &pages.group) + &page_text(pages));
     }
     if let Some(visits) = &result.visits {
-        line("visits", visits_line(visits));
+        line("visits", group_line("visits", &visits.group));
     }
     line("wire", wire_line(result));
     if let Some(tls) = &result.tls {
@@ -286,30 +287,22 @@ fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
     )
 }
 
-/// Formats pages per second, page times and pages that are not complete.
-fn pages_line(p: &PageSummary) -> String {
+/// Formats pages or visits per second, their times, and those that are not complete.
+fn group_line(noun: &str, group: &GroupSummary) -> String {
     format!(
-        "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} per page, {} per visitor",
-        number(p.per_second),
-        percentiles_line(&p.time_us, &PAGES_SHOWN, page_percentile_text),
-        count(p.completed),
-        count(p.failed),
-        count(p.unfinished),
-        plural(p.resources as u64, "resource"),
-        plural(u64::from(p.connections_each), "connection")
+        "{} {noun}/s   {}   {} complete, {} failed, {} unfinished",
+        number(group.per_second),
+        percentiles_line(&group.time_us, &PAGES_SHOWN, page_percentile_text),
+        count(group.completed),
+        count(group.failed),
+        count(group.unfinished)
     )
 }
 
-/// Formats visits per second, visit times and visits that are not complete.
-fn visits_line(v: &VisitSummary) -> String {
-    format!(
-        "{} visits/s   {}   {} complete, {} failed, {} unfinished",
-        number(v.per_second),
-        percentiles_line(&v.time_us, &PAGES_SHOWN, page_percentile_text),
-        count(v.completed),
-        count(v.failed),
-        count(v.unfinished)
-    )
+/// Formats the resources and the connections of a page.
+fn page_text(p: &PageSummary) -> String {
+    let connections = plural(u64::from(p.connections_each), "connection");
+    format!("   {} per page, {connections} per visitor", plural(p.resources as u64, "resource"))
 }
 
 /// Formats streams, frames per response, stalls and errors of HTTP/2.
@@ -466,7 +459,7 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
         percentile_text(p, 0.5),
         percentile_text(p, 0.99)
     );
-    let limit = overview::limiter_text(trial.limiter.resource, trial.limiter.confidence);
+    let limit = limiter_text(trial.limiter.resource, trial.limiter.confidence);
     // The caveat `Unchecked` is omitted: the contract is checked only after the last step, so all
     // earlier steps have this caveat when their lines are printed.
     let is_reported = |c: &&Caveat| c.severity > Severity::Info && c.code != Code::UNCHECKED;
@@ -478,11 +471,9 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
 }
 
 /// The format, without colours.
-pub const FORMAT: Format = Format {
-    name: "text",
-    is_stored: false,
-    renderer: |redacted| report(&redacted.report, Style::Plain),
-};
+pub const FORMAT: Format = Format::new("text", "A summary, for a terminal", |redacted| {
+    report(&redacted.report, Style::Plain)
+});
 
 /// Formats a report: the summary sentences, the overview, the caveats of the run, and failures.
 #[must_use]
@@ -492,10 +483,7 @@ pub fn report(report: &Report, style: Style) -> String {
         let _ = writeln!(out, "{}", style.bold(&wrap(&sentence, 110, "")));
     }
     out.push('\n');
-    out.push_str(&overview_table(report, style));
-    for note in overview_notes(report) {
-        let _ = writeln!(out, "{}", style.dim(&wrap(note, 110, "")));
-    }
+    out.push_str(&overview(report, style));
     out.push('\n');
     for caveat in &report.caveats {
         let _ = writeln!(out, "{}", caveat_line(caveat, style));
@@ -543,55 +531,32 @@ fn caveat_line(caveat: &Caveat, style: Style) -> String {
     format!("{mark} {}", wrap(&caveat.message, 108, "  "))
 }
 
-/// Formats the table of subjects, and its note.
-fn overview_table(report: &Report, style: Style) -> String {
-    let rows = &report.overview;
-    let columns = overview::COLUMNS.iter().map(|column| column.short);
-    let head: Vec<&str> =
-        ["subject"].into_iter().chain(columns).chain(["peak limited by"]).collect();
-    let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
-    let lines = rows.iter().flat_map(|r| {
-        let mut row = overview_cells(report, r);
-        // A subject that was never loaded has one row for all workloads.
-        let has_others = || rows.iter().filter(|other| other.subject == r.subject).count() > 1;
-        if has_several && (r.highest_throughput().is_some() || has_others()) {
-            row[0] = format!("{} · {}", row[0], r.workload);
-        }
-        let backend_rows = r.backends.iter().map(|b| {
-            let mut cells = overview::backend_cells(b);
-            cells[0] = format!("  {}", cells[0]);
-            cells.push(String::new());
-            cells
-        });
-        std::iter::once(row).chain(backend_rows).collect::<Vec<_>>()
-    });
-    let table = ReportTable::new("", &head, lines.map(Row::from_iter).collect());
-    table.aligned(style) + &style.dim(&wrap(&overview::notes(rows), 110, "")) + "\n"
+/// Formats the table of subjects, and its notes.
+fn overview(report: &Report, style: Style) -> String {
+    let mut table = overview_table(report);
+    // A row without numbers has the reason for their absence in place of a limiter.
+    for limiter in table.rows.iter_mut().filter_map(|row| row.values.last_mut()) {
+        limiter.text = shorten(&limiter.text, LONGEST_REASON);
+    }
+    let mut out = table.aligned(style);
+    let notes = [table_note(report), percentile_notes(&table)].join("\n");
+    for note in notes.lines().filter(|note| !note.is_empty()) {
+        let _ = writeln!(out, "{}", style.dim(&wrap(note, 110, "")));
+    }
+    out
 }
 
-/// Explains the signs `>` and `–` in the percentile columns, if they occur.
-fn overview_notes(report: &Report) -> Vec<&'static str> {
-    let measured = report.overview.iter().filter(|r| r.highest_throughput().is_some());
-    let percentiles: Vec<String> =
-        measured.flat_map(|r| overview::reference_percentile_texts(report, r)).collect();
-    let has_unanswered = percentiles.iter().any(|text| text.contains("not ok"));
-    let has_too_few = percentiles.iter().any(|text| text == "–");
-    [(has_unanswered, UNANSWERED_NOTE), (has_too_few, TOO_FEW)]
-        .into_iter()
-        .filter_map(|(occurs, note)| occurs.then_some(note))
-        .collect()
-}
-
-/// Returns the cells of a row of the overview.
-fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
-    let limiter = r.limiter.zip(r.limiter_confidence);
-    let limiter =
-        or_dash(limiter, |(limiter, confidence)| overview::limiter_text(limiter, confidence));
-    let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
-    let mut row = vec![name];
-    row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));
-    row.push(r.absent.as_ref().map_or(limiter, |reason| shorten(reason, LONGEST_REASON)));
-    row
+/// Explains the signs `>` and `–` in the columns of percentiles, if they occur.
+fn percentile_notes(table: &ReportTable) -> String {
+    let is_percentile = |head: &Head| head.name.starts_with("p50") || head.name.starts_with("p99");
+    let columns: Vec<usize> =
+        (0..table.heads.len()).filter(|c| is_percentile(&table.heads[*c])).collect();
+    let texts = || table.rows.iter().flat_map(|row| columns.iter().map(|c| &row.values[*c].text));
+    let has_unanswered = texts().any(|text| text.contains("not ok"));
+    let has_too_few = texts().any(|text| text == "–");
+    let notes = [(has_unanswered, UNANSWERED_NOTE), (has_too_few, TOO_FEW)];
+    let notes = notes.into_iter().filter_map(|(occurs, note)| occurs.then_some(note));
+    notes.collect::<Vec<&str>>().join("\n")
 }
 
 #[cfg(test)]

@@ -2,13 +2,17 @@
 
 use std::fmt::Write as _;
 
+use dyno_analysis::server::RoleUse;
 use dyno_analysis::server::watch::{Syscalls, WatchRecord};
-use maud::{Markup, html};
+use maud::html;
 
 use crate::VIEWER_CSS;
 use crate::format::{bytes, count, number, or_dash, percent, seconds};
-use crate::html::{Viewer, document};
+use crate::html::block;
+use crate::html::document::{Viewer, document};
+use crate::present::block::{Block, ReportSection};
 use crate::present::style::Style;
+use crate::present::table::{Column, ReportTable, text};
 
 /// Maximum number of system calls in a line.
 const CALLS_IN_LINE: usize = 3;
@@ -309,12 +313,16 @@ fn write_labelled(out: &mut String, record: &WatchRecord) {
 /// Renders a page with the totals and every reading.
 #[must_use]
 pub fn page(title: &str, record: &WatchRecord, readings: &[WatchRecord]) -> String {
+    let section = |id, title: &str, content| ReportSection { id, title: title.into(), content };
+    let sections = [
+        section("totals", "Totals", Block::Table(facts_table(&facts(record)))),
+        section("roles", "Threads by role", Block::Table(roles_table(record))),
+        section("calls", "System calls", calls(record)),
+        section("readings", "All readings", Block::Table(readings_table(readings))),
+    ];
     let main = html! {
         header { p.brand { "dyno watch" } h1 { (title) } }
-        (facts_table("Totals", &facts(record)))
-        (roles_table(record))
-        (calls_table(record))
-        (readings_table(readings))
+        @for section in &sections { (block::section(section)) }
     };
     document(
         &format!("{title} · dyno watch"),
@@ -323,88 +331,68 @@ pub fn page(title: &str, record: &WatchRecord, readings: &[WatchRecord]) -> Stri
     )
 }
 
-/// Renders a table of labels and values.
-fn facts_table(heading: &str, facts: &[(&'static str, String)]) -> Markup {
-    html! {
-        h2 { (heading) }
-        table { tbody { @for (name, value) in facts { tr { th { (name) } td { (value) } } } } }
-    }
+/// Returns the table of labels and values.
+fn facts_table(facts: &[(&'static str, String)]) -> ReportTable {
+    let columns: [Column<'_, (&str, String)>; 2] =
+        [("Quantity", &|(name, _)| text(*name)), ("Value", &|(_, value)| text(value))];
+    ReportTable::plain("", &columns, facts)
 }
 
-/// Renders the table of threads by role.
-fn roles_table(record: &WatchRecord) -> Markup {
-    html! {
-        h2 { "Threads by role" }
-        div.scroll { table {
-            thead {
-                tr {
-                    th { "Role" } th.n { "Alive" } th.n { "CPU time" } th.n { "Wake-ups" }
-                    th { "Thread states" }
-                }
-            }
-            tbody { @for (role, used) in &record.by_thread_role {
-                tr {
-                    td { (role.replace('_', " ")) } td.n { (used.threads) }
-                    td.n { (seconds(used.cpu_s)) }
-                    td.n { (or_dash(used.wakeups, count)) }
-                    td { (states_text(used.states_s.as_ref()).trim_start_matches(": ")) }
-                }
-            } }
-        } }
-    }
+/// Returns the table of threads by role.
+fn roles_table(record: &WatchRecord) -> ReportTable {
+    type Role<'a> = (&'a str, &'a RoleUse);
+    let columns: [Column<'_, Role<'_>>; 5] = [
+        ("Role", &|(role, _)| text(role.replace('_', " "))),
+        ("#Alive", &|(_, used)| text(used.threads.to_string())),
+        ("#CPU time", &|(_, used)| text(seconds(used.cpu_s))),
+        ("#Wake-ups", &|(_, used)| text(or_dash(used.wakeups, count))),
+        ("Thread states", &|(_, used)| {
+            text(states_text(used.states_s.as_ref()).trim_start_matches(": "))
+        }),
+    ];
+    let rows: Vec<Role<'_>> =
+        record.by_thread_role.iter().map(|(role, used)| (&**role, used)).collect();
+    ReportTable::plain("", &columns, &rows)
 }
 
-/// Renders the table of system calls.
-fn calls_table(record: &WatchRecord) -> Markup {
-    html! {
-        h2 { "System calls" }
-        @if let Some(syscalls) = &record.syscalls {
-            p {
-                "Total: " (total_sign(syscalls)) (number(syscalls.per_s)) " per second"
-                (error_text(syscalls)) (counted_text(record, syscalls)) "."
-            }
-            div.scroll { table {
-                thead { tr { th { "Name" } th.n { "Per second" } } }
-                tbody {
-                    @for (name, rate) in calls_by_rate(record) {
-                        tr { td { (name) } td.n { (single_sign(syscalls)) (number(rate)) } }
-                    }
-                }
-            } }
-        } @else { p { "System calls: not known." } }
-    }
+/// Returns the total and the table of system calls.
+fn calls(record: &WatchRecord) -> Block {
+    let Some(syscalls) = &record.syscalls else {
+        return Block::paragraph("System calls: not known.");
+    };
+    let total = format!(
+        "Total: {}{} per second{}{}.",
+        total_sign(syscalls),
+        number(syscalls.per_s),
+        error_text(syscalls),
+        counted_text(record, syscalls)
+    );
+    let sign = single_sign(syscalls);
+    let columns: [Column<'_, (&str, f64)>; 2] = [
+        ("Name", &|(name, _)| text(*name)),
+        ("#Per second", &|(_, rate)| text(format!("{sign}{}", number(*rate)))),
+    ];
+    let table = ReportTable::plain("", &columns, &calls_by_rate(record));
+    Block::Group(vec![Block::paragraph(&total), Block::Table(table)])
 }
 
-/// Renders the table of all readings.
-fn readings_table(readings: &[WatchRecord]) -> Markup {
-    html! {
-        h2 { "All readings" }
-        div.scroll { table {
-            thead {
-                tr {
-                    th.n { "Until" } th.n { "CPUs" } th.n { "User" } th.n { "System" }
-                    th.n { "Memory" } th.n { "Threads" } th.n { "Switches/s" }
-                    th.n { "System calls/s" } th.n { "Connections" }
-                }
-            }
-            tbody { @for record in readings {
-                tr {
-                    td.n { (seconds(record.end_s)) } td.n { (or_dash(record.cpus, number)) }
-                    td.n { (or_dash(record.cpus_user, number)) }
-                    td.n { (or_dash(record.cpus_sys, number)) }
-                    td.n { (or_dash(record.memory_held_bytes, |n| bytes(n as f64))) }
-                    td.n { (record.threads) }
-                    td.n { (or_dash(record.context_switches_per_s, number)) }
-                    td.n {
-                        (or_dash(record.syscalls.as_ref(), |calls| {
-                            format!("{}{}", total_sign(calls), number(calls.per_s))
-                        }))
-                    }
-                    td.n { (or_dash(record.sockets.as_ref(), |s| count(s.connections))) }
-                }
-            } }
-        } }
-    }
+/// Returns the table of all readings.
+fn readings_table(readings: &[WatchRecord]) -> ReportTable {
+    let columns: [Column<'_, WatchRecord>; 9] = [
+        ("#Until", &|r| text(seconds(r.end_s))),
+        ("#CPUs", &|r| text(or_dash(r.cpus, number))),
+        ("#User", &|r| text(or_dash(r.cpus_user, number))),
+        ("#System", &|r| text(or_dash(r.cpus_sys, number))),
+        ("#Memory", &|r| text(or_dash(r.memory_held_bytes, |n| bytes(n as f64)))),
+        ("#Threads", &|r| text(r.threads.to_string())),
+        ("#Switches/s", &|r| text(or_dash(r.context_switches_per_s, number))),
+        ("#System calls/s", &|r| {
+            let total = |calls| format!("{}{}", total_sign(calls), number(calls.per_s));
+            text(or_dash(r.syscalls.as_ref(), total))
+        }),
+        ("#Connections", &|r| text(or_dash(r.sockets.as_ref(), |s| count(s.connections)))),
+    ];
+    ReportTable::plain("", &columns, readings)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ fn long_reason_of_absent_subject_ends_with_ellipsis() {
             let row = report.overview.iter_mut().find(|row| row.subject == "absent").unwrap();
             row.absent = Some(reason.into());
         });
-        text.lines().find(|line| line.starts_with("absent ")).unwrap().to_string()
+        text.lines().find(|line| line.starts_with("Absent ")).unwrap().to_string()
     };
     let sixty = "0123456789".repeat(6);
     assert!(line_with_reason(&sixty).ends_with(&sixty));

@@ -34,7 +34,7 @@ use percentile_value::LoadUnanswered;
 pub use percentiles::{Percentiles, SAMPLES_ABOVE, UnansweredRequests, value_at_quantile};
 use sums::{WindowSums, per_second, times_after_warmup};
 pub use sums::{response_times, responses_per_second};
-pub use visits::VisitSummary;
+pub use visits::{GroupSummary, PageSummary, VisitSummary};
 
 pub const SCHEMA: &str = "dyno.load/1";
 
@@ -282,27 +282,6 @@ pub struct GapsResult {
     pub achieved_us: Percentiles,
 }
 
-/// Pages (documents with their resources) over the measured window and its drain. A page is
-/// measured if its document was intended in the window.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "Pages")]
-pub struct PageSummary {
-    /// Resources of each page.
-    pub resources: usize,
-    /// Connections over which a page was loaded.
-    pub connections_each: u32,
-    /// Pages whose requests all got a correct response.
-    pub completed: u64,
-    /// Pages with at least one request that got no correct response.
-    pub failed: u64,
-    /// Pages that were still incomplete when the drain ended.
-    pub unfinished: u64,
-    /// Pages that were completed within the window, per second.
-    pub per_second: f64,
-    /// Page time: from the intended start of the document to the end of the last resource.
-    pub time_us: Percentiles,
-}
-
 /// The results of one request of a mix.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RequestResult {
@@ -415,7 +394,7 @@ pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
         client: GeneratorUse::new(record, &sums),
         tcp: tcp(record.tcp.as_ref(), sums.responses),
         http2: http2::http2(record),
-        pages: pages(record, &config, sums.window_s),
+        pages: visits::pages(record, &config, sums.window_s),
         visits: visits::visits(record, &config, sums.window_s),
         in_flight: sums.in_flight,
         protocol_errors: record.protocol_errors.clone(),
@@ -500,28 +479,6 @@ fn gaps(record: &LoadRecord) -> GapsResult {
         intended_us: Percentiles::new(&intended),
         achieved_us: Percentiles::new(&achieved),
     }
-}
-
-fn pages(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Option<PageSummary> {
-    let connections_each = config.page_connections?;
-    let times = times_after_warmup(record, |i| &i.page);
-    let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
-    let in_window: u64 = measured.map(|i| i.pages_completed).sum();
-    let failed = record.intervals.iter().map(|i| i.pages_failed).sum();
-    let unfinished = record.intervals.iter().map(|i| i.pages_unfinished).sum();
-    Some(PageSummary {
-        resources: config.requests_mixed.len().saturating_sub(1),
-        connections_each,
-        completed: times.count(),
-        failed,
-        unfinished,
-        per_second: per_second(in_window, window_s),
-        // The duration of a failed page is not recorded.
-        time_us: Percentiles::from_due(
-            &times,
-            UnansweredRequests { count: failed + unfinished, ..UnansweredRequests::NONE },
-        ),
-    })
 }
 
 fn kernel_response(record: &LoadRecord) -> Option<Percentiles> {

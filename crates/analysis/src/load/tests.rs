@@ -178,12 +178,12 @@ fn page_summary_excludes_warm_up() {
         vec![named_request("document"), named_request("style"), named_request("image")];
     let pages = result(&record, config).pages.unwrap();
     assert_eq!((pages.resources, pages.connections_each), (2, 6));
-    assert_eq!((pages.completed, pages.failed, pages.unfinished), (10, 4, 2));
+    assert_eq!((pages.group.completed, pages.group.failed, pages.group.unfinished), (10, 4, 2));
     // The rate is over the window of 2 s. Times and counts include the drain.
-    assert_eq!(pages.per_second, 3.0);
-    assert_eq!((pages.time_us.count, pages.time_us.unanswered), (10, 6));
+    assert_eq!(pages.group.per_second, 3.0);
+    assert_eq!((pages.group.time_us.count, pages.group.time_us.unanswered), (10, 6));
     assert!(
-        is_near(pages.time_us.longest_wait, 20_000.0),
+        is_near(pages.group.time_us.longest_wait, 20_000.0),
         "the page time of a failed page is unknown"
     );
 }

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use dyno_report::compare::{ComparisonFormat, FORMATS};
 
+use super::report::format_in;
 use super::{Choices, FolderOptions};
 
 #[derive(Debug, Args)]
@@ -40,8 +42,13 @@ pub struct CompareArgs {
     #[arg(long)]
     pub anyway: bool,
     /// Format of the result [default: text].
-    #[arg(long, value_enum, default_value_t = CompareFormat::Text, hide_default_value = true)]
-    pub format: CompareFormat,
+    #[arg(
+        long,
+        value_parser = format_in(FORMATS),
+        default_value = "text",
+        hide_default_value = true
+    )]
+    pub format: &'static ComparisonFormat,
     /// Write the result to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -72,18 +79,4 @@ pub enum Undecided {
     Fail,
     /// Exit with 0; skipped in JUnit's XML.
     Pass,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CompareFormat {
-    /// A table, for a terminal.
-    Text,
-    /// Markdown, for a pull request.
-    Md,
-    /// Everything, for programs.
-    Json,
-    /// JUnit's XML, for CI: each gate is a test.
-    Junit,
-    /// An HTML page.
-    Html,
 }

@@ -9,12 +9,11 @@ use dyno_analysis::compare::{
     ComparisonOptions, ComparisonResult, Gate, GateOutcome, OnUndecided, Side, compare,
 };
 use dyno_archive::dir::Run;
-use dyno_report::compare::{ComparisonFormat, render, text};
 use dyno_report::present::style::Style;
 use dyno_report::redact;
 
 use super::report::{check_output, escape_for_terminal, goes_to_terminal, write_out};
-use crate::cli::{CompareArgs, CompareFormat, Undecided};
+use crate::cli::{CompareArgs, Undecided};
 use crate::exit::{Exit, usage_error};
 use crate::terminal;
 
@@ -104,19 +103,11 @@ fn write(
     compared: &ComparisonResult,
     reports: [&Report; 2],
 ) -> anyhow::Result<()> {
-    let format = match args.format {
-        CompareFormat::Text => None,
-        CompareFormat::Md => Some(ComparisonFormat::Markdown),
-        CompareFormat::Json => Some(ComparisonFormat::Json),
-        CompareFormat::Junit => Some(ComparisonFormat::Junit),
-        CompareFormat::Html => Some(ComparisonFormat::Html),
-    };
     let output = args.output.as_deref();
-    if format.is_none() && goes_to_terminal(output) {
-        return terminal::print_text(&text(compared, terminal::style()));
+    if args.format.is_text() && goes_to_terminal(output) {
+        return terminal::print_text(&args.format.render(compared, terminal::style()));
     }
-    let shared = redact::comparison(compared, reports);
-    let text = format.map_or_else(|| text(&shared, Style::Plain), |format| render(&shared, format));
+    let text = args.format.render(&redact::comparison(compared, reports), Style::Plain);
     write_out(output, &escape_for_terminal(output, &text))
 }
 

@@ -3,7 +3,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{escape_for_script, policy};
+use super::policy;
 use crate::terminal::escape_controls;
 
 /// Parts of the viewer on a page: its style, its script, and the JSON that it draws.
@@ -49,4 +49,9 @@ pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String
         }
     };
     page.into_string() + "\n"
+}
+
+/// Escapes JSON for a script element. Without `<`, the JSON cannot contain `</script` or `<!--`.
+pub(super) fn escape_for_script(json: &str) -> String {
+    json.replace('<', "\\u003c")
 }

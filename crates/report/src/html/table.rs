@@ -8,7 +8,7 @@ use crate::present::table::{Head, ReportTable, Row, TableCell};
 /// Renders a table. Its rows name the part of the plan that they belong to.
 pub(crate) fn render(table: &ReportTable) -> Markup {
     html! {
-        div.scroll {
+        div.scroll data-workload=[&table.workloads] {
             table class=(table.class) {
                 thead { tr { @for head in &table.heads { (head_cell(head)) } } }
                 tbody {
@@ -34,8 +34,9 @@ pub(crate) fn render(table: &ReportTable) -> Markup {
 /// Renders the head of a column.
 fn head_cell(head: &Head) -> Markup {
     html! {
-        @if head.is_number { th.n scope="col" { (head.name) } }
-        @else { th scope="col" { (head.name) } }
+        th class=[head.is_number.then_some("n")] scope="col" data-subject=[head.subject] {
+            (head.name)
+        }
     }
 }
 
@@ -49,6 +50,12 @@ fn cell(value: &TableCell, head: &Head) -> Markup {
     };
     let bar = value.bar.map(|b| format!("--bar:{}", css_percent(b)));
     html! {
-        td class=[class] data-key=[value.key] title=[&value.hint] style=[bar] { (value.content()) }
+        td class=[class]
+            data-subject=[head.subject]
+            data-key=[value.key]
+            title=[&value.hint]
+            style=[bar] {
+            (value.content())
+        }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct ReportTable {
     pub(crate) class: &'static str,
     pub(crate) heads: Vec<Head>,
     pub(crate) rows: Vec<Row>,
+    /// Workloads to which the table belongs; `None`: shown under every selection.
+    pub(crate) workloads: Option<String>,
 }
 
 /// The head of a column.
@@ -27,13 +29,16 @@ pub(crate) struct Head {
     pub(crate) name: String,
     /// Whether the column holds numbers, which pages align to the right.
     pub(crate) is_number: bool,
+    /// Subject to which the column belongs; `None`: shown under every selection.
+    pub(crate) subject: Option<usize>,
 }
 
 impl Head {
     /// Makes a head. A leading `#` marks a column of numbers.
-    fn new(name: &str) -> Head {
+    pub(crate) fn new(name: &str) -> Head {
         let number = name.strip_prefix('#');
-        Head { name: number.unwrap_or(name).into(), is_number: number.is_some() }
+        let is_number = number.is_some();
+        Head { name: number.unwrap_or(name).into(), is_number, subject: None }
     }
 }
 
@@ -66,7 +71,8 @@ impl From<Vec<TableCell>> for Row {
 impl ReportTable {
     /// Makes a table of rows with a value for each head.
     pub(crate) fn new(class: &'static str, heads: &[&str], rows: Vec<Row>) -> ReportTable {
-        ReportTable { class, heads: heads.iter().map(|name| Head::new(name)).collect(), rows }
+        let heads = heads.iter().map(|name| Head::new(name)).collect();
+        ReportTable { class, heads, rows, workloads: None }
     }
 
     /// Makes a table with a row per item of `rows`, which is shown under every selection.
@@ -120,7 +126,8 @@ impl ReportTable {
 
     /// Renders the table as Markdown. Its text is escaped.
     pub(crate) fn markdown(&self) -> String {
-        let rule = format!("|{}\n", " --- |".repeat(self.heads.len()));
+        let rule = |head: &Head| if head.is_number { " ---: |" } else { " --- |" };
+        let rule = format!("|{}\n", self.heads.iter().map(rule).collect::<String>());
         let mut lines = self.texts().map(|row| {
             let cells: Vec<String> = row.iter().map(|text| escape::markdown(text)).collect();
             format!("| {} |\n", cells.join(" | "))
@@ -129,9 +136,9 @@ impl ReportTable {
     }
 
     /// Returns the texts of the heads, and then those of each row.
-    fn texts(&self) -> impl Iterator<Item = Vec<&str>> {
-        let heads = self.heads.iter().map(|head| head.name.as_str()).collect();
-        let rows = self.rows.iter().map(|row| row.values.iter().map(|v| v.text.as_str()).collect());
+    fn texts(&self) -> impl Iterator<Item = Vec<String>> {
+        let heads = self.heads.iter().map(|head| head.name.clone()).collect();
+        let rows = self.rows.iter().map(|row| row.values.iter().map(TableCell::in_line).collect());
         std::iter::once(heads).chain(rows)
     }
 }
@@ -142,6 +149,8 @@ pub(crate) struct TableCell {
     pub(crate) text: String,
     /// Content on a page; `None`: the text.
     page: Option<Markup>,
+    /// More texts, which a page shows smaller and below.
+    small: Vec<String>,
     /// Key by which the viewer sorts rows.
     pub(crate) key: Option<f64>,
     /// Hint on hover.
@@ -170,7 +179,16 @@ pub(crate) fn value(value: Option<f64>, show: impl FnOnce(f64) -> String) -> Tab
 impl TableCell {
     /// Returns the content on a page. Text is escaped.
     pub(crate) fn content(&self) -> Markup {
-        self.page.clone().unwrap_or_else(|| self.text.render())
+        let main = self.page.clone().unwrap_or_else(|| self.text.render());
+        html! { (main) @for text in &self.small { small { (text) } } }
+    }
+
+    /// Returns all texts on one line: `2.13 (2.10–2.15)`.
+    fn in_line(&self) -> String {
+        match self.small.as_slice() {
+            [] => self.text.clone(),
+            small => format!("{} ({})", self.text, small.join("; ")),
+        }
     }
 
     /// Sets the sort key.
@@ -193,9 +211,16 @@ impl TableCell {
         self
     }
 
-    /// Adds smaller text below the content on a page.
-    pub(crate) fn with_small(mut self, below: impl Render) -> TableCell {
+    /// Adds a text, which a page shows smaller and below.
+    pub(crate) fn with_small(mut self, below: impl Into<String>) -> TableCell {
+        self.small.push(below.into());
+        self
+    }
+
+    /// Adds smaller content that only pages have, below the text.
+    pub(crate) fn with_small_on_page(mut self, below: &Markup) -> TableCell {
         self.page = Some(html! { (self.content()) small { (below) } });
+        self.small.clear();
         self
     }
 }

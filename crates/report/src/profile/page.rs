@@ -1,11 +1,15 @@
 //! Renders a page with one profile, or with the difference of two.
 
 use dyno_analysis::profile::{Flame, FunctionChange, ProfileDifference, SampleKind};
-use maud::{Markup, html};
+use maud::html;
 use serde_json::json;
 
 use crate::format::micros;
-use crate::html::{Viewer, document, flame_figure};
+use crate::html::block;
+use crate::html::document::{Viewer, document};
+use crate::present::block::{Block, ReportSection};
+use crate::present::table::{Column, ReportTable, text};
+use crate::sections::flame_figure;
 use crate::{VIEWER_CSS, VIEWER_JS};
 
 /// The other profile, and its difference from the shown profile.
@@ -37,7 +41,7 @@ pub fn page(
             @if let Some(compared) = compared { p.lede { "compared with " (compared.title) } }
         }
         (flame_figure(0, side, flame))
-        @if let Some(compared) = compared { (changes_section(&compared)) }
+        @if let Some(compared) = compared { (block::section(&changes(&compared))) }
     };
     let data = data.to_string();
     document(
@@ -47,42 +51,35 @@ pub fn page(
     )
 }
 
-/// Renders the functions whose own time differs between the profiles.
-fn changes_section(compared: &ComparedProfile<'_>) -> Markup {
+/// Returns the functions whose own time differs between the profiles.
+fn changes(compared: &ComparedProfile<'_>) -> ReportSection {
     let ProfileDifference { here_us, there_us, changes, .. } = compared.difference;
-    let row = |change: &FunctionChange| {
-        let sign = if change.difference_us > 0.0 { "+" } else { "−" };
-        html! {
-            tr {
-                td { (change.function.name) }
-                td { (change.function.module.as_deref().unwrap_or(change.function.kind.name())) }
-                td.n { (micros(change.here_us)) } td.n { (micros(change.there_us)) }
-                td.n { (sign) (micros(change.difference_us.abs())) }
-            }
+    let note = format!(
+        "A response took {} in this profile and {} in the other profile. Red calls take more time \
+         per response in this profile, blue calls take less. Calls without a colour differ by less \
+         than three times the sampling error. Each profile is of one start: other starts may \
+         differ more.",
+        micros(*here_us),
+        micros(*there_us)
+    );
+    let columns: [Column<'_, FunctionChange>; 5] = [
+        ("Function", &|change| text(&*change.function.name)),
+        ("File or origin", &|change| {
+            text(change.function.module.as_deref().unwrap_or(change.function.kind.name()))
+        }),
+        ("#This profile, per response", &|change| text(micros(change.here_us))),
+        ("#Other profile", &|change| text(micros(change.there_us))),
+        ("#Difference", &|change| {
+            let sign = if change.difference_us > 0.0 { "+" } else { "−" };
+            text(format!("{sign}{}", micros(change.difference_us.abs())))
+        }),
+    ];
+    let table = match changes.is_empty() {
+        true => {
+            Block::paragraph("No function differs by more than three times the sampling error.")
         }
+        false => Block::Table(ReportTable::plain("", &columns, changes)),
     };
-    html! {
-        p.note {
-            "A response took " (micros(*here_us)) " in this profile and " (micros(*there_us))
-            " in the other profile. Red calls take more time per response in this profile, blue "
-            "calls take less. Calls without a colour "
-            "differ by less than three times the sampling error. Each profile is of one start: "
-            "other starts may differ more."
-        }
-        h2 { "Functions whose own time differs" }
-        @if changes.is_empty() {
-            p { "No function differs by more than three times the sampling error." }
-        } @else {
-            div.scroll { table {
-                thead {
-                    tr {
-                        th { "Function" } th { "File or origin" }
-                        th.n { "This profile, per response" } th.n { "Other profile" }
-                        th.n { "Difference" }
-                    }
-                }
-                tbody { @for change in changes { (row(change)) } }
-            } }
-        }
-    }
+    let content = Block::Group(vec![Block::note(&note), table]);
+    ReportSection { id: "changes", title: "Functions whose own time differs".into(), content }
 }

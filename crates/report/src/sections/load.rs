@@ -1,20 +1,19 @@
-//! Renders the sections on the load: throughput, errors, response times, pages, and requests of a
+//! Arranges the sections on the load: throughput, errors, response times, pages, and requests of a
 //! mix.
 
 use dyno_analysis::load::percentile_value::PercentileValue;
-use dyno_analysis::load::{PageSummary, Percentiles, RequestResult, VisitSummary};
+use dyno_analysis::load::{GroupSummary, Percentiles, RequestResult};
 use dyno_analysis::metric::{MetricId, RESPONSE_P99, THROUGHPUT};
 use dyno_analysis::report::Report;
 use dyno_analysis::scaling::{Coefficient, LawResult, ScalingResult};
 use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::Phase;
-use maud::{Markup, html};
 
 use super::overview::marks;
 use super::{
-    VaryingColumn, count_cell, figure, noise_note, note, part, repeats_cell, step_table, table,
-    trial_table, valid_repeats_cell, varying_columns, whole_number_cell,
+    VaryingColumn, count_cell, metric_figure, metric_table, repeats_cell, step_table, trial_table,
+    valid_repeats_cell, varying_columns, whole_number_cell,
 };
 use crate::brackets;
 use crate::format::{
@@ -22,11 +21,12 @@ use crate::format::{
     step_percentile_text,
 };
 use crate::overview::caveat_names;
+use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
 use crate::present::table::{Column, ReportTable, TableCell, cell, text, value};
 
-/// Renders the section on throughput and errors.
-pub(super) fn under_load(report: &Report) -> Markup {
+/// Returns the content of the section on throughput and errors.
+pub(super) fn under_load(report: &Report) -> Block {
     let throughput = step_table(
         report,
         &[
@@ -37,24 +37,31 @@ pub(super) fn under_load(report: &Report) -> Markup {
             ("Limited by", &|s| text(&s.limiter_sentence)),
         ],
     );
-    html! {
-        (figure(
+    let over_time = throughput_over_time(report);
+    Block::Group(vec![
+        metric_figure(
+            (report, THROUGHPUT.key),
             "throughput",
             "Throughput",
-            &format!("{LEGEND}\n{}", noise_note(report, THROUGHPUT.key).trim_start()),
-            &throughput,
-        ))
-        (figure("over-time", "Throughput over time", OVER_TIME, &throughput_over_time(report)))
-        (errors(report))
-        (scaling(report))
-        (objective(report))
-    }
+            (LEGEND, CONTROL),
+            throughput,
+        ),
+        Block::OnPages(vec![Block::figure(
+            "over-time",
+            "Throughput over time",
+            (OVER_TIME, ""),
+            over_time,
+        )]),
+        errors(report),
+        scaling(report),
+        objective(report),
+    ])
 }
 
-/// Renders the table of scaling curves (throughput over requests in flight): the knee of each, and
+/// Returns the table of scaling curves (throughput over requests in flight): the knee of each, and
 /// the coefficients of the Universal Scalability Law. Empty without a curve of three levels or
 /// more.
-fn scaling(report: &Report) -> Markup {
+fn scaling(report: &Report) -> Block {
     let curves: Vec<&ScalingResult> =
         report.scaling.iter().filter(|curve| curve.levels.len() > 2).collect();
     let law = |curve: &&ScalingResult, pick: fn(&LawResult) -> Option<f64>| {
@@ -93,7 +100,7 @@ fn scaling(report: &Report) -> Markup {
     let columns =
         [&subject_columns[..], &varying_columns(report, &optional_columns), &figures].concat();
     let table = ReportTable::scoped("sortable", &columns, &curves, scope);
-    part("How throughput grows", "", &table, SCALING)
+    Block::part("How throughput grows", "", table, SCALING)
 }
 
 const SCALING: &str = "The knee is the number of requests in flight above which throughput hardly \
@@ -116,24 +123,18 @@ fn knee_cell(curve: &ScalingResult) -> TableCell {
     cell.with_small(format!("not known at {}", levels.join(", ")))
 }
 
-/// Renders the table of the rates between which servers stop meeting the objective. Empty without
+/// Returns the table of the rates between which servers stop meeting the objective. Empty without
 /// an objective.
-fn objective(report: &Report) -> Markup {
-    if report.brackets.is_empty() {
-        return Markup::default();
-    }
-    let Some(objective) = &report.run.objective else { return Markup::default() };
+fn objective(report: &Report) -> Block {
+    let Some(objective) = &report.run.objective else { return Block::empty() };
     let rates = ReportTable::plain("sortable", &brackets::COLUMNS, &report.brackets);
-    let searches = ReportTable::plain("sortable", &brackets::SEARCH_COLUMNS, &report.searches);
-    html! {
-        h3 { "Rates that meet " (objective) } "\n"
-        (table::render(&rates))
-        (note(brackets::NOTE))
-        @if !report.searches.is_empty() {
-            (table::render(&searches))
-            (note(brackets::SEARCHES_NOTE))
-        }
+    let heading = format!("Rates that meet {objective}");
+    let mut blocks = vec![Block::part(&heading, "", rates, brackets::NOTE)];
+    if !report.searches.is_empty() {
+        let searches = ReportTable::plain("sortable", &brackets::SEARCH_COLUMNS, &report.searches);
+        blocks.extend([Block::Table(searches), Block::note(brackets::SEARCHES_NOTE)]);
     }
+    Block::Group(blocks)
 }
 
 const LEGEND: &str = "Each dot is a repeat. The line joins the medians of valid steps. A bar shows \
@@ -141,14 +142,15 @@ const LEGEND: &str = "Each dot is a repeat. The line joins the medians of valid 
                       ● the server's CPU, ▲ too few requests in flight, ■ the generator, ▼ \
                       something else that the server waits for, ◆ any other limiter. Hover over a \
                       dot to see the reason.\nSteps that are not valid are crossed out, and the \
-                      line omits them.\nThe control, dyno's own minimal server, is grey. It shows \
-                      the highest throughput that this machine and the generator allow under the \
-                      limits of the servers.";
+                      line omits them. The control is grey.";
+
+const CONTROL: &str = "The control, dyno's own minimal server, shows the highest throughput that \
+                       this machine and the generator allow under the limits of the servers.";
 
 const OVER_TIME: &str = "Throughput of one step in each interval since the load began, with a line \
                          per repeat. Warm-up is shaded. Repeats that are not valid are pale.";
 
-/// Renders the table of the lowest and the highest throughput of the measured intervals of each
+/// Returns the table of the lowest and the highest throughput of the measured intervals of each
 /// trial.
 fn throughput_over_time(report: &Report) -> ReportTable {
     let rates = |t: &TrialResult| -> Vec<f64> {
@@ -168,24 +170,21 @@ fn throughput_over_time(report: &Report) -> ReportTable {
     )
 }
 
-/// Renders the chart of failed requests, or a sentence if no request failed. Empty without a step.
-fn errors(report: &Report) -> Markup {
+/// Returns the chart of failed requests, or a sentence if no request failed. Empty without a step.
+fn errors(report: &Report) -> Block {
     if report.trials.is_empty() {
-        return html! {};
+        return Block::empty();
     }
     if report.trials.iter().all(|t| t.error_share == 0.0) {
-        return note("No request failed in any step.");
+        return Block::note("No request failed in any step.");
     }
-    let columns: [Column<'_, Summary>; 2] = [
-        ("#Not ok", &|s| value(s.median_of(MetricId::ErrorShare), percent)),
-        ("#Each repeat", &|s| repeats_cell(s.values(MetricId::ErrorShare), percent)),
-    ];
-    let legend = "Share of intended requests without a correct response (not ok).";
-    figure("errors", "Errors", legend, &step_table(report, &columns))
+    let note = "Share of intended requests without a correct response (not ok).";
+    let table = metric_table(report, "#Not ok", MetricId::ErrorShare, &[]);
+    Block::figure("errors", "Errors", ("", note), table)
 }
 
-/// Renders the section on response times.
-pub(super) fn response(report: &Report) -> Markup {
+/// Returns the content of the section on response times.
+pub(super) fn response(report: &Report) -> Block {
     let step_cell =
         |s: &Summary, q: Quantile| text(step_percentile_text(s, q)).sorted_by(q.value(s).median);
     let times = step_table(
@@ -199,38 +198,40 @@ pub(super) fn response(report: &Report) -> Markup {
         ],
     );
     let trial_times = trial_table(report, &report.trials, |t| t, &TIMES);
-    let legend = "Response time counts from the intended start of a request. Service time counts \
-                  from the sending of the request. Send lag is the difference.\nPercentiles are \
-                  over all intended requests. Requests without a correct response (not ok) rank \
-                  above every correct response.\n\"> 1.20 s (5.9 % not ok)\" means that the \
-                  percentile lies among the requests that are not ok. The time is the longest \
-                  known wait, and the chart shows an arrow.\n\"–\" means too few samples: fewer \
-                  than 20 lie beyond the percentile.\nIn tables of trials, each percentile has its \
-                  95 % interval in smaller text below it. The interval comes from order \
-                  statistics, which assume independent requests, so the true interval is at least \
-                  as wide.";
-    let spectrum_legend = "All repeats of the step. Repeats that are not valid are pale. Each line \
-                           ends at the percentile beyond which fewer than 20 samples lie, or \
-                           beyond which requests got no correct response.";
-    html! {
-        (figure(
+    Block::Group(vec![
+        metric_figure(
+            (report, RESPONSE_P99.key),
             "response",
             "Response time",
-            &format!("{legend}\n{}", noise_of_p99(report).trim_start()),
-            &times,
-        ))
-        (figure("spectrum", "Response time by percentile", spectrum_legend, &trial_times))
-        (pages(report))
-        (visits(report))
-        (by_request(report))
-    }
+            (RESPONSE_LEGEND, RESPONSE),
+            times,
+        ),
+        Block::OnPages(vec![
+            Block::figure("spectrum", "Response time by percentile", (SPECTRUM, ""), trial_times),
+            pages(report),
+            visits(report),
+            by_request(report),
+        ]),
+    ])
 }
 
-/// Describes the noise of p99, the percentile that varies most. The note names p99, because the
-/// chart also shows other percentiles.
-fn noise_of_p99(report: &Report) -> String {
-    noise_note(report, RESPONSE_P99.key).replacen("repeats", "p99 of repeats", 1)
-}
+const RESPONSE_LEGEND: &str = "An arrow is a percentile among the requests that are not ok.\nIn \
+                               tables of trials, each percentile has its 95 % interval in smaller \
+                               text below it. The interval comes from order statistics, which \
+                               assume independent requests, so the true interval is at least as \
+                               wide.";
+
+const RESPONSE: &str = "Response time counts from the intended start of a request. Service time \
+                        counts from the sending of the request. Send lag is the \
+                        difference.\nPercentiles are over all intended requests. Requests without \
+                        a correct response (not ok) rank above every correct response.\n\"> 1.20 \
+                        s (5.9 % not ok)\" means that the percentile lies among the requests that \
+                        are not ok. The time is the longest known wait.\n\"–\" means too few \
+                        samples: fewer than 20 lie beyond the percentile.";
+
+const SPECTRUM: &str = "All repeats of the step. Repeats that are not valid are pale. Each line \
+                        ends at the percentile beyond which fewer than 20 samples lie, or beyond \
+                        which requests got no correct response.";
 
 /// Returns the cell of a percentile. Its sort key is the time, or the longest known wait if the
 /// percentile lies among unanswered requests.
@@ -265,65 +266,63 @@ fn p99_of_repeats_cell(report: &Report, s: &Summary) -> TableCell {
     text(texts.join("  "))
 }
 
-/// Renders the table of the results of workloads that load pages. Empty without such workloads.
-fn pages(report: &Report) -> Markup {
-    let rows: Vec<TrialPages<'_>> =
-        report.trials.iter().filter_map(|t| Some((t, t.load.pages.as_ref()?))).collect();
+/// Returns the table of pages or visits of each trial. `group` returns the summary, and how many
+/// requests and connections each page or visit has. Empty without them.
+fn groups(
+    report: &Report,
+    noun: &str,
+    (per_group, note): (&str, &str),
+    group: fn(&TrialResult) -> Option<(&GroupSummary, usize, u32)>,
+) -> Block {
+    type TrialGroup<'a> = (&'a TrialResult, (&'a GroupSummary, usize, u32));
+    let rows: Vec<TrialGroup<'_>> =
+        report.trials.iter().filter_map(|t| Some((t, group(t)?))).collect();
+    let [rate, p50, p90, p99] = ["s/s", " p50", " p90", " p99"].map(|end| format!("#{noun}{end}"));
     let table = trial_table(
         report,
         &rows,
         |(t, _)| t,
         &[
-            ("#Pages/s", &|(_, p)| value(Some(p.per_second), number)),
-            ("#Page p50", &|(_, p)| time_cell(&p.time_us, 0.5)),
-            ("#Page p90", &|(_, p)| time_cell(&p.time_us, 0.9)),
-            ("#Page p99", &|(_, p)| time_cell(&p.time_us, 0.99)),
-            ("#Complete", &|(_, p)| count_cell(p.completed)),
-            ("#Not complete", &|(_, p)| count_cell(p.failed.saturating_add(p.unfinished))),
-            ("#Resources per page", &|(_, p)| count_cell(p.resources as u64)),
-            ("#Connections per visitor", &|(_, p)| count_cell(u64::from(p.connections_each))),
+            (&rate, &|(_, (g, ..))| value(Some(g.per_second), number)),
+            (&p50, &|(_, (g, ..))| time_cell(&g.time_us, 0.5)),
+            (&p90, &|(_, (g, ..))| time_cell(&g.time_us, 0.9)),
+            (&p99, &|(_, (g, ..))| time_cell(&g.time_us, 0.99)),
+            ("#Complete", &|(_, (g, ..))| count_cell(g.completed)),
+            ("#Not complete", &|(_, (g, ..))| count_cell(g.incomplete())),
+            (per_group, &|(_, (_, requests, _))| count_cell(*requests as u64)),
+            ("#Connections per visitor", &|(_, (.., n))| count_cell(u64::from(*n))),
             ("#Requests/s", &|(t, _)| value(Some(t.load.throughput_rps), number)),
         ],
     );
-    part("Pages", PAGES, &table, "")
+    Block::part(&format!("{noun}s"), note, table, "")
+}
+
+/// Returns the table of pages.
+fn pages(report: &Report) -> Block {
+    groups(report, "Page", ("#Resources per page", PAGES), |t| {
+        let pages = t.load.pages.as_ref()?;
+        Some((&pages.group, pages.resources, pages.connections_each))
+    })
+}
+
+/// Returns the table of visits, each over one connection.
+fn visits(report: &Report) -> Block {
+    groups(report, "Visit", ("#Requests per visit", VISITS), |t| {
+        let visits = t.load.visits.as_ref()?;
+        Some((&visits.group, visits.steps, 1))
+    })
 }
 
 const PAGES: &str = "Page time runs from the intended start of the page's document to the end of \
                      its last resource. A page is complete if all of its responses were correct. \
                      The first column \"Connections\" counts visitors.";
 
-type TrialPages<'a> = (&'a TrialResult, &'a PageSummary);
-
-/// Renders the table of the results of workloads with sequences. Empty without such workloads.
-fn visits(report: &Report) -> Markup {
-    let rows: Vec<TrialVisits<'_>> =
-        report.trials.iter().filter_map(|t| Some((t, t.load.visits.as_ref()?))).collect();
-    let table = trial_table(
-        report,
-        &rows,
-        |(t, _)| t,
-        &[
-            ("#Visits/s", &|(_, v)| value(Some(v.per_second), number)),
-            ("#Visit p50", &|(_, v)| time_cell(&v.time_us, 0.5)),
-            ("#Visit p90", &|(_, v)| time_cell(&v.time_us, 0.9)),
-            ("#Visit p99", &|(_, v)| time_cell(&v.time_us, 0.99)),
-            ("#Complete", &|(_, v)| count_cell(v.completed)),
-            ("#Not complete", &|(_, v)| count_cell(v.failed.saturating_add(v.unfinished))),
-            ("#Requests per visit", &|(_, v)| count_cell(v.steps as u64)),
-            ("#Requests/s", &|(t, _)| value(Some(t.load.throughput_rps), number)),
-        ],
-    );
-    part("Visits", VISITS, &table, "")
-}
-
 const VISITS: &str = "Visit time runs from the intended start of the first request of a sequence \
                       to the end of its last one. A visit is complete if all of its responses \
                       were correct. It ends with the first response that is not.";
 
-type TrialVisits<'a> = (&'a TrialResult, &'a VisitSummary);
-
-/// Renders the table of the results of each request of a mix. Empty without a mix.
-fn by_request(report: &Report) -> Markup {
+/// Returns the table of the results of each request of a mix. Empty without a mix.
+fn by_request(report: &Report) -> Block {
     let rows: Vec<TrialRequest<'_>> =
         report.trials.iter().flat_map(|t| t.load.requests.iter().map(move |r| (t, r))).collect();
     let table = trial_table(
@@ -340,7 +339,7 @@ fn by_request(report: &Report) -> Markup {
             ("Not ok", &|(_, r)| not_ok_cell(r)),
         ],
     );
-    part("By request", "", &table, "")
+    Block::part("By request", "", table, "")
 }
 
 type TrialRequest<'a> = (&'a TrialResult, &'a RequestResult);

@@ -1,4 +1,4 @@
-//! Renders the sections on the method: all trials, the machine, limits, and the meaning of each
+//! Arranges the sections on the method: all trials, the machine, limits, and the meaning of each
 //! caveat.
 
 use std::collections::BTreeMap;
@@ -15,20 +15,33 @@ use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
 use dyno_archive::start::LimitReadBack;
 use maud::{Markup, PreEscaped, html};
 
-use super::{count_cell, figure, folded, note, part, table, trial_table};
+use super::{count_cell, trial_table};
 use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases, plural};
+use crate::html::block::folded;
 use crate::methodology::{self, Section, anchor};
-use crate::metrics::{self, Sheet};
+use crate::metrics;
 use crate::overview::step_in_words;
+use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
+use crate::present::sentence::Sentence;
 use crate::present::table::{Column, ReportTable, Row, text, value};
 use crate::probe_cost;
 use crate::redact::{self, Withheld};
 use crate::shell;
 
-/// Renders the section on single trials.
-pub(super) fn explorer(report: &Report) -> Markup {
+/// Returns the content of the section on single trials, and every metric.
+pub(super) fn explorer(report: &Report) -> Block {
     let table = trial_table(report, &report.trials, |t| t, &TRIALS);
+    let legend = "Warm-up is shaded. Drag the slider to zoom.";
+    let trials = vec![
+        Block::Page(trial_select(report)),
+        Block::figure("explorer", "One trial over time", (legend, ""), table),
+    ];
+    Block::Group(vec![Block::OnPages(trials), metrics::every_metric(report)])
+}
+
+/// Renders the select of a trial, and the place for its caveats.
+fn trial_select(report: &Report) -> Markup {
     html! {
         p {
             label {
@@ -40,63 +53,6 @@ pub(super) fn explorer(report: &Report) -> Markup {
         }
         "\n"
         div id="trial-caveats" {}
-        "\n"
-        (figure(
-            "explorer",
-            "One trial over time",
-            "Warm-up is shaded. Drag the slider to zoom.",
-            &table,
-        ))
-        (every_metric(report))
-    }
-}
-
-/// Renders the table of every metric of each subject at its reference step, folded.
-fn every_metric(report: &Report) -> Markup {
-    let sheets = metrics::sheets(report);
-    let body = html! {
-        (note(metrics::NOTE))
-        @for sheet in &sheets { (metrics_table(report, sheet)) }
-    };
-    html! { @if !sheets.is_empty() { (folded("Every metric of every subject", &body)) } }
-}
-
-/// Renders a table with a row per metric and a column per subject. The viewer hides columns of
-/// deselected subjects.
-fn metrics_table(report: &Report, sheet: &Sheet) -> Markup {
-    let scopes: Vec<PartScope> =
-        sheet.cells.iter().map(|cell| PartScope::cell(report, *cell)).collect();
-    let workload = scopes.first().and_then(|scope| scope.workloads.as_ref());
-    html! {
-        div.scroll data-workload=[workload] {
-            table.facts {
-                thead {
-                    tr {
-                        th scope="col" { (sheet.heading) }
-                        @for (scope, title) in scopes.iter().zip(&sheet.subjects) {
-                            th.n scope="col" data-subject=[scope.subject] { (title) }
-                        }
-                    }
-                }
-                tbody {
-                    "\n"
-                    @for row in &sheet.rows { (metric_row(&scopes, row)) }
-                }
-            }
-        }
-        "\n"
-    }
-}
-
-/// Renders the medians of a metric.
-fn metric_row(scopes: &[PartScope], row: &metrics::MetricRow) -> Markup {
-    html! {
-        tr {
-            td { (row.title) }
-            @for (scope, cell) in scopes.iter().zip(&row.cells) {
-                td.n data-subject=[scope.subject] { (cell) }
-            }
-        }
         "\n"
     }
 }
@@ -182,39 +138,54 @@ fn codes_text(t: &TrialResult) -> String {
     caveats.map(|c| c.code.in_words()).collect::<Vec<String>>().join(" ")
 }
 
-/// Renders the section on machine, plan, limits and caveats.
-pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
+/// Returns the content of the section on machine, plan, limits and caveats.
+pub(super) fn method(report: &Report, withheld: Withheld) -> Block {
     let run = &report.run;
-    let sysctls: Vec<Row> =
-        run.facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)].into()).collect();
-    let facts_table =
-        |heads: [&str; 2], rows| table::render(&ReportTable::new("facts", &heads, rows));
-    html! {
-        h3 { "Machine and plan" } "\n"
-        (facts_table(["Property", "Value"], machine_rows(report)))
-        (facts_table(["Kernel setting", "Value"], sysctls))
-        h3 { "Order of blocks" } "\n"
-        ol { @for block in &run.order { li { (block.join(" → ")) } } } "\n"
-        (nuisance(report))
-        (limits(report))
-        h3 { "What could not be measured on this machine" } "\n"
-        ul {
-            @for missing in &run.facts.missing {
-                li { b { (missing.measurement) } ": " (missing.reason) ". " (missing.hint) }
-            }
-        }
-        "\n"
-        (observation_cost(report))
-        h3 { "What each caveat means" } "\n"
-        (glossary(report))
-        h3 { "Run the suite again" } "\n"
-        pre { (shell::rerun_command(&run.command, run.seed)) } "\n"
-        @if let Some(text) = redact::withheld_note(withheld) { (note(&text)) }
-        @if !run.suite_source.is_empty() {
-            (folded("The suite file", &html! { pre { (run.suite_source) } }))
-        }
-        p.downloads {} "\n"
+    let heading = |title: &str| Block::Heading(title.into());
+    let missing = run.facts.missing.iter().map(|missing| {
+        Sentence::about(&*missing.measurement)
+            .then(format!(": {}. {}", missing.reason, missing.hint))
+    });
+    let mut blocks = vec![
+        heading("Machine and plan"),
+        Block::Table(ReportTable::new("facts", &["Property", "Value"], machine_rows(report))),
+        sysctls(report),
+        Block::OnPages(vec![heading("Order of blocks"), Block::Page(order(&run.order))]),
+        nuisance(report),
+        limits(report),
+    ];
+    if !run.facts.missing.is_empty() {
+        blocks.push(heading("What could not be measured on this machine"));
+        blocks.push(Block::List(missing.collect()));
     }
+    blocks.extend([
+        observation_cost(report),
+        Block::OnPages(vec![heading("What each caveat means"), Block::Page(glossary(report))]),
+        heading("Run the suite again"),
+        Block::Code("sh", shell::rerun_command(&run.command, run.seed)),
+    ]);
+    blocks.extend(redact::withheld_note(withheld).map(|text| Block::note(&text)));
+    if !run.suite_source.is_empty() {
+        let source = vec![Block::Code("toml", run.suite_source.clone())];
+        blocks.push(Block::OnPages(vec![Block::Folded("The suite file".into(), source)]));
+    }
+    blocks.push(Block::Page(html! { p.downloads {} "\n" }));
+    Block::Group(blocks)
+}
+
+/// Renders the order in which each block starts its servers.
+fn order(blocks: &[Vec<String>]) -> Markup {
+    html! { ol { @for block in blocks { li { (block.join(" → ")) } } } "\n" }
+}
+
+/// Returns the table of the kernel's settings. Empty if none is known.
+fn sysctls(report: &Report) -> Block {
+    let sysctls = &report.run.facts.sysctls;
+    if sysctls.is_empty() {
+        return Block::empty();
+    }
+    let rows = sysctls.iter().map(|(name, setting)| vec![text(name), text(setting)].into());
+    Block::Table(ReportTable::new("facts", &["Kernel setting", "Value"], rows.collect()))
 }
 
 /// Returns the rows on the machine and the plan.
@@ -234,7 +205,7 @@ fn machine_rows(report: &Report) -> Vec<Row> {
         ("Open files", or_dash(facts.open_files_limit, count)),
         (
             "dyno",
-            format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default()),
+            facts.dyno_commit.iter().fold(facts.dyno_version.clone(), |v, commit| v + " " + commit),
         ),
         (
             "Placement",
@@ -297,8 +268,8 @@ fn placement_text(placement: &Placement) -> String {
     }
 }
 
-/// Renders the table of the variance between starts of one subject, by nuisance factor.
-fn nuisance(report: &Report) -> Markup {
+/// Returns the table of the variance between starts of one subject, by nuisance factor.
+fn nuisance(report: &Report) -> Block {
     let columns: [Column<'_, (&Nuisance, &FactorShare)>; 4] = [
         ("Metric", &|(nuisance, _)| text(nuisance.title)),
         ("Factor", &|(_, share)| text(share.factor)),
@@ -320,7 +291,8 @@ fn nuisance(report: &Report) -> Markup {
          Repeats of the same block (one pass over all subjects) share most of these factors.",
         spreads.collect::<Vec<_>>().join(", ")
     );
-    part("Differences between starts", &note, &ReportTable::plain("", &columns, &rows), "")
+    let table = ReportTable::plain("", &columns, &rows);
+    Block::part("Differences between starts", &note, table, "")
 }
 
 /// States whether the CPUs change from block to block.
@@ -350,8 +322,8 @@ fn generator_text(changes: &LoadChanges, run_load: &Load) -> String {
     format!("{} over {}", plural(u64::from(load.threads), "thread"), load.driver.name())
 }
 
-/// Renders the table of limits, with the values that the kernel reports.
-fn limits(report: &Report) -> Markup {
+/// Returns the table of limits, with the values that the kernel reports.
+fn limits(report: &Report) -> Block {
     let unset_text =
         |limit: &LimitReadBack| format!("not set: {}", limit.reason.as_deref().unwrap_or_default());
     let columns: [Column<'_, (&SubjectResult, &LimitReadBack)>; 4] = [
@@ -366,40 +338,33 @@ fn limits(report: &Report) -> Markup {
         report.subjects.iter().flat_map(|s| s.limits.iter().map(move |l| (s, l))).collect();
     let table =
         ReportTable::scoped("facts", &columns, &rows, |(s, _)| PartScope::subject(report, &s.id));
-    html! {
-        h3 { "Limits" } "\n"
-        (table::render(&table))
-    }
+    Block::part("Limits", "", table, "")
 }
 
-/// States the share of the measured time that reading counters took, and the cost of the probes.
-fn observation_cost(report: &Report) -> Markup {
-    html! {
-        @if let Some(share) = report.run.observing_share {
-            p {
-                "Reading the counters took " (percent(share))
-                " of the measured time (median over the trials), on the generator's CPU."
-            }
-            "\n"
-        }
-        (probe_prices(report))
+/// Returns the share of the measured time that reading counters took, and the cost of the probes.
+fn observation_cost(report: &Report) -> Block {
+    let share = report.run.observing_share.map(|share| {
+        Block::paragraph(&format!(
+            "Reading the counters took {} of the measured time (median over the trials), on the \
+             generator's CPU.",
+            percent(share)
+        ))
+    });
+    let prices = probe_prices(report);
+    if share.is_none() && prices.is_none() {
+        return Block::empty();
     }
+    let heading = Block::Heading("Cost of observing".into());
+    Block::Group([Some(heading), share, prices].into_iter().flatten().collect())
 }
 
-/// Renders the table of the cost of the probes for each subject.
-fn probe_prices(report: &Report) -> Markup {
+/// Returns the table of the cost of the probes for each subject. `None`: no subject has a probe.
+fn probe_prices(report: &Report) -> Option<Block> {
     let prices: Vec<(&SubjectResult, &PriceResult)> =
         report.subjects.iter().filter_map(|s| Some((s, s.probe_price.as_ref()?))).collect();
     if prices.is_empty() {
         let has_probes = report.subjects.iter().any(|s| !s.conditions.observe.is_empty());
-        return html! {
-            @if has_probes {
-                (note("The cost of the probes for the subjects was not measured in this run. Set \
-                       `price = true` under `[observe]` of the suite to measure this cost in the \
-                       first block (one pass over all subjects). `dyno calibrate --probes` \
-                       measures the cost for dyno's own minimal server."))
-            }
-        };
+        return has_probes.then(|| Block::note(NO_PRICES));
     }
     let columns: [Column<'_, (&SubjectResult, &PriceResult)>; 4] = [
         ("Subject", &|(s, _)| text(&s.title)),
@@ -414,13 +379,18 @@ fn probe_prices(report: &Report) -> Markup {
     ];
     let table =
         ReportTable::scoped("facts", &columns, &prices, |(s, _)| PartScope::subject(report, &s.id));
-    html! {
-        (note("Cost of the probes: the median change between neighbouring time slices with and \
-               without probes, in the first start of each subject. The 95 % interval of the median \
-               is in parentheses, or the range if there are fewer than five pairs."))
-        (table::render(&table))
-    }
+    Some(Block::Group(vec![Block::note(PRICES), Block::Table(table)]))
 }
+
+const NO_PRICES: &str = "The cost of the probes for the subjects was not measured in this run. Set \
+                         `price = true` under `[observe]` of the suite to measure this cost in the \
+                         first block (one pass over all subjects). `dyno calibrate --probes` \
+                         measures the cost for dyno's own minimal server.";
+
+const PRICES: &str = "Cost of the probes: the median change between neighbouring time slices with \
+                      and without probes, in the first start of each subject. The 95 % interval of \
+                      the median is in parentheses, or the range if there are fewer than five \
+                      pairs.";
 
 /// Renders the meanings of all caveats, with the sections on the caveats of this report.
 fn glossary(report: &Report) -> Markup {
@@ -441,7 +411,7 @@ fn glossary(report: &Report) -> Markup {
             @for code in Code::all() {
                 dt id={ "caveat-" (code) } { (code.in_words()) }
                 dd {
-                    (code.meaning())
+                    (Sentence::new(code.meaning()))
                     @if let Some(section) = section_of(code) {
                         " " a href={ "#" (anchor(&section.name())) } { "More: " (section.title) }
                     }

@@ -1,21 +1,23 @@
-//! Renders the section on everything except the load: start-up, stop, checks, builds and failures.
+//! Arranges the section on everything except the load: start-up, stop, checks, builds and failures.
 
 use dyno_analysis::backend::BackendResult;
 use dyno_analysis::noise::STARTUP;
 use dyno_analysis::report::Report;
-use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
+use dyno_analysis::subject::{SubjectFailure, SubjectResult};
 use dyno_archive::hint::one_line;
 use dyno_archive::start::Binary;
-use maud::{Markup, html};
+use maud::html;
 
-use super::{figure, noise_note, note, part, repeats_cell, subject_cell, table};
+use super::{metric_figure, repeats_cell, subject_cell};
 use crate::format::{bytes, millis, number, percent, seconds};
 use crate::overview::killed_starts;
+use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
+use crate::present::sentence::Sentence;
 use crate::present::table::{ReportTable, Row, TableCell, cell, text, value};
 
-/// Renders the section.
-pub(super) fn lifecycle_section(report: &Report) -> Markup {
+/// Returns the content of the section.
+pub(super) fn lifecycle(report: &Report) -> Block {
     let startup = ReportTable::scoped(
         "sortable",
         &[
@@ -35,23 +37,22 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
         &report.subjects,
         |s| PartScope::subject(report, &s.id),
     );
-    let legend = "Time from the start of the process (exec) to the first response with the \
-                  expected status (status under [ready] in subject.toml). The bar is the median. \
-                  Each dot is a repeat.";
-    let legend = format!("{legend}{}", noise_note(report, STARTUP));
-    html! {
-        (figure("startup", "Start-up", &legend, &startup))
-        (backends(report))
-        (programs(report))
-        h3 { "Checks" } "\n"
-        (checks(report))
-        (failures(report))
-    }
+    let chart = metric_figure(
+        (report, STARTUP),
+        "startup",
+        "Start-up",
+        ("The bar is the median. Each dot is a repeat.", STARTUP_NOTE),
+        startup,
+    );
+    Block::Group(vec![chart, backends(report), programs(report), checks(report), failures(report)])
 }
 
-/// Renders the table of the programs, with their use of resources when idle. Empty if no program
+const STARTUP_NOTE: &str = "Time from the start of the process (exec) to the first response with \
+                            the expected status (status under [ready] in subject.toml).";
+
+/// Returns the table of the programs, with their use of resources when idle. Empty if no program
 /// was inspected.
-fn programs(report: &Report) -> Markup {
+fn programs(report: &Report) -> Block {
     let inspected: Vec<&SubjectResult> =
         report.subjects.iter().filter(|s| s.binary.is_some() || s.idle.is_some()).collect();
     let program_cell = |s: &SubjectResult, show: fn(&Binary) -> String| {
@@ -84,7 +85,7 @@ fn programs(report: &Report) -> Markup {
         &inspected,
         |s| PartScope::subject(report, &s.id),
     );
-    part("Programs", "", &table, PROGRAMS)
+    Block::part("Programs", "", table, PROGRAMS)
 }
 
 const PROGRAMS: &str = "Each row describes the process of the server that used most CPU time. An \
@@ -102,8 +103,8 @@ fn debug_names(binary: &Binary) -> String {
     }
 }
 
-/// Renders the table of start-up and stop of the back ends. Empty without back ends.
-fn backends(report: &Report) -> Markup {
+/// Returns the table of start-up and stop of the back ends. Empty without back ends.
+fn backends(report: &Report) -> Block {
     type SubjectBackend<'a> = (&'a SubjectResult, &'a BackendResult);
     let rows: Vec<SubjectBackend<'_>> =
         report.subjects.iter().flat_map(|s| s.backends.iter().map(move |b| (s, b))).collect();
@@ -124,11 +125,11 @@ fn backends(report: &Report) -> Markup {
         &rows,
         |(s, _)| PartScope::subject(report, &s.id),
     );
-    part("Back ends", "", &table, "")
+    Block::part("Back ends", "", table, "")
 }
 
-/// Renders the table of checks, and the details of failed checks.
-fn checks(report: &Report) -> Markup {
+/// Returns the table of checks, and the details of failed checks.
+fn checks(report: &Report) -> Block {
     let mut names: Vec<&str> = Vec::new();
     for check in report.subjects.iter().flat_map(|s| &s.checks) {
         if !names.contains(&check.name.as_str()) {
@@ -143,73 +144,66 @@ fn checks(report: &Report) -> Markup {
         Row::new(PartScope::subject(report, &s.id), row)
     };
     let rows: Vec<Row> = report.subjects.iter().map(row).collect();
-    let failed = |s: &'_ SubjectResult| -> Vec<CheckSummary> {
-        s.checks.iter().filter(|c| !c.ok).cloned().collect()
-    };
-    html! {
-        (table::render(&ReportTable::new("checks", &head, rows)))
-        (note("Each check ran before the load and after the last step. During the load, dyno ran \
-               one check at a time, in rotation. Checks of start-up and stop ran once, in separate \
-               starts. Hover over a check for its details."))
-        @for s in &report.subjects {
-            @for c in failed(s) {
-                h4 { (s.title) ": " (c.name) } "\n"
-                pre { (c.detail) } "\n"
-            }
-        }
-    }
+    let failed = report.subjects.iter().flat_map(|s| s.checks.iter().map(move |c| (s, c)));
+    let details = failed.filter(|(_, c)| !c.ok).flat_map(|(s, c)| {
+        [
+            Block::Paragraph("", Sentence::about(format!("{}: {}", s.title, c.name))),
+            Block::Code("", c.detail.clone()),
+        ]
+    });
+    let mut blocks = vec![
+        Block::Heading("Checks".into()),
+        Block::Table(ReportTable::new("checks", &head, rows)),
+        Block::note(CHECKS),
+    ];
+    blocks.extend(details);
+    Block::Group(blocks)
 }
+
+const CHECKS: &str = "Each check ran before the load and after the last step. During the load, \
+                      dyno ran one check at a time, in rotation. Checks of start-up and stop ran \
+                      once, in separate starts. ✗ marks a failed check, and – a late one.";
 
 /// Returns the cell of a check: its mark, and how often it passed.
 fn check_cell(subject: &SubjectResult, name: &str) -> TableCell {
     let Some(c) = subject.checks.iter().find(|c| c.name == name) else { return text("–") };
-    let share = format!("{}/{}", c.passed, c.passed + c.failed);
-    let (class, mark) = if c.ok {
-        ("good", "✓")
-    } else if c.late {
-        ("late", "–")
-    } else {
-        ("bad", "✗")
+    let (class, mark, verdict) = match (c.ok, c.late, c.waived) {
+        (true, ..) => ("good", "✓", if c.waived { " waived" } else { "" }),
+        (false, true, _) => ("late", "–", " late"),
+        (false, false, true) => ("bad", "✗", " waived"),
+        (false, false, false) => ("bad", "✗", ""),
     };
-    let content = html! {
-        span class=(class) {
-            (mark) " " (share)
-            @if c.late { " late" } @else if c.waived { " waived" }
-        }
-    };
-    cell(share.clone(), content).with_hint(Some(c.detail.clone()))
+    let shown = format!("{mark} {}/{}{verdict}", c.passed, c.passed + c.failed);
+    let page = html! { span class=(class) { (shown) } };
+    cell(shown, page).with_hint(Some(c.detail.clone()))
 }
 
-/// Renders the failed and the skipped subjects. Empty if there are none.
-fn failures(report: &Report) -> Markup {
-    let has_failures =
-        report.subjects.iter().any(|s| s.skipped.is_some() || !s.failures.is_empty());
-    html! {
-        @if has_failures {
-            h3 { "Failures" } "\n"
-            @for s in &report.subjects {
-                @if let Some(reason) = &s.skipped {
-                    p { b { (s.title) } " was skipped: " (reason) } "\n"
-                }
-                @for f in &s.failures { (failure(s, f)) }
-            }
-        }
+/// Returns the failed and the skipped subjects. Empty if there are none.
+fn failures(report: &Report) -> Block {
+    let skipped = |s: &SubjectResult| {
+        let reason = s.skipped.as_ref()?;
+        Some(Block::Paragraph(
+            "",
+            Sentence::about(&*s.title).then(format!(" was skipped: {reason}")),
+        ))
+    };
+    let of_subject = |s| skipped(s).into_iter().chain(s.failures.iter().map(|f| failure(s, f)));
+    let blocks: Vec<Block> = report.subjects.iter().flat_map(of_subject).collect();
+    if blocks.is_empty() {
+        return Block::empty();
     }
+    Block::Group(vec![Block::Heading("Failures".into()), Block::Group(blocks)])
 }
 
-/// Renders a failure and the last lines of its log.
-fn failure(s: &SubjectResult, f: &SubjectFailure) -> Markup {
-    html! {
-        p.bad {
-            b { (s.title) } ", repeat " (f.repeat) ": " (f.failure.kind.name()) ": "
-            (one_line(&f.failure.message))
-        }
-        "\n"
-        @if let Some(log) = &f.log_tail {
-            @if let Some(writer) = f.log_of.as_ref().filter(|writer| **writer != s.id) {
-                p.note { "The last lines that " (writer) " wrote:" } "\n"
-            }
-            pre { (log) } "\n"
-        }
+/// Returns a failure and the last lines of its log.
+fn failure(s: &SubjectResult, f: &SubjectFailure) -> Block {
+    let (kind, message) = (f.failure.kind.name(), one_line(&f.failure.message));
+    let sentence = format!(", repeat {}: {kind}: {message}", f.repeat);
+    let mut blocks = vec![Block::Paragraph("bad", Sentence::about(&*s.title).then(sentence))];
+    if let Some(log) = &f.log_tail {
+        let writer = f.log_of.as_ref().filter(|writer| **writer != s.id);
+        blocks.extend(writer.map(|w| Block::note(&format!("The last lines that {w} wrote:"))));
+        blocks.push(Block::Code("", log.clone()));
     }
+    Block::Group(blocks)
 }

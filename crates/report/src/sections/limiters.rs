@@ -13,18 +13,21 @@ use maud::{Markup, html};
 
 use super::probe_results::{inside, machine, use_table};
 use super::profile::profiles;
-use super::{swatch, table};
+use super::swatch;
 use crate::format::{number, quantity};
+use crate::html::table;
 use crate::overview::step_in_words;
+use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
 use crate::present::table::{ReportTable, Row, TableCell, text, value};
 
-/// Renders the section.
-pub(super) fn limiters_section(report: &Report) -> Markup {
+/// Returns the content of the section, which only pages have. The table of throughput states the
+/// limiter of each step in every form.
+pub(super) fn limiters(report: &Report) -> Block {
     let steps_of = |subject: &SubjectResult| -> Vec<&Summary> {
         report.summaries.iter().filter(|s| s.subject == subject.id).collect()
     };
-    html! {
+    Block::Page(html! {
         div.cards {
             "\n"
             @for subject in &report.subjects {
@@ -34,7 +37,7 @@ pub(super) fn limiters_section(report: &Report) -> Markup {
         }
         "\n"
         (profiles(report))
-    }
+    })
 }
 
 /// Renders the card of a subject.

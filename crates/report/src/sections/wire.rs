@@ -1,4 +1,4 @@
-//! Renders the section on network traffic: protocol, streams, frames and segments.
+//! Arranges the section on network traffic: protocol, streams, frames and segments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,38 +12,52 @@ use dyno_analysis::trial::TrialResult;
 use dyno_analysis::wire::WireResult;
 use dyno_archive::Protocol;
 use dyno_archive::load::TlsUse;
-use maud::{Markup, html};
 
-use super::{count_cell, folded_table, note, part, table, trial_table};
+use super::{count_cell, trial_table};
 use crate::format::{count, micros, number, percent, quantity};
+use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
 use crate::present::table::{Column, ReportTable, TableCell, text, value};
 
-/// Renders tables of segments and HTTP/2 frames, with a row per subject and protocol. The tables of
+/// Returns tables of segments and HTTP/2 frames, with a row per subject and protocol. The tables of
 /// all trials are folded.
-pub(super) fn wire(report: &Report) -> Markup {
+pub(super) fn wire(report: &Report) -> Block {
     let h2_trials: Vec<Http2Trial<'_>> =
         report.trials.iter().filter_map(|t| Some((t, t.load.http2.as_ref()?))).collect();
     let h2_rows: Vec<&WireResult> = report.wire.iter().filter(|w| w.protocol.is_h2()).collect();
     let is_shared = |w: &WireResult| workloads_of(report, w).len() > 1;
     let note_on_workloads =
         if report.wire.iter().any(is_shared) { COMBINED_WORKLOADS_NOTE } else { "" };
-    html! {
-        (note(&format!("Each number is the median over all trials of a subject and protocol. The \
-                        lowest and the highest trial are in smaller text.{note_on_workloads}")))
-        (grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
-        (folded_table("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
-        (by_protocol(report))
-        @if !h2_trials.is_empty() {
-            h3 { "HTTP/2: frames and segments" } "\n"
-            (note("A server that writes HEADERS and DATA together needs one segment for a small \
-                   response. A server that writes each frame separately needs one segment per \
-                   frame. Several responses may share a segment if there are many streams."))
-            (grouped_rows(report, &h2_rows, &FRAMES))
-            (folded_table("Every trial", &frames_of_every_trial(report, &h2_trials)))
-        }
+    let every_trial = trial_table(report, &report.trials, |t| t, &EVERY_TRIAL);
+    let mut blocks = vec![
+        Block::note(&format!(
+            "Each number is the median over all trials of a subject and protocol. The lowest and \
+             the highest trial are in smaller text or in parentheses.{note_on_workloads}"
+        )),
+        grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS),
+        every_trial_block(every_trial),
+        by_protocol(report),
+    ];
+    if !h2_trials.is_empty() {
+        blocks.extend([
+            Block::Heading("HTTP/2: frames and segments".into()),
+            Block::note(FRAMES_NOTE),
+            grouped_rows(report, &h2_rows, &FRAMES),
+            every_trial_block(frames_of_every_trial(report, &h2_trials)),
+        ]);
     }
+    Block::Group(blocks)
 }
+
+/// Returns a folded table with a row per trial.
+fn every_trial_block(table: ReportTable) -> Block {
+    Block::OnPages(vec![Block::Folded("Every trial".into(), vec![Block::Table(table)])])
+}
+
+const FRAMES_NOTE: &str = "A server that writes HEADERS and DATA together needs one segment for a \
+                           small response. A server that writes each frame separately needs one \
+                           segment per frame. Several responses may share a segment if there are \
+                           many streams.";
 
 const COMBINED_WORKLOADS_NOTE: &str = " Workloads of one protocol are combined.";
 
@@ -69,8 +83,8 @@ const FRAMES: [WireMetric; 8] = [
     ("#Retried", MetricId::RequestsRetried, count_text),
 ];
 
-/// Renders a table with a row per subject and protocol, in the order in which they first ran.
-fn grouped_rows(report: &Report, rows: &[&WireResult], metrics: &[WireMetric]) -> Markup {
+/// Returns a table with a row per subject and protocol, in the order in which they first ran.
+fn grouped_rows(report: &Report, rows: &[&WireResult], metrics: &[WireMetric]) -> Block {
     let name_columns: [Column<'_, &WireResult>; 3] = [
         ("Subject", &|w| text(&w.subject)),
         ("Protocol", &|w| text(protocol_name(w.protocol))),
@@ -83,7 +97,7 @@ fn grouped_rows(report: &Report, rows: &[&WireResult], metrics: &[WireMetric]) -
         })
         .collect();
     let columns = cells.iter().map(|(name, cell)| -> Column<'_, &WireResult> { (name, cell) });
-    table::render(&ReportTable::scoped(
+    Block::Table(ReportTable::scoped(
         "sortable",
         &name_columns.into_iter().chain(columns).collect::<Vec<_>>(),
         rows,
@@ -144,12 +158,12 @@ fn tls_text(tls: &TlsUse) -> String {
     format!("{} {}, ALPN {}", or_dash(&tls.version), or_dash(&tls.cipher_suite), or_dash(&tls.alpn))
 }
 
-/// Renders the comparison of HTTP/2 with HTTP/1.1. Empty if no request of the suite uses both.
-fn by_protocol(report: &Report) -> Markup {
+/// Returns the comparison of HTTP/2 with HTTP/1.1. Empty if no request of the suite uses both.
+fn by_protocol(report: &Report) -> Block {
     let table = ReportTable::scoped("sortable", &BY_PROTOCOL, &report.protocols, |c| {
         PartScope::subject(report, &c.subject).with_workloads(report, both_workloads(report, c))
     });
-    part("By protocol", BY_PROTOCOL_NOTE, &table, "")
+    Block::part("By protocol", BY_PROTOCOL_NOTE, table, "")
 }
 
 const BY_PROTOCOL_NOTE: &str = "Each ratio is HTTP/2 divided by HTTP/1.1, for the same request, \
@@ -219,7 +233,7 @@ fn marked_ratios_cell(mark: &str, q: &Repeated) -> TableCell {
 
 type Http2Trial<'a> = (&'a TrialResult, &'a Http2Result);
 
-/// Renders the table of HTTP/2 frames, streams and errors of each trial.
+/// Returns the table of HTTP/2 frames, streams and errors of each trial.
 fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> ReportTable {
     trial_table(
         report,

@@ -8,8 +8,9 @@ use dyno_analysis::report::Report;
 use dyno_archive::hint::one_line;
 use maud::{Markup, html};
 
-use super::{folded_table, note, swatch};
+use super::swatch;
 use crate::format::{count, micros, percent, seconds};
+use crate::html::block::{folded_table, note};
 use crate::overview::step_in_words;
 use crate::present::part_scope::PartScope;
 use crate::present::table::{Column, ReportTable, text, value};

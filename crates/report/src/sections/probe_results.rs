@@ -9,8 +9,9 @@ use dyno_analysis::probe_results::{
 use dyno_analysis::use_method::{UseCell, UseRow};
 use maud::{Markup, html};
 
-use super::{folded_table, table};
 use crate::format::{css_percent, micros, number, or_dash, percent, quantity};
+use crate::html::block::folded_table;
+use crate::html::table;
 use crate::present::table::{Column, ReportTable, TableCell, cell, text, value};
 
 /// Number of system calls outside of the folded block.
@@ -25,7 +26,7 @@ pub(super) fn inside(here: &InsideSummary, reference: Option<(&str, &InsideSumma
 pub(super) fn use_table(rows: &[UseRow]) -> Markup {
     let use_cell = |figure: &UseCell| {
         let known = or_dash(figure.value, |v| quantity(figure.unit, v));
-        text(known).with_small(html! { " " (figure.note) })
+        text(known).with_small(figure.note)
     };
     let columns: [Column<'_, UseRow>; 4] = [
         ("Resource", &|r| text(&r.resource)),

@@ -1,59 +1,46 @@
-//! Renders the section on cost: CPU time and memory per request, in each step and over the whole
+//! Arranges the section on cost: CPU time and memory per request, in each step and over the whole
 //! life of a server.
 
-use dyno_analysis::backend::BackendSummary;
 use dyno_analysis::backend_use::BackendUse;
 use dyno_analysis::cost::PaidUse;
-use dyno_analysis::metric::{self, CPU, MetricId, Unit};
+use dyno_analysis::metric::{CPU, Metric, MetricId};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
-use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::plan::Cost;
 use maud::{Markup, html};
 
-use super::{
-    count_cell, figure, noise_note, note, part, repeats_cell, step_table, subject_cell, table,
-    trial_table,
-};
+use super::{count_cell, metric_figure, metric_table, repeats_cell, subject_cell, trial_table};
 use crate::format::{bytes, micros, number, or_dash, percent, quantity};
+use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
 use crate::present::table::{Column, ReportTable, TableCell, cell, text, value};
 
-/// Renders the section.
-pub(super) fn cost(report: &Report) -> Markup {
-    let cpu_note = noise_note(report, CPU.key);
-    html! {
-        (figure("cpu", "Server CPU per request", cpu_note.trim_start(), &cpu_table(report)))
-        (price_table(report))
-        (figure(
-            "split",
-            "User and system CPU per request",
-            &format!("{SPLIT}{}", noise_note(report, CPU.key)),
-            &split_table(report),
-        ))
-        (figure(
-            "cpus",
-            "CPUs used",
-            &format!("{CPUS}{}", noise_note(report, "server_cpus")),
-            &cpus_table(report),
-        ))
-        (figure(
-            "memory",
-            "Memory",
-            &format!("{MEMORY}{}", noise_note(report, metric::MEMORY.key)),
-            &memory_table(report),
-        ))
-        (figure(
-            "memory-time",
-            "Memory × time per request",
-            &format!("{MEMORY_TIME}{}", noise_note(report, metric::MEMORY_TIME.key)),
-            &memory_time_table(report),
-        ))
-        (lifetimes(report))
-        (backends(report))
-    }
+/// Returns the content of the section.
+pub(super) fn cost(report: &Report) -> Block {
+    let chart = |chart, caption: &'static str, metric: &Metric, note: &'static str, table| {
+        metric_figure((report, metric.key), chart, caption, ("", note), table)
+    };
+    // `others`: columns after the metric's own.
+    let steps = |name, caption: &'static str, id: MetricId, note, others: &[(&str, MetricId)]| {
+        let table = metric_table(report, &format!("#{caption}"), id, others);
+        chart(name, caption, id.metric(), note, table)
+    };
+    let switches = [("#Context switches per request", MetricId::ContextSwitches)];
+    let outside =
+        [("#Page cache", MetricId::PageCache), ("#Kernel memory", MetricId::KernelMemory)];
+    let split = split_table(report);
+    Block::Group(vec![
+        steps("cpu", "Server CPU per request", MetricId::Cpu, "", &switches),
+        prices(report),
+        chart("split", "User and system CPU per request", &CPU, SPLIT, split),
+        steps("cpus", "CPUs used", MetricId::Cpus, CPUS, &[]),
+        steps("memory", "Memory", MetricId::Memory, MEMORY, &outside),
+        steps("memory-time", "Memory × time per request", MetricId::MemoryTime, MEMORY_TIME, &[]),
+        lifetimes(report),
+        Block::OnPages(vec![backends(report)]),
+    ])
 }
 
 const SPLIT: &str = "User and system time are medians of the valid repeats of the reference step \
@@ -67,38 +54,7 @@ const MEMORY: &str = "Anonymous and shared memory of the server (of its control 
 const MEMORY_TIME: &str = "The server's memory × the time between two responses: a request's share \
                            of memory that is billed by the second.";
 
-/// Renders the table of CPU time per request of each step.
-fn cpu_table(report: &Report) -> ReportTable {
-    step_table(
-        report,
-        &[
-            ("#CPU per request", &|s| {
-                with_backends(value(s.median_of(MetricId::Cpu), micros), s, |b| {
-                    b.cpu_us_per_request.median.map(micros)
-                })
-            }),
-            ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Cpu), micros)),
-            ("#Context switches per request", &|s| {
-                value(s.median_of(MetricId::ContextSwitches), number)
-            }),
-        ],
-    )
-}
-
-/// Adds the value of each back end to a cell of the subject, in smaller text below.
-fn with_backends(
-    cell: TableCell,
-    s: &Summary,
-    show: impl Fn(&BackendSummary) -> Option<String>,
-) -> TableCell {
-    let texts = s
-        .backends
-        .iter()
-        .filter_map(|backend| Some(format!("+ {} {}", backend.name, show(backend)?)));
-    texts.fold(cell, TableCell::with_small)
-}
-
-/// Renders the table of user and system CPU time at the reference step of each row of the overview.
+/// Returns the table of user and system CPU time at the reference step of each row of the overview.
 fn split_table(report: &Report) -> ReportTable {
     let metric_cell = |r: &OverviewRow, id: MetricId| {
         let median = report.summary(r.reference_cell).and_then(|s| s.median_of(id));
@@ -113,53 +69,13 @@ fn split_table(report: &Report) -> ReportTable {
     ReportTable::scoped("sortable", &columns, &report.overview, |r| PartScope::row(report, r))
 }
 
-/// Renders the table of CPUs used in each step.
-fn cpus_table(report: &Report) -> ReportTable {
-    step_table(
-        report,
-        &[
-            ("#CPUs used", &|s| value(s.median_of(MetricId::Cpus), number)),
-            ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Cpus), number)),
-        ],
-    )
-}
-
-/// Renders the table of memory in each step.
-fn memory_table(report: &Report) -> ReportTable {
-    step_table(
-        report,
-        &[
-            ("#Memory", &|s| {
-                with_backends(value(s.median_of(MetricId::Memory), bytes), s, |b| {
-                    b.memory_bytes.median.map(bytes)
-                })
-            }),
-            ("#Each repeat", &|s| repeats_cell(s.values(MetricId::Memory), bytes)),
-            ("#Page cache", &|s| value(s.median_of(MetricId::PageCache), bytes)),
-            ("#Kernel memory", &|s| value(s.median_of(MetricId::KernelMemory), bytes)),
-        ],
-    )
-}
-
-/// Renders the table of memory × time per request of each step.
-fn memory_time_table(report: &Report) -> ReportTable {
-    let show = |m: f64| quantity(Unit::MegabyteSeconds, m);
-    step_table(
-        report,
-        &[
-            ("#Memory × time per request", &|s| value(s.median_of(MetricId::MemoryTime), show)),
-            ("#Each repeat", &|s| repeats_cell(s.values(MetricId::MemoryTime), show)),
-        ],
-    )
-}
-
-/// Renders the table of the resources that each start used over its whole life, or a sentence if
+/// Returns the table of the resources that each start used over its whole life, or a sentence if
 /// they are unknown.
-fn lifetimes(report: &Report) -> Markup {
+fn lifetimes(report: &Report) -> Block {
     let subjects: Vec<&SubjectResult> =
         report.subjects.iter().filter(|s| !s.lifetimes.starts.is_empty()).collect();
     if subjects.is_empty() {
-        return note(
+        return Block::note(
             "The cost of requests over a server's whole life, with start-up and warm-up, is \
              unknown in this run. The cost is known only for starts in control groups, because \
              only control groups count the CPU time of ended processes and threads. The cost is \
@@ -183,24 +99,28 @@ fn lifetimes(report: &Report) -> Markup {
     let table =
         ReportTable::scoped("sortable", &columns, &subjects, |s| PartScope::subject(report, &s.id));
     let cost_note = if report.run.cost.is_some() { LIFETIME_COST } else { "" };
-    figure("lifetimes", "Requests over CPU time", &format!("{LIFETIMES}{cost_note}"), &table)
+    let note = format!("{LIFETIMES}{cost_note}");
+    Block::figure("lifetimes", "Requests over CPU time", (LIFETIMES_LEGEND, &note), table)
 }
 
 const LIFETIME_COST: &str = "\nThe CPU cost of a billion requests is their CPU hours multiplied by \
                              the price per vCPU-hour, and divided by the CPU utilisation.";
 
-const LIFETIMES: &str = "Correct responses over CPU time, both counted from the start of the \
-                         process (exec). Each line is one start of a server. Its dots show when \
-                         the server was ready, when it was warm, and when each trial ended. A \
-                         steeper line means cheaper requests.\nThe line includes start-up, warm-up \
-                         and compilation. The CPU time per request of a step excludes these three \
-                         phases.\nA start without a control group has no line, and no lifetime in \
-                         the JSON, because only control groups count the CPU time of ended \
-                         processes. A line ends at the first profile or search, because their \
-                         responses are not counted.";
+const LIFETIMES_LEGEND: &str = "Correct responses over CPU time. Each line is one start of a \
+                                server. Its dots show when the server was ready, when it was warm, \
+                                and when each trial ended. A steeper line means cheaper \
+                                requests.\nA start without a control group has no line. A line \
+                                ends at the first profile or search, because their responses are \
+                                not counted.";
 
-/// Renders the table of the resources that back ends used in each trial. Empty without back ends.
-fn backends(report: &Report) -> Markup {
+const LIFETIMES: &str = "Responses and CPU time count from the start of the process (exec), with \
+                         start-up, warm-up and compilation. The CPU time per request of a step \
+                         excludes these three phases. A start without a control group has no \
+                         lifetime in the JSON, because only control groups count the CPU time of \
+                         ended processes.";
+
+/// Returns the table of the resources that back ends used in each trial. Empty without back ends.
+fn backends(report: &Report) -> Block {
     type BackendTrial<'a> = (&'a TrialResult, &'a BackendUse);
     let rows: Vec<BackendTrial<'_>> =
         report.trials.iter().flat_map(|t| t.backends.iter().map(move |b| (t, b))).collect();
@@ -219,7 +139,7 @@ fn backends(report: &Report) -> Markup {
             ("#Memory", &|(_, b)| value(b.server.memory_held_bytes.map(|n| n as f64), bytes)),
         ],
     );
-    part("Back ends", BACKENDS, &table, "")
+    Block::part("Back ends", BACKENDS, table, "")
 }
 
 const BACKENDS: &str = "Back ends are services that a subject needs. They are started and \
@@ -228,11 +148,11 @@ const BACKENDS: &str = "Back ends are services that a subject needs. They are st
                         request's CPU\" is the back end's share of the CPU time of subject and \
                         back ends together.";
 
-/// Renders the table of the cost of a billion requests, at prices that the reader may change. Empty
+/// Returns the table of the cost of a billion requests, at prices that the reader may change. Empty
 /// if the resources of a request are unknown.
-fn price_table(report: &Report) -> Markup {
+fn prices(report: &Report) -> Block {
     if report.overview.iter().all(|row| row.paid.is_none()) {
-        return Markup::default();
+        return Block::empty();
     }
     let cost = report.run.cost;
     let columns: [Column<'_, OverviewRow>; 7] = [
@@ -248,13 +168,15 @@ fn price_table(report: &Report) -> Markup {
     ];
     let table =
         ReportTable::scoped("sortable", &columns, &report.overview, |r| PartScope::row(report, r));
-    html! {
-        h3 { "Cost of a billion requests" } "\n"
-        (prices_form(cost))
-        (table::render(&table))
-        (note(HOURS))
-        div id="at-prices" { (note(&cost.map_or_else(|| NO_PRICE.into(), prices_text))) }
-    }
+    let prices = Block::note(&cost.map_or_else(|| NO_PRICE.into(), prices_text));
+    let prices = Block::Marked("at-prices", vec![prices]);
+    Block::Group(vec![
+        Block::Heading("Cost of a billion requests".into()),
+        Block::Page(prices_form(cost)),
+        Block::Table(table),
+        Block::note(HOURS),
+        if cost.is_some() { prices } else { Block::OnPages(vec![prices]) },
+    ])
 }
 
 const HOURS: &str = "CPU hours and GiB hours are the hours that a billion requests take if the \
@@ -286,10 +208,12 @@ fn cost_range_cell(row: &OverviewRow) -> TableCell {
     }
     let ends = row.cost.and_then(|cost| cost.between).unzip();
     let (low, high) = (price_cell(low, ends.0), price_cell(high, ends.1));
-    cell(format!("{}–{}", low.text, high.text), html! { (low.content()) "–" (high.content()) })
+    let text =
+        if ends.0.is_some() { format!("{}–{}", low.text, high.text) } else { "–".into() };
+    cell(text, html! { (low.content()) "–" (high.content()) })
 }
 
-/// Renders the form for prices, which the viewer makes visible.
+/// Returns the form for prices, which the viewer makes visible.
 fn prices_form(cost: Option<Cost>) -> Markup {
     let input = |name: &str, label: &str, value: Option<f64>, max: Option<u32>| {
         html! {
