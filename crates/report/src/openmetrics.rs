@@ -1,13 +1,12 @@
 //! Formats the totals of a running load as OpenMetrics text (version 1.0.0), the format that
 //! Prometheus reads.
 
-use std::fmt::Write as _;
-
 use dyno_analysis::load::percentile_value::quantile_of_due;
 use dyno_analysis::load::{LoadConfig, Percentiles};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase};
 
+use crate::present::exposition::Exposition;
 use crate::redact;
 
 /// Media type of the page.
@@ -40,7 +39,7 @@ impl LoadTotals {
         LoadTotals {
             // Secrets are removed, because monitoring systems store labels and show them to many
             // people.
-            url: redact::text(&config.url).replace(['\\', '"', '\n'], "_"),
+            url: redact::text(&config.url),
             outcomes: Outcomes::default(),
             dropped: 0,
             bytes_sent: 0,
@@ -75,69 +74,49 @@ impl LoadTotals {
     /// Formats the page at `/metrics`.
     #[must_use]
     pub fn page(&self) -> String {
-        let mut out = String::new();
-        let url = &self.url;
-        out.push_str(
-            "# TYPE dyno_exchanges counter\n# HELP dyno_exchanges Exchanges (requests with their \
-             responses) that ended, by outcome.\n",
-        );
+        let mut out = Exposition::default();
+        let url = [("url", self.url.as_str())];
+        let exchanges = "Exchanges (requests with their responses) that ended, by outcome.";
+        out.metric("dyno_exchanges", ("counter", ""), exchanges);
         for outcome in Outcome::ALL {
-            let n = self.outcomes.get(*outcome);
-            let _ = writeln!(
-                out,
-                "dyno_exchanges_total{{url=\"{url}\",outcome=\"{}\"}} {n}",
-                outcome.name()
-            );
+            let labels = [url[0], ("outcome", outcome.name())];
+            out.sample("dyno_exchanges_total", &labels, self.outcomes.get(*outcome));
         }
-        let mut counter = |name: &str, unit: &str, help: &str, value: u64| {
-            let _ = writeln!(out, "# TYPE {name} counter");
-            if !unit.is_empty() {
-                let _ = writeln!(out, "# UNIT {name} {unit}");
-            }
-            let _ = writeln!(out, "# HELP {name} {help}\n{name}_total{{url=\"{url}\"}} {value}");
-        };
-        counter(
-            "dyno_dropped",
-            "",
-            "Requests that dyno did not send, because too many were waiting.",
-            self.dropped,
-        );
-        counter("dyno_sent_bytes", "bytes", "Bytes sent.", self.bytes_sent);
-        counter("dyno_received_bytes", "bytes", "Bytes received.", self.bytes_received);
-        // A gauge is omitted until its first interval has ended, and while its value is unknown.
-        let mut gauge = |name: &str, help: &str, value: Option<f64>| {
-            let _ = writeln!(out, "# TYPE {name} gauge\n# HELP {name} {help}");
-            if let Some(value) = value {
-                let _ = writeln!(out, "{name}{{url=\"{url}\"}} {value}");
-            }
-        };
-        gauge("dyno_connections_open", "Open connections.", self.connections_open);
-        gauge(
-            "dyno_throughput_rps",
-            "Correct responses per second in the last interval.",
-            self.throughput_rps,
-        );
-        gauge(
-            "dyno_generator_utilisation",
-            "CPU share of the busiest generator thread.",
-            self.busiest_thread,
-        );
+        let dropped = "Requests that dyno did not send, because too many were waiting.";
+        for (name, unit, help, value) in [
+            ("dyno_dropped", "", dropped, self.dropped),
+            ("dyno_sent_bytes", "bytes", "Bytes sent.", self.bytes_sent),
+            ("dyno_received_bytes", "bytes", "Bytes received.", self.bytes_received),
+        ] {
+            out.metric(name, ("counter", unit), help);
+            out.sample(&format!("{name}_total"), &url, value);
+        }
+        // A gauge has no sample until its first interval has ended, and while its value is unknown.
+        let throughput = "Correct responses per second in the last interval.";
+        let busiest = "CPU share of the busiest generator thread.";
+        for (name, help, value) in [
+            ("dyno_connections_open", "Open connections.", self.connections_open),
+            ("dyno_throughput_rps", throughput, self.throughput_rps),
+            ("dyno_generator_utilisation", busiest, self.busiest_thread),
+        ] {
+            out.gauge(name, help, &url, value);
+        }
         self.write_response_time(&mut out);
-        out.push_str("# EOF\n");
-        out
+        out.into_text() + "# EOF\n"
     }
 
     /// Writes the summary of response times.
-    fn write_response_time(&self, out: &mut String) {
+    fn write_response_time(&self, out: &mut Exposition) {
         let name = "dyno_response_time_seconds";
+        let url = [("url", self.url.as_str())];
         let times = self.response.to_times();
         let intended = Percentiles { unanswered: self.unanswered, ..Percentiles::new(&times) };
-        let _ = writeln!(
-            out,
-            "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} Response time from the \
-             intended start to the last byte, since the window opened. Sum and count are of \
-             correct responses. Quantiles rank all intended requests. A quantile is +Inf if it \
-             lies among requests without a correct response."
+        out.metric(
+            name,
+            ("summary", "seconds"),
+            "Response time from the intended start to the last byte, since the window opened. Sum \
+             and count are of correct responses. Quantiles rank all intended requests. A quantile \
+             is +Inf if it lies among requests without a correct response.",
         );
         for q in QUANTILES.into_iter().filter(|q| intended.has_samples_above(*q)) {
             let seconds = match quantile_of_due(&intended, &times, q) {
@@ -145,10 +124,10 @@ impl LoadTotals {
                 None if intended.is_unanswered(q) => "+Inf".into(),
                 None => continue,
             };
-            let _ = writeln!(out, "{name}{{url=\"{}\",quantile=\"{q}\"}} {seconds}", self.url);
+            out.sample(name, &[url[0], ("quantile", &q.to_string())], seconds);
         }
         let sum = times.mean().unwrap_or(0.0) * times.count() as f64 / 1e9;
-        let _ = writeln!(out, "{name}_sum{{url=\"{}\"}} {sum}", self.url);
-        let _ = writeln!(out, "{name}_count{{url=\"{}\"}} {}", self.url, times.count());
+        out.sample(&format!("{name}_sum"), &url, sum);
+        out.sample(&format!("{name}_count"), &url, times.count());
     }
 }

@@ -11,6 +11,7 @@ use crate::format::{bytes, count, number, or_dash, percent, seconds};
 use crate::html::block;
 use crate::html::document::{Viewer, document};
 use crate::present::block::{Block, ReportSection};
+use crate::present::exposition::Exposition;
 use crate::present::style::Style;
 use crate::present::table::{Column, ReportTable, text};
 
@@ -213,100 +214,93 @@ fn states_text(states_s: Option<&std::collections::BTreeMap<&'static str, f64>>)
     if texts.is_empty() { String::new() } else { format!(": {}", texts.join(", ")) }
 }
 
-/// Formats the last reading as OpenMetrics text (version 1.0.0).
+/// Formats the last reading as OpenMetrics text (version 1.0.0). Unknown values are omitted.
 #[must_use]
 pub fn openmetrics(record: &WatchRecord) -> String {
-    let mut out = String::new();
-    let mut gauge = |name: &str, help: &str, value: Option<f64>| {
-        if let Some(value) = value {
-            let _ = writeln!(
-                out,
-                "# TYPE dyno_watch_{name} gauge\n# HELP dyno_watch_{name} \
-                 {help}\ndyno_watch_{name} {value}"
-            );
-        }
-    };
-    gauge("cpus", "CPUs used in the last interval.", record.cpus);
-    gauge(
-        "busiest_thread_utilisation",
-        "Share of one CPU that the busiest thread used.",
-        record.busiest_thread_utilisation,
-    );
-    gauge(
-        "run_delay_ratio",
-        "Seconds per second that threads waited for a CPU.",
-        record.run_delay_s_per_s,
-    );
-    gauge(
-        "throttled_ratio",
-        "Share of the CPU quota's periods in which the server was throttled.",
-        record.throttled_share,
-    );
-    gauge(
-        "memory_held_bytes",
-        "Anonymous and shared memory.",
-        record.memory_held_bytes.map(|n| n as f64),
-    );
-    gauge("processes", "Processes.", Some(f64::from(record.processes)));
-    gauge("threads", "Threads.", Some(record.threads as f64));
-    gauge(
-        "context_switches_per_second",
-        "Context switches per second.",
-        record.context_switches_per_s,
-    );
-    gauge("page_faults_per_second", "Page faults per second.", record.page_faults_per_s);
-    gauge(
-        "connections",
-        "Established TCP connections to the server's listeners.",
-        record.sockets.as_ref().map(|s| s.connections as f64),
-    );
-    gauge(
-        "steal_ratio",
-        "Share of the machine's CPU time that the hypervisor took.",
-        record.steal_share,
-    );
+    let mut out = Exposition::default();
+    let connections = record.sockets.as_ref().map(|s| s.connections as f64);
+    let memory = record.memory_held_bytes.map(|n| n as f64);
+    for (name, help, value) in [
+        ("cpus", "CPUs used in the last interval.", record.cpus),
+        (
+            "busiest_thread_utilisation",
+            "Share of one CPU that the busiest thread used.",
+            record.busiest_thread_utilisation,
+        ),
+        (
+            "run_delay_ratio",
+            "Seconds per second that threads waited for a CPU.",
+            record.run_delay_s_per_s,
+        ),
+        (
+            "throttled_ratio",
+            "Share of the CPU quota's periods in which the server was throttled.",
+            record.throttled_share,
+        ),
+        ("memory_held_bytes", "Anonymous and shared memory.", memory),
+        ("processes", "Processes.", Some(f64::from(record.processes))),
+        ("threads", "Threads.", Some(record.threads as f64)),
+        (
+            "context_switches_per_second",
+            "Context switches per second.",
+            record.context_switches_per_s,
+        ),
+        ("page_faults_per_second", "Page faults per second.", record.page_faults_per_s),
+        ("connections", "Established TCP connections to the server's listeners.", connections),
+        (
+            "steal_ratio",
+            "Share of the machine's CPU time that the hypervisor took.",
+            record.steal_share,
+        ),
+    ] {
+        write_gauge(&mut out, name, help, value);
+    }
     write_labelled(&mut out, record);
-    out.push_str("# EOF\n");
-    out
+    out.into_text() + "# EOF\n"
 }
 
-/// Appends the metrics that have labels: system calls by name, and CPU time by thread role.
-fn write_labelled(out: &mut String, record: &WatchRecord) {
+/// Appends a gauge with one sample. An unknown value is omitted.
+fn write_gauge(out: &mut Exposition, name: &str, help: &str, value: Option<f64>) {
+    if value.is_some() {
+        out.gauge(&format!("dyno_watch_{name}"), help, &[], value);
+    }
+}
+
+/// Appends the metrics on system calls, and the CPU time by thread role.
+fn write_labelled(out: &mut Exposition, record: &WatchRecord) {
     if let Some(syscalls) = &record.syscalls {
-        out.push_str(
-            "# TYPE dyno_watch_syscalls_per_second gauge\n# HELP dyno_watch_syscalls_per_second \
-             System calls by name, estimated from the time in which calls were counted.\n",
-        );
-        for (name, rate) in &syscalls.by_name_per_s {
-            let _ = writeln!(out, "dyno_watch_syscalls_per_second{{name=\"{name}\"}} {rate}");
+        let name = "dyno_watch_syscalls_per_second";
+        let help = "System calls by name, estimated from the time in which calls were counted.";
+        out.metric(name, ("gauge", ""), help);
+        for (call, rate) in &syscalls.by_name_per_s {
+            out.sample(name, &[("name", call)], rate);
         }
-        let _ = writeln!(
-            out,
-            "# TYPE dyno_watch_syscalls_counted_seconds gauge\n# HELP \
-             dyno_watch_syscalls_counted_seconds Seconds of the last interval in which system \
-             calls were counted or estimated.\ndyno_watch_syscalls_counted_seconds {}\n# TYPE \
-             dyno_watch_syscalls_lower_bound gauge\n# HELP dyno_watch_syscalls_lower_bound 1: the \
-             rate of all system calls is a lower bound, because counting slows the \
-             server.\ndyno_watch_syscalls_lower_bound {}",
-            syscalls.counted_s,
-            u8::from(syscalls.is_lower_bound)
-        );
-        if let Some(error) = syscalls.per_s_standard_error {
-            let _ = writeln!(
-                out,
-                "# TYPE dyno_watch_syscalls_standard_error gauge\n# HELP \
-                 dyno_watch_syscalls_standard_error Standard error of the rate of all system \
-                 calls. The rate is an estimate, because calls are counted only in some time \
-                 slices.\ndyno_watch_syscalls_standard_error {error}"
-            );
+        for (name, help, value) in [
+            (
+                "syscalls_counted_seconds",
+                "Seconds of the last interval in which system calls were counted or estimated.",
+                Some(syscalls.counted_s),
+            ),
+            (
+                "syscalls_lower_bound",
+                "1: the rate of all system calls is a lower bound, because counting slows the \
+                 server.",
+                Some(f64::from(u8::from(syscalls.is_lower_bound))),
+            ),
+            (
+                "syscalls_standard_error",
+                "Standard error of the rate of all system calls. The rate is an estimate, because \
+                 calls are counted only in some time slices.",
+                syscalls.per_s_standard_error,
+            ),
+        ] {
+            write_gauge(out, name, help, value);
         }
     }
-    out.push_str(
-        "# TYPE dyno_watch_role_cpu_seconds gauge\n# HELP dyno_watch_role_cpu_seconds CPU time of \
-         threads by role in the last interval.\n",
-    );
+    let name = "dyno_watch_role_cpu_seconds";
+    out.metric(name, ("gauge", ""), "CPU time of threads by role in the last interval.");
     for (role, used) in &record.by_thread_role {
-        let _ = writeln!(out, "dyno_watch_role_cpu_seconds{{role=\"{role}\"}} {}", used.cpu_s);
+        out.sample(name, &[("role", role)], used.cpu_s);
     }
 }
 

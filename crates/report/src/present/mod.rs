@@ -2,6 +2,7 @@
 
 pub(crate) mod block;
 pub(crate) mod escape;
+pub(crate) mod exposition;
 pub(crate) mod markdown;
 pub(crate) mod part_scope;
 pub(crate) mod sentence;
