@@ -9,24 +9,25 @@ use dyno_analysis::load::{
     RequestResult,
 };
 use dyno_analysis::report::Report;
-use dyno_analysis::subject::{SubjectFailure, SubjectResult};
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, Code, LoadResult, Severity};
 use dyno_archive::Outcome;
 use dyno_archive::load::{Timeouts, TlsUse};
 use dyno_archive::plan::Arrival;
 
-use crate::answer;
 use crate::format::{
     TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, number, or_dash, page_percentile_text, percent,
     percentile_text, plural, rate, seconds, shorten,
 };
 use crate::output::Format;
 use crate::overview::limiter_text;
+use crate::present::block::Block;
 use crate::present::style::Style;
 use crate::present::table::{Head, ReportTable};
+use crate::present::text::wrap;
 use crate::sections::overview::{overview_table, table_note};
-use crate::terminal::{self, escape_controls};
+use crate::terminal;
+use crate::{present, sections};
 
 /// Maximum number of requests of a mix in the text.
 const REQUESTS_SHOWN: usize = 20;
@@ -37,9 +38,6 @@ const RESOURCES_SHOWN: usize = 3;
 
 /// Maximum length of the reason why a subject has no numbers in the overview, in characters.
 const LONGEST_REASON: usize = 60;
-
-/// Maximum number of lines of a subject's log in the text.
-const LOG_LINES: usize = 5;
 
 /// Formats the result that `dyno load` prints at its end.
 #[must_use]
@@ -421,29 +419,6 @@ fn timeout_kinds(timeouts: &Timeouts) -> Vec<String> {
     occurred.map(|(n, phase, example)| format!("{} timed out {phase}{example}", count(n))).collect()
 }
 
-/// Breaks a long line at spaces. All lines except the first begin with `indent`. Control characters
-/// are made visible.
-#[must_use]
-pub fn wrap(text: &str, width: usize, indent: &str) -> String {
-    let text = escape_controls(text);
-    let mut out = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
-        let len = word.chars().count();
-        if column > 0 && column + 1 + len > width {
-            out.push('\n');
-            out.push_str(indent);
-            column = 0;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += len;
-    }
-    out
-}
-
 /// Formats one line about a trial that has ended. `shape`: its workload and step.
 #[must_use]
 pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
@@ -475,60 +450,14 @@ pub const FORMAT: Format = Format::new("text", "A summary, for a terminal", |red
     report(&redacted.report, Style::Plain)
 });
 
-/// Formats a report: the summary sentences, the overview, the caveats of the run, and failures.
+/// Formats a report: the answer, the overview, the caveats of the run, and failures.
 #[must_use]
 pub fn report(report: &Report, style: Style) -> String {
-    let mut out = String::new();
-    for sentence in answer::sentences(report) {
-        let _ = writeln!(out, "{}", style.bold(&wrap(&sentence, 110, "")));
-    }
-    out.push('\n');
-    out.push_str(&overview(report, style));
-    out.push('\n');
-    for caveat in &report.caveats {
-        let _ = writeln!(out, "{}", caveat_line(caveat, style));
-    }
-    for subject in &report.subjects {
-        subject
-            .failures
-            .iter()
-            .for_each(|failure| out.push_str(&failure_lines(subject, failure, style)));
-        if let Some(reason) = &subject.skipped {
-            let text = format!("{} was skipped: {reason}", subject.title);
-            let _ = writeln!(
-                out,
-                "{} {}",
-                style.paint_severity(Severity::Warning, "–"),
-                escape_controls(&text)
-            );
-        }
-    }
-    out
-}
-
-/// Formats a failure and the last lines of the subject's log.
-fn failure_lines(subject: &SubjectResult, failure: &SubjectFailure, style: Style) -> String {
-    let when =
-        if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
-    let kind = failure.failure.kind.name();
-    let text = format!("{} {kind}{when}: {}", subject.title, failure.failure.message);
-    let mut out =
-        format!("{} {}\n", style.paint_severity(Severity::Invalid, "✗"), escape_controls(&text));
-    let log: Vec<&str> = failure.log_tail.iter().flat_map(|tail| tail.lines()).collect();
-    for line in log.iter().skip(log.len().saturating_sub(LOG_LINES)) {
-        let _ = writeln!(out, "    {}", style.dim(&terminal::escape_line(line)));
-    }
-    out
-}
-
-/// Formats a caveat with the mark of its severity.
-fn caveat_line(caveat: &Caveat, style: Style) -> String {
-    let mark = if caveat.severity == Severity::Info {
-        style.dim("·")
-    } else {
-        style.paint_severity(caveat.severity, "!")
-    };
-    format!("{mark} {}", wrap(&caveat.message, 108, "  "))
+    let [answer, caveats] = sections::overview::answer(report);
+    let failures = sections::lifecycle::failures(report);
+    let [answer, caveats, failures] =
+        [answer, caveats, failures].map(|block| present::text::render(&block, style));
+    format!("{answer}\n{}\n{caveats}{failures}", overview(report, style))
 }
 
 /// Formats the table of subjects, and its notes.
@@ -538,12 +467,8 @@ fn overview(report: &Report, style: Style) -> String {
     for limiter in table.rows.iter_mut().filter_map(|row| row.values.last_mut()) {
         limiter.text = shorten(&limiter.text, LONGEST_REASON);
     }
-    let mut out = table.aligned(style);
-    let notes = [table_note(report), percentile_notes(&table)].join("\n");
-    for note in notes.lines().filter(|note| !note.is_empty()) {
-        let _ = writeln!(out, "{}", style.dim(&wrap(note, 110, "")));
-    }
-    out
+    let notes = Block::note(&[table_note(report), percentile_notes(&table)].join("\n"));
+    present::text::render(&Block::Group(vec![Block::Table(table), notes]), style)
 }
 
 /// Explains the signs `>` and `–` in the columns of percentiles, if they occur.

@@ -6,7 +6,7 @@ use dyno_analysis::Code;
 use dyno_analysis::caveat::CaveatGroup;
 use dyno_analysis::verdict::Resource;
 use dyno_report::present::style::Style;
-use dyno_report::text::wrap;
+use dyno_report::present::text::wrap;
 use dyno_workload::text::nearest;
 
 use crate::cli::ExplainArgs;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use dyno_analysis::summary::Summary;
 use dyno_analysis::{Caveat, Report, Severity};
 use dyno_report::answer::sentences;
-use dyno_report::text::wrap;
+use dyno_report::present::text::wrap;
 
 /// Maximum number of lines. A reviewer reads every changed line of a summary.
 const MAX_LINES: usize = 40;

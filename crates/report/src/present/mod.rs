@@ -8,3 +8,4 @@ pub(crate) mod part_scope;
 pub(crate) mod sentence;
 pub mod style;
 pub(crate) mod table;
+pub mod text;

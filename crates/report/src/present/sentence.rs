@@ -45,6 +45,15 @@ impl Sentence {
         self
     }
 
+    /// Returns the sentence as plain text, with backticks around code.
+    pub(crate) fn text(&self) -> String {
+        let part = |part: &Part| match part {
+            Part::Code(text) => format!("`{text}`"),
+            Part::Strong(text) | Part::Text(text) => text.clone(),
+        };
+        self.0.iter().map(part).collect()
+    }
+
     /// Renders the sentence as Markdown on one line.
     pub(crate) fn markdown(&self) -> String {
         let part = |part: &Part| match part {

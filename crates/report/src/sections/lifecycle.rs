@@ -179,7 +179,7 @@ fn check_cell(subject: &SubjectResult, name: &str) -> TableCell {
 }
 
 /// Returns the failed and the skipped subjects. Empty if there are none.
-fn failures(report: &Report) -> Block {
+pub(crate) fn failures(report: &Report) -> Block {
     let skipped = |s: &SubjectResult| {
         let reason = s.skipped.as_ref()?;
         Some(Block::Paragraph(

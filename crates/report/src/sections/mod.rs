@@ -3,7 +3,7 @@
 
 mod cost;
 mod experiment;
-mod lifecycle;
+pub(crate) mod lifecycle;
 mod limiters;
 mod load;
 mod method;
@@ -37,7 +37,7 @@ pub(crate) fn sections(redacted: &RedactedReport<'_>) -> Vec<ReportSection> {
     let experiment = experiment::has_section(report)
         .then(|| section("experiment", experiment::heading(report), experiment::content(report)));
     let first = [
-        section("answer", "The answer", overview::answer(report)),
+        section("answer", "The answer", Block::Group(overview::answer(report).into())),
         section("overview", "Overview", overview::overview(report)),
     ];
     let others = [

@@ -18,11 +18,11 @@ use crate::present::part_scope::PartScope;
 use crate::present::sentence::Sentence;
 use crate::present::table::{Column, ReportTable, TableCell, cell, text, value};
 
-/// Returns the answer and the caveats of the run.
-pub(super) fn answer(report: &Report) -> Block {
+/// Returns the answer, and the caveats of the run.
+pub(crate) fn answer(report: &Report) -> [Block; 2] {
     let sentences = crate::answer::sentences(report);
     let answer = sentences.iter().map(|text| Block::Paragraph("answer", Sentence::new(text)));
-    Block::Group(answer.chain([Block::Caveats(report.caveats.clone())]).collect())
+    [Block::Group(answer.collect()), Block::Caveats(report.caveats.clone())]
 }
 
 /// Returns the content of the section.
