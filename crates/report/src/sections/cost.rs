@@ -1,17 +1,22 @@
 //! Arranges the section on cost: CPU time and memory per request, in each step and over the whole
 //! life of a server.
 
+use dyno_analysis::backend::BackendSummary;
 use dyno_analysis::backend_use::BackendUse;
 use dyno_analysis::cost::PaidUse;
 use dyno_analysis::metric::{CPU, Metric, MetricId};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
+use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::plan::Cost;
 use maud::{Markup, html};
 
-use super::{count_cell, metric_figure, metric_table, repeats_cell, subject_cell, trial_table};
+use super::{
+    CellNames, cell_table, count_cell, every_trial, metric_figure, metric_table, repeats_cell,
+    subject_cell, trial_table,
+};
 use crate::format::{bytes, micros, number, or_dash, percent, quantity};
 use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
@@ -39,7 +44,7 @@ pub(super) fn cost(report: &Report) -> Block {
         steps("memory", "Memory", MetricId::Memory, MEMORY, &outside),
         steps("memory-time", "Memory × time per request", MetricId::MemoryTime, MEMORY_TIME, &[]),
         lifetimes(report),
-        Block::OnPages(vec![backends(report)]),
+        backends(report),
     ])
 }
 
@@ -119,12 +124,36 @@ const LIFETIMES: &str = "Responses and CPU time count from the start of the proc
                          lifetime in the JSON, because only control groups count the CPU time of \
                          ended processes.";
 
-/// Returns the table of the resources that back ends used in each trial. Empty without back ends.
+/// Returns the tables of the resources that back ends used, by step and by trial. Empty without
+/// back ends.
 fn backends(report: &Report) -> Block {
-    type BackendTrial<'a> = (&'a TrialResult, &'a BackendUse);
-    let rows: Vec<BackendTrial<'_>> =
+    let rows: Vec<StepBackend<'_>> =
+        report.summaries.iter().flat_map(|s| s.backends.iter().map(move |b| (s, b))).collect();
+    let columns: [Column<'_, StepBackend<'_>>; 5] = [
+        ("Back end", &|(_, b)| text(&b.name)),
+        ("#CPU per request", &|(_, b)| value(b.cpu_us_per_request.median, micros)),
+        ("#Share of a request's CPU", &|(_, b)| value(b.cpu_share.median, percent)),
+        ("#Share of allowed CPU", &|(_, b)| value(b.cpu_utilisation.median, percent)),
+        ("#Memory", &|(_, b)| value(b.memory_bytes.median, bytes)),
+    ];
+    let table = cell_table(report, &rows, |(s, _)| CellNames::from_step(s), &columns);
+    if rows.is_empty() {
+        return Block::empty();
+    }
+    Block::Group(vec![
+        Block::part("Back ends", BACKENDS, table, ""),
+        every_trial(backends_of_trials(report)),
+    ])
+}
+
+type StepBackend<'a> = (&'a Summary, &'a BackendSummary);
+
+/// Returns the table of the resources that back ends used in each trial.
+fn backends_of_trials(report: &Report) -> ReportTable {
+    type TrialBackend<'a> = (&'a TrialResult, &'a BackendUse);
+    let rows: Vec<TrialBackend<'_>> =
         report.trials.iter().flat_map(|t| t.backends.iter().map(move |b| (t, b))).collect();
-    let table = trial_table(
+    trial_table(
         report,
         &rows,
         |(t, _)| t,
@@ -138,8 +167,7 @@ fn backends(report: &Report) -> Block {
             }),
             ("#Memory", &|(_, b)| value(b.server.memory_held_bytes.map(|n| n as f64), bytes)),
         ],
-    );
-    Block::part("Back ends", BACKENDS, table, "")
+    )
 }
 
 const BACKENDS: &str = "Back ends are services that a subject needs. They are started and \

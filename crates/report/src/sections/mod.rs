@@ -128,6 +128,10 @@ struct CellNames<'a> {
 }
 
 impl CellNames<'_> {
+    fn from_step(s: &Summary) -> CellNames<'_> {
+        CellNames { subject: &s.subject, workload: &s.workload, cell: s.cell, shape: s.shape }
+    }
+
     fn from_trial(t: &TrialResult) -> CellNames<'_> {
         CellNames {
             subject: &t.subject_id,
@@ -140,12 +144,7 @@ impl CellNames<'_> {
 
 /// Returns a table with a row per step: the columns that name the step, then `columns`.
 fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> ReportTable {
-    cell_table(
-        report,
-        &report.summaries,
-        |s| CellNames { subject: &s.subject, workload: &s.workload, cell: s.cell, shape: s.shape },
-        columns,
-    )
+    cell_table(report, &report.summaries, CellNames::from_step, columns)
 }
 
 /// Returns a table with a row per step: the median of a metric with those of the back ends, its
@@ -196,6 +195,11 @@ fn trial_table<T>(
     let trial_columns = [repeat_column].into_iter().chain((!omits_valid).then_some(valid_column));
     let columns: Vec<Column<'_, T>> = trial_columns.chain(columns.iter().copied()).collect();
     cell_table(report, rows, |row| CellNames::from_trial(trial(row)), &columns)
+}
+
+/// Folds a table with a row per trial, which only pages have. CSV has a line per trial, too.
+fn every_trial(table: ReportTable) -> Block {
+    Block::OnPages(vec![Block::Folded("Every trial".into(), vec![Block::Table(table)])])
 }
 
 /// Returns a table with a row per item of `rows`: the columns that name its cell, then `columns`.

@@ -13,7 +13,7 @@ use dyno_analysis::wire::WireResult;
 use dyno_archive::Protocol;
 use dyno_archive::load::TlsUse;
 
-use super::{count_cell, trial_table};
+use super::{count_cell, every_trial, trial_table};
 use crate::format::{count, micros, number, percent, quantity};
 use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
@@ -28,14 +28,14 @@ pub(super) fn wire(report: &Report) -> Block {
     let is_shared = |w: &WireResult| workloads_of(report, w).len() > 1;
     let note_on_workloads =
         if report.wire.iter().any(is_shared) { COMBINED_WORKLOADS_NOTE } else { "" };
-    let every_trial = trial_table(report, &report.trials, |t| t, &EVERY_TRIAL);
+    let trials = trial_table(report, &report.trials, |t| t, &EVERY_TRIAL);
     let mut blocks = vec![
         Block::note(&format!(
             "Each number is the median over all trials of a subject and protocol. The lowest and \
              the highest trial are in smaller text or in parentheses.{note_on_workloads}"
         )),
         grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS),
-        every_trial_block(every_trial),
+        every_trial(trials),
         by_protocol(report),
     ];
     if !h2_trials.is_empty() {
@@ -43,15 +43,10 @@ pub(super) fn wire(report: &Report) -> Block {
             Block::Heading("HTTP/2: frames and segments".into()),
             Block::note(FRAMES_NOTE),
             grouped_rows(report, &h2_rows, &FRAMES),
-            every_trial_block(frames_of_every_trial(report, &h2_trials)),
+            every_trial(frames_of_every_trial(report, &h2_trials)),
         ]);
     }
     Block::Group(blocks)
-}
-
-/// Returns a folded table with a row per trial.
-fn every_trial_block(table: ReportTable) -> Block {
-    Block::OnPages(vec![Block::Folded("Every trial".into(), vec![Block::Table(table)])])
 }
 
 const FRAMES_NOTE: &str = "A server that writes HEADERS and DATA together needs one segment for a \
