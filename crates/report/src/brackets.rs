@@ -8,6 +8,7 @@ use dyno_analysis::report::Report;
 use dyno_archive::plan::{CapacityFailures, MeasuredFirst};
 
 use crate::format::{length, number, plural};
+use crate::overview::{label, label_in_words};
 use crate::present::table::{Column, TableCell, text, value};
 
 /// Columns of the table of brackets.
@@ -28,9 +29,9 @@ pub(crate) const COLUMNS: [Column<'_, Bracket>; 7] = [
     ("Evidence", &|b| text(evidence_text(b))),
 ];
 
-/// Returns the value of [`connections_text`], which sorts by the connections.
+/// Returns the value of a load point, which sorts by the connections.
 fn connections_value(shape: Shape) -> TableCell {
-    text(connections_text(shape)).sorted_by(Some(f64::from(shape.connections)))
+    text(label(shape.without_rate())).sorted_by(Some(f64::from(shape.connections)))
 }
 
 /// Formats a rate, or `none`.
@@ -75,16 +76,6 @@ fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
         true => "the loads had too few requests to decide".into(),
         false => "the repeats disagree".into(),
     }
-}
-
-/// Formats connections, with the requests in flight on each and the pass if they exceed 1: `64`, `8
-/// × 16`, `64, pass 2`.
-fn connections_text(shape: Shape) -> String {
-    let Shape { connections, streams, pipeline, pass, .. } = shape;
-    let per_connection = streams.max(pipeline);
-    let factor = if per_connection > 1 { format!(" × {per_connection}") } else { String::new() };
-    let pass = if pass > 1 { format!(", pass {pass}") } else { String::new() };
-    format!("{connections}{factor}{pass}")
 }
 
 /// Summarises searches: `searched: 92 loads in 3 starts, 1 start not settled`.
@@ -157,9 +148,7 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
             String::new()
         };
         let connections = if has_several_shapes {
-            let is_one = bracket.shape == Shape::closed_loop(1, 1, 1);
-            let ending = if is_one { "" } else { "s" };
-            format!(" over {} connection{ending}", connections_text(bracket.shape))
+            format!(" over {}", label_in_words(bracket.shape.without_rate()))
         } else {
             String::new()
         };

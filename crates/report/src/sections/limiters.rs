@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use dyno_analysis::cell::Shape;
 use dyno_analysis::metric::MetricId;
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
@@ -16,7 +15,7 @@ use super::profile::profiles;
 use super::swatch;
 use crate::format::{number, quantity};
 use crate::html::table;
-use crate::overview::step_in_words;
+use crate::overview::{label, step_in_words};
 use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
 use crate::present::table::{ReportTable, Row, TableCell, text, value};
@@ -97,18 +96,11 @@ fn step_limiter_item(report: &Report, s: &Summary) -> Markup {
     }
 }
 
-/// Labels a step: `64` (connections), or `json 64 × 10 at 1,000/s (2)` (workload, connections ×
-/// streams, rate and pass). A single workload, factors of 1, a missing rate and a first pass are
-/// omitted.
+/// Labels a step: `64` (connections), or `json 64` if there are several workloads.
 fn step_label(report: &Report, s: &Summary) -> String {
     let workload =
         if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
-    let at = s.shape;
-    let Shape { connections, streams, pipeline, pass, .. } = at;
-    let factor = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
-    let rate = at.rate_text(number);
-    let pass = if pass > 1 { format!(" ({pass})") } else { String::new() };
-    format!("{workload}{connections}{}{}{rate}{pass}", factor(streams), factor(pipeline))
+    format!("{workload}{}", label(s.shape))
 }
 
 /// Renders the table of counters at the busiest step, with the counters of the reference arm at the
