@@ -1,8 +1,6 @@
 //! Formats a comparison as text, as Markdown for pull requests, as JSON, as JUnit XML for CI, and
 //! as a page.
 
-use std::fmt::Write as _;
-
 use dyno_analysis::compare::{
     CellRepeats, ComparisonAnswer, ComparisonResult, ComparisonRow, GateResult, GateState,
     OnUndecided, RunDifference, RunProblem, SideResult,
@@ -167,30 +165,9 @@ const fn state_text(state: GateState) -> &'static str {
 
 /// Formats a comparison for a terminal.
 fn text(compared: &ComparisonResult, style: Style) -> String {
-    let mut out = String::new();
-    let mut line = |text: &str| {
-        let _ = writeln!(out, "{}", terminal::escape_line(text));
-    };
-    sides(compared).iter().for_each(|side| line(side));
-    for difference in &compared.differences {
-        line(&format!("! A and B also differ in {}", difference_text(difference)));
-    }
-    warnings(compared).for_each(|text| line(&format!("! {text}")));
-    let _ = writeln!(out);
-    for answer in &compared.answers {
-        let _ = writeln!(out, "{}", terminal::escape_line(&answer_text(answer)));
-    }
-    if !compared.rows.is_empty() {
-        let table = ReportTable::plain("", &COLUMNS, &compared.rows);
-        let _ = writeln!(out, "\n{}", table.aligned(style));
-    }
-    for gate in &compared.gates {
-        let _ = writeln!(out, "{}", terminal::escape_line(&gate_text(compared, gate)));
-    }
-    for note in compared.notes.iter().map(String::as_str).chain([method_note(compared)]) {
-        let _ = writeln!(out, "{}", style.dim(&terminal::escape_line(&format!("· {note}"))));
-    }
-    out
+    let sides = sides(compared).map(|side| terminal::escape_line(&side) + "\n").concat();
+    let section = |section| format!("\n{}", present::text::section(section, style));
+    sides + &sections(compared).iter().map(section).collect::<String>()
 }
 
 /// Formats a comparison as JSON.
@@ -208,33 +185,26 @@ fn title(compared: &ComparisonResult) -> String {
 
 /// Returns the sections of a comparison. A section without content is omitted.
 fn sections(compared: &ComparisonResult) -> Vec<ReportSection> {
-    let list = |id, title: &str, items: Vec<String>| {
-        let items: Vec<Sentence> = items.iter().map(|text| Sentence::new(text)).collect();
+    let list =
+        |items: Vec<String>| Block::List(items.iter().map(|text| Sentence::new(text)).collect());
+    let section = |id, title: &str, items: Vec<String>| {
         let title = title.into();
-        (!items.is_empty()).then_some(ReportSection { id, title, content: Block::List(items) })
+        (!items.is_empty()).then(|| ReportSection { id, title, content: list(items) })
     };
-    let notes = compared.notes.iter().map(String::as_str).chain([method_note(compared)]);
+    let differences = compared.differences.iter().map(difference_text);
+    let differences = differences.map(|text| format!("A and B also differ in {text}"));
+    let answers = compared.answers.iter().map(answer_text).collect();
+    let gates = compared.gates.iter().map(|gate| gate_text(compared, gate)).collect();
+    let notes = compared.notes.iter().cloned().chain([method_note(compared).into()]).collect();
     let table = Block::Table(ReportTable::plain("", &COLUMNS, &compared.rows));
-    let by_metric = [table].into_iter().chain(notes.map(Block::note)).collect();
-    let content = Block::Group(by_metric);
-    [
-        list("summary", "Summary", compared.answers.iter().map(answer_text).collect()),
-        list("warnings", "Warnings", warnings(compared).collect()),
-        list(
-            "differences",
-            "Other differences between A and B",
-            compared.differences.iter().map(difference_text).collect(),
-        ),
-        list(
-            "gates",
-            "Gates",
-            compared.gates.iter().map(|gate| gate_text(compared, gate)).collect(),
-        ),
-        Some(ReportSection { id: "metrics", title: "By metric".into(), content }),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let content = Block::Group(vec![table, list(notes)]);
+    let metrics = ReportSection { id: "metrics", title: "By metric".into(), content };
+    let lists = [
+        section("warnings", "Warnings", differences.chain(warnings(compared)).collect()),
+        section("summary", "Summary", answers),
+        section("gates", "Gates", gates),
+    ];
+    lists.into_iter().flatten().chain([metrics]).collect()
 }
 
 /// Returns the descriptions of both sides.

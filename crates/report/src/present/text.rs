@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use dyno_analysis::{Caveat, Severity};
 
-use super::block::Block;
+use super::block::{Block, ReportSection};
 use super::style::Style;
 use crate::terminal::{self, escape_controls};
 
@@ -14,11 +14,17 @@ const WIDTH: usize = 110;
 /// Maximum number of lines of preformatted text, such as a log. The last lines are shown.
 const CODE_LINES: usize = 5;
 
+/// Renders a section with its heading.
+pub(crate) fn section(section: &ReportSection, style: Style) -> String {
+    let title = style.bold(&terminal::escape_line(&section.title));
+    format!("{title}\n{}", render(&section.content, style))
+}
+
 /// Renders a part of a section.
 pub(crate) fn render(block: &Block, style: Style) -> String {
     let group = |blocks: &[Block]| blocks.iter().map(|block| render(block, style)).collect();
     match block {
-        Block::Heading(title) => style.bold(&escape_controls(title)) + "\n",
+        Block::Heading(title) => style.bold(&terminal::escape_line(title)) + "\n",
         Block::Paragraph(class, sentence) => {
             let text = sentence.text();
             match *class {
@@ -28,11 +34,14 @@ pub(crate) fn render(block: &Block, style: Style) -> String {
                 _ => wrap(&text, WIDTH, "") + "\n",
             }
         }
+        // An item stays on one line, because people and scripts search for its words.
         Block::List(items) => {
-            items.iter().map(|sentence| item(&style.dim("·"), &sentence.text())).collect()
+            let line = |text: String| format!("· {}\n", terminal::escape_line(&text));
+            items.iter().map(|sentence| line(sentence.text())).collect()
         }
         Block::Caveats(caveats) => caveats.iter().map(|c| caveat_line(c, style)).collect(),
         Block::Code(_, text) => code(text, style),
+        Block::Table(table) if table.rows.is_empty() => String::new(),
         Block::Table(table) => table.aligned(style),
         Block::Figure(figure) => {
             figure.table.aligned(style) + &render(&Block::note(&figure.note), style)
