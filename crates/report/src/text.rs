@@ -41,57 +41,43 @@ const LONGEST_REASON: usize = 60;
 
 /// Formats the result that `dyno load` prints at its end.
 #[must_use]
-pub fn load(result: &LoadResult, style: Style) -> String {
-    let mut out = String::new();
+pub fn load(r: &LoadResult, style: Style) -> String {
+    let times = percentiles_line(&r.response_time_us, &RESPONSE_SHOWN, percentile_text);
+    let service = percentiles_line(&r.service_time_us, &SERVICE_SHOWN, percentile_text);
+    let service = format!("{service}      send lag p99 {}", or_dash(r.send_lag_us.p99, micros));
+    let pages = |pages: &PageSummary| group_line("pages", &pages.group) + &page_text(pages);
+    let first = [
+        ("rate", Some(rate_line(r))),
+        ("response", Some(times)),
+        ("service", Some(service)),
+        ("", percentile_note(r)),
+        ("gaps", r.gaps.as_ref().map(|gaps| gaps_line(gaps, r))),
+        ("pages", r.pages.as_ref().map(pages)),
+        ("visits", r.visits.as_ref().map(|visits| group_line("visits", &visits.group))),
+        ("wire", Some(wire_line(r))),
+        ("tls", r.tls.as_ref().map(|tls| tls_line(tls, r))),
+        ("http2", r.http2.as_ref().map(http2_line)),
+        ("client", Some(client_line(r))),
+    ];
+    let limit = if r.pages.is_some() { RESOURCES_SHOWN } else { REQUESTS_SHOWN };
+    let requests = r.requests.iter().take(limit).map(|request| ("", Some(request_line(request))));
+    let more = r.requests.len().saturating_sub(limit);
+    let more = (more > 0).then(|| format!("and {more} more requests (`--format json` has all)"));
+    let last = [
+        ("", more),
+        ("errors", (failed_count(r) > 0).then(|| errors_line(r))),
+        ("continue", r.continues.as_ref().map(continue_line)),
+    ];
     let label = |name: &str| style.dim(&format!("{name:<10}"));
-    let _ = writeln!(out, "  {}{}", label("valid"), verdict(result, style));
-    let mut line = |name: &str, text: String| {
-        let _ = writeln!(out, "  {}{}", label(name), terminal::escape_line(&text));
-    };
-    line("rate", rate_line(result));
-    line("response", percentiles_line(&result.response_time_us, &RESPONSE_SHOWN, percentile_text));
-    let service = percentiles_line(&result.service_time_us, &SERVICE_SHOWN, percentile_text);
-    line(
-        "service",
-        format!("{service}      send lag p99 {}", or_dash(result.send_lag_us.p99, micros)),
-    );
-    if let Some(note) = percentile_note(result) {
-        line("", note);
-    }
-    if let Some(gaps) = &result.gaps {
-        line("gaps", gaps_line(gaps, result));
-    }
-    if let Some(pages) = &result.pages {
-        line("pages", group_line("pages", &pages.group) + &page_text(pages));
-    }
-    if let Some(visits) = &result.visits {
-        line("visits", group_line("visits", &visits.group));
-    }
-    line("wire", wire_line(result));
-    if let Some(tls) = &result.tls {
-        line("tls", tls_line(tls, result));
-    }
-    if let Some(http2) = &result.http2 {
-        line("http2", http2_line(http2));
-    }
-    line("client", client_line(result));
-    let limit = if result.pages.is_some() { RESOURCES_SHOWN } else { REQUESTS_SHOWN };
-    for request in result.requests.iter().take(limit) {
-        line("", request_line(request));
-    }
-    if result.requests.len() > limit {
-        let more = result.requests.len() - limit;
-        line("", format!("and {more} more requests (`--format json` has all)"));
-    }
-    if failed_count(result) > 0 {
-        line("errors", errors_line(result));
-    }
-    if let Some(continues) = &result.continues {
-        line("continue", continue_line(continues));
+    let mut out = format!("  {}{}\n", label("valid"), verdict(r, style));
+    for (name, text) in first.into_iter().chain(requests).chain(last) {
+        if let Some(text) = text {
+            let _ = writeln!(out, "  {}{}", label(name), terminal::escape_line(&text));
+        }
     }
     out.push('\n');
-    write_caveats(result, style, &mut out);
-    format!("{}{}", title(result, style), out.trim_end_matches('\n')) + "\n"
+    write_caveats(r, style, &mut out);
+    format!("{}{}", title(r, style), out.trim_end_matches('\n')) + "\n"
 }
 
 /// Formats the first line (URL and shape of the load) and an empty line.
