@@ -2,10 +2,14 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::calibration::{Calibration, Measurement, MeasurementPurpose};
+use dyno_analysis::calibration::{
+    Calibration, CeilingRow, Measurement, MeasurementPurpose, PacingRow, StampsRow,
+};
 
 use crate::format::{micros, nanos, number, or_dash, percent, percentile_text, rate};
 use crate::present::style::Style;
+use crate::present::table::{self, Column, ReportTable, Row};
+use crate::present::text::indented;
 
 /// Formats the name and the duration of a measurement.
 #[must_use]
@@ -40,9 +44,9 @@ pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
              are therefore too low and were not stored.\n",
         );
     }
-    out.push_str(&ceilings_table(c));
-    out.push_str(&pacing_table(c));
-    out.push_str(&stamps_table(c));
+    out.push_str(&ceilings_table(c, style));
+    out.push_str(&pacing_table(c, style));
+    out.push_str(&stamps_table(c, style));
     let _ = writeln!(
         out,
         "\n  Requests to a closed port: {} of {} were counted as connect_refused.",
@@ -71,95 +75,82 @@ pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     out
 }
 
-/// Returns the line under a row whose load is not valid.
-fn disturbance_line(reason: Option<&str>) -> String {
-    reason.map_or(String::new(), |reason| format!("      ! {reason}\n"))
+/// Formats a table below its heading. `disturbed` returns why a row's load is not valid.
+fn measurements<R>(
+    heading: &str,
+    columns: &[Column<'_, R>],
+    rows: &[R],
+    disturbed: fn(&R) -> Option<&String>,
+    style: Style,
+) -> String {
+    let table = ReportTable::plain("", columns, rows);
+    let reason = |(row, cells): (&R, &Row)| {
+        let [first, second] = [0, 1].map(|column| &cells.values[column].text);
+        Some(format!("    ! {first} {second}: {}\n", disturbed(row)?))
+    };
+    let reasons: String = rows.iter().zip(&table.rows).filter_map(reason).collect();
+    format!("\n  {heading}\n\n{}{reasons}", indented(&table, style))
 }
 
 /// Formats the table of ceilings.
-fn ceilings_table(c: &Calibration) -> String {
-    let mut out = String::from(
-        "\n  Ceilings: highest rates of one generator thread over 64 connections to dyno's own \
-         minimal server\n\n    driver   protocol   in flight on each   requests/s   CPU per \
-         request     thread busy\n",
-    );
-    for row in &c.ceilings {
-        let _ = writeln!(
-            out,
-            "    {:<8} {:<10} {:>17} {:>12} {:>17} {:>15}",
-            row.driver.name(),
-            row.protocol,
-            row.in_flight_each(),
-            rate(row.throughput_rps),
-            or_dash(row.cpu_us_per_exchange, micros),
-            percent(row.busiest_thread_utilisation)
-        );
-        out.push_str(&disturbance_line(row.disturbed.as_deref()));
-    }
-    for (name, reason) in &c.not_measured {
-        let _ = writeln!(out, "    {name}: not measured, {reason}");
-    }
-    out
+fn ceilings_table(c: &Calibration, style: Style) -> String {
+    let columns: [Column<'_, CeilingRow>; 6] = [
+        ("driver", &|row| table::text(row.driver.name())),
+        ("protocol", &|row| table::text(row.protocol.to_string())),
+        ("#in flight on each", &|row| table::text(row.in_flight_each().to_string())),
+        ("#requests/s", &|row| table::text(rate(row.throughput_rps))),
+        ("#CPU per request", &|row| table::text(or_dash(row.cpu_us_per_exchange, micros))),
+        ("#thread busy", &|row| table::text(percent(row.busiest_thread_utilisation))),
+    ];
+    let heading = "Ceilings: highest rates of one generator thread over 64 connections to dyno's \
+                   own minimal server";
+    let missing =
+        |(name, reason): (&String, &String)| format!("    {name}: not measured, {reason}\n");
+    measurements(heading, &columns, &c.ceilings, |row| row.disturbed.as_ref(), style)
+        + &c.not_measured.iter().map(missing).collect::<String>()
 }
 
 /// Formats the table of delays of scheduled requests.
-fn pacing_table(c: &Calibration) -> String {
-    let mut out = String::from(
-        "\n  How late dyno sends scheduled requests over 16 connections (CV: coefficient of \
-         variation)\n\n    requests/s   spin      send lag p50 / p99        wake lag p99   \
-         response p50 / p99       gaps' CV    CPU    polling\n",
-    );
-    for row in &c.pacing {
-        let _ = writeln!(
-            out,
-            "    {:>10}   {:<7} {:>10} / {:<10} {:>14} {:>12} / {:<10} {:>8} {:>6} {:>10}",
-            number(row.rate),
-            row.spin.name(),
-            or_dash(row.send_lag_us.p50, micros),
-            or_dash(row.send_lag_us.p99, micros),
-            or_dash(row.wake_lag_us.p99, micros),
-            percentile_text(&row.response_time_us, 0.5),
-            percentile_text(&row.response_time_us, 0.99),
-            or_dash(row.achieved_cv, |cv| format!("{cv:.2}")),
-            percent(row.cpu_s_per_s),
-            percent(row.polling_s_per_s)
-        );
-        out.push_str(&disturbance_line(row.disturbed.as_deref()));
-    }
-    out
+fn pacing_table(c: &Calibration, style: Style) -> String {
+    let columns: [Column<'_, PacingRow>; 10] = [
+        ("#requests/s", &|row| table::text(number(row.rate))),
+        ("spin", &|row| table::text(row.spin.name())),
+        ("#send lag p50", &|row| table::text(or_dash(row.send_lag_us.p50, micros))),
+        ("#p99", &|row| table::text(or_dash(row.send_lag_us.p99, micros))),
+        ("#wake lag p99", &|row| table::text(or_dash(row.wake_lag_us.p99, micros))),
+        ("#response p50", &|row| table::text(percentile_text(&row.response_time_us, 0.5))),
+        ("#p99", &|row| table::text(percentile_text(&row.response_time_us, 0.99))),
+        ("#gaps' CV", &|row| table::text(or_dash(row.achieved_cv, |cv| format!("{cv:.2}")))),
+        ("#CPU", &|row| table::text(percent(row.cpu_s_per_s))),
+        ("#polling", &|row| table::text(percent(row.polling_s_per_s))),
+    ];
+    let heading = "How late dyno sends scheduled requests over 16 connections (CV: coefficient of \
+                   variation)";
+    measurements(heading, &columns, &c.pacing, |row| row.disturbed.as_ref(), style)
 }
 
 /// Formats the table that compares dyno's timestamps with the kernel's.
-fn stamps_table(c: &Calibration) -> String {
-    let mut out = String::from(
-        "\n  Response time by dyno's timestamps, and by the kernel's receive timestamps of the \
-         same responses (epoll)\n\n",
-    );
+fn stamps_table(c: &Calibration, style: Style) -> String {
+    let columns: [Column<'_, StampsRow>; 7] = [
+        ("#requests/s", &|row| table::text(number(row.rate))),
+        ("spin", &|row| table::text(row.spin.name())),
+        ("#p50 dyno", &|row| table::text(percentile_text(&row.ours_us, 0.5))),
+        ("#kernel", &|row| table::text(or_dash(row.kernel_us.p50, micros))),
+        ("#p99 dyno", &|row| table::text(percentile_text(&row.ours_us, 0.99))),
+        ("#kernel", &|row| table::text(or_dash(row.kernel_us.p99, micros))),
+        ("#difference p50", &|row| {
+            table::text(or_dash(row.difference_p50_us, |us| format!("{us:.1} µs")))
+        }),
+    ];
+    let heading = "Response time by dyno's timestamps, and by the kernel's receive timestamps of \
+                   the same responses (epoll)";
     if c.stamps.is_empty() {
-        out.push_str(
-            "    not measured, because the kernel returned no timestamps for received data\n",
+        return format!(
+            "\n  {heading}\n\n    not measured, because the kernel returned no timestamps for \
+             received data\n"
         );
-        return out;
     }
-    out.push_str(
-        "    requests/s   spin      p50 dyno / kernel           p99 dyno / kernel           \
-         difference p50\n",
-    );
-    for row in &c.stamps {
-        let _ = writeln!(
-            out,
-            "    {:>10}   {:<7} {:>10} / {:<10} {:>13} / {:<10} {:>16}",
-            number(row.rate),
-            row.spin.name(),
-            percentile_text(&row.ours_us, 0.5),
-            or_dash(row.kernel_us.p50, micros),
-            percentile_text(&row.ours_us, 0.99),
-            or_dash(row.kernel_us.p99, micros),
-            or_dash(row.difference_p50_us, |us| format!("{us:.1} µs"))
-        );
-        out.push_str(&disturbance_line(row.disturbed.as_deref()));
-    }
-    out
+    measurements(heading, &columns, &c.stamps, |row| row.disturbed.as_ref(), style)
 }
 
 #[cfg(test)]
@@ -180,7 +171,7 @@ mod tests {
             table.contains("not measured, because the kernel returned no timestamps"),
             "{text}"
         );
-        assert!(!table.contains("p50 dyno / kernel"), "{text}");
+        assert!(!table.contains("p50 dyno"), "{text}");
         assert!(!text.contains("They are stored in"), "{text}");
     }
 }

@@ -7,6 +7,8 @@ use dyno_analysis::stats::Repeated;
 
 use crate::format::change;
 use crate::present::style::Style;
+use crate::present::table::{self, Column, ReportTable};
+use crate::present::text::indented;
 
 /// Lists the names of the probes.
 #[must_use]
@@ -42,19 +44,15 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
         "  and without probes, with the 95 % interval of the median, or the range of fewer than \
          five pairs\n"
     );
-    let _ = writeln!(out, "    {:<20} {:>34} {:>34}", "probes", "requests/s", "CPU per request");
-    for price in prices {
-        let _ = match &price.failure {
-            Some(reason) => writeln!(out, "    {:<20} {reason}", names(price)),
-            None => writeln!(
-                out,
-                "    {:<20} {:>34} {:>34}",
-                names(price),
-                change_text(&price.throughput),
-                change_text(&price.cpu_per_request)
-            ),
-        };
-    }
+    let columns: [Column<'_, PriceResult>; 3] = [
+        ("probes", &|price| table::text(names(price))),
+        ("#requests/s", &|price| {
+            let change = || change_text(&price.throughput);
+            table::text(price.failure.clone().unwrap_or_else(change))
+        }),
+        ("#CPU per request", &|price| table::text(change_text(&price.cpu_per_request))),
+    ];
+    out.push_str(&indented(&ReportTable::plain("", &columns, prices), style));
     out.push_str(
         "\n  This minimal server spends most of its time in system calls, so probes cost other \
          servers less.\n  Set `price = true` under `[observe]` of a suite to measure the cost for \

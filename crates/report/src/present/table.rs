@@ -97,8 +97,7 @@ impl ReportTable {
         ReportTable::new(class, &heads, rows.into_iter().map(row).collect())
     }
 
-    /// Pads columns to their widest cell. The first and the last are left-aligned, the others
-    /// right-aligned.
+    /// Pads columns to their widest cell. Numbers are right-aligned.
     pub(crate) fn aligned(&self, style: Style) -> String {
         let lines: Vec<Vec<String>> = self
             .texts()
@@ -111,10 +110,9 @@ impl ReportTable {
         for (i, row) in lines.iter().enumerate() {
             let padded = row.iter().enumerate().map(|(c, cell)| {
                 let pad = " ".repeat(widths[c] - cell.chars().count());
-                if c == 0 || c == columns - 1 {
-                    format!("{cell}{pad}")
-                } else {
-                    format!("{pad}{cell}")
+                match self.heads[c].is_number {
+                    true => format!("{pad}{cell}"),
+                    false => format!("{cell}{pad}"),
                 }
             });
             let line = padded.collect::<Vec<_>>().join("  ");

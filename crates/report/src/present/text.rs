@@ -6,6 +6,7 @@ use dyno_analysis::{Caveat, Severity};
 
 use super::block::{Block, ReportSection};
 use super::style::Style;
+use super::table::ReportTable;
 use crate::terminal::{self, escape_controls};
 
 /// Maximum width of a paragraph, in characters.
@@ -49,6 +50,11 @@ pub(crate) fn render(block: &Block, style: Style) -> String {
         Block::Group(blocks) | Block::Marked(_, blocks) | Block::Folded(_, blocks) => group(blocks),
         Block::OnPages(_) | Block::Page(_) => String::new(),
     }
+}
+
+/// Formats a table that is indented by four spaces.
+pub(crate) fn indented(table: &ReportTable, style: Style) -> String {
+    table.aligned(style).lines().map(|line| format!("    {line}\n")).collect()
 }
 
 /// Formats a text after a mark.
