@@ -31,7 +31,11 @@ pub(crate) fn render(block: &Block, style: Style) -> String {
             match *class {
                 "answer" => style.bold(&wrap(&text, WIDTH, "")) + "\n",
                 "note" => style.dim(&wrap(&text, WIDTH, "")) + "\n",
-                "bad" => item(&style.paint_severity(Severity::Invalid, "✗"), &text),
+                // Messages of failures may have several lines.
+                "bad" => {
+                    let mark = style.paint_severity(Severity::Invalid, "✗");
+                    format!("{mark} {}\n", escape_controls(&text))
+                }
                 _ => wrap(&text, WIDTH, "") + "\n",
             }
         }
