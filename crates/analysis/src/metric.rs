@@ -240,7 +240,7 @@ fn page(t: &TrialResult) -> Option<&Percentiles> {
 }
 
 fn visit(t: &TrialResult) -> Option<&Percentiles> {
-    Some(&t.load.visits.as_ref()?.time_us)
+    Some(&t.load.visits.as_ref()?.group.time_us)
 }
 
 fn server(t: &TrialResult) -> &ServerUse {
@@ -535,7 +535,7 @@ metrics! {
             .with_selection(TrialSelection::Quantile(0.99, page))
             .with_waits();
     VisitsPerSecond = metric("visits_per_second", "Visits", PerSecond, Higher, |t| {
-        Some(t.load.visits.as_ref()?.per_second)
+        Some(t.load.visits.as_ref()?.group.per_second)
     })
     .with_waits();
     VisitP50 =

@@ -380,8 +380,8 @@ fn hostile_text_in_archive_is_escaped() {
         !page.contains("<img") && !page.contains("<!--"),
         "markup of others stands in the page"
     );
-    assert_eq!(page.matches("<script").count(), 2, "the data and the viewer");
-    assert_eq!(page.matches("</script").count(), 2);
+    assert_eq!(page.matches("<script").count(), 3, "the data, the intervals and the viewer");
+    assert_eq!(page.matches("</script").count(), 3);
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"), "the text is shown");
     let script = page.split("script-src ").nth(1).unwrap().split(';').next().unwrap();
     assert!(script.starts_with("'sha256-") && !script.contains("unsafe"), "{script}");

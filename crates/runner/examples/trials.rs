@@ -55,8 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Walks a run in a temporary folder. Returns the CPU time of this process at the end of each trial,
-/// nanoseconds.
+/// Walks a run in a temporary folder. Returns the CPU time of this process at the end of each
+/// trial, nanoseconds.
 fn walk(repeats: usize, addition: &str) -> Result<Vec<u64>, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let plan = plan(folder.path(), repeats, addition)?;

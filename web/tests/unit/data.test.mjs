@@ -59,7 +59,9 @@ test("no interval is parsed before a chart draws it", async () => {
 });
 
 test("intervals of back ends follow those of their trial", () => {
-  const report = `{"trials":[{"load":{"intervals":[\n]},"server":{"intervals":[\n]},"backends":[{"server":{"intervals":[\n]}}]},{"load":{"intervals":[\n]},"server":{"intervals":[\n]},"backends":[]}]}`;
+  const part = `{"intervals":[\n]}`;
+  const trial = (backends) => `{"load":${part},"server":${part},"backends":[${backends}]}`;
+  const report = `{"trials":[${trial(`{"server":${part}}`)},${trial("")}]}`;
   const { trials } = parseReport(report, () => "1\n2\n3,4\n\n5\n");
   assert.deepEqual(
     trials.map(({ load, server, backends }) => [

@@ -1,7 +1,7 @@
 use super::*;
 use crate::caveat::{self, Caveat, Code, Severity};
 use crate::fixture::five_block_report;
-use crate::load::VisitSummary;
+use crate::load::{GroupSummary, VisitSummary};
 
 #[test]
 fn metric_keys_are_unique() {
@@ -90,8 +90,7 @@ fn visits_have_rate_and_times() {
     let visit_metrics = [MetricId::VisitsPerSecond, MetricId::VisitP50, MetricId::VisitP99];
     let points = |trial: &TrialResult| visit_metrics.map(|id| id.metric().point(trial));
     assert_eq!(points(&trial), [RepeatValue::Missing; 3], "the load has no sequence");
-    trial.load.visits = Some(VisitSummary {
-        steps: 2,
+    let group = GroupSummary {
         completed: 10,
         failed: 0,
         unfinished: 0,
@@ -102,10 +101,11 @@ fn visits_have_rate_and_times() {
             p99: Some(70.0),
             ..Percentiles::default()
         },
-    });
+    };
+    trial.load.visits = Some(VisitSummary { steps: 2, group });
     assert_eq!(points(&trial), [5.0, 30.0, 70.0].map(RepeatValue::Known));
     // Visits that failed, or had no end, rank above all others.
-    trial.load.visits.as_mut().unwrap().time_us =
+    trial.load.visits.as_mut().unwrap().group.time_us =
         Percentiles { count: 100, unanswered: 900, p50: None, ..Percentiles::default() };
     assert_eq!(MetricId::VisitP50.metric().point(&trial), RepeatValue::Unanswered);
 }

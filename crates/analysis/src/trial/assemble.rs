@@ -77,8 +77,8 @@ impl OtherRecords {
         OtherRecords { idle_cpus: idle_cpus.iter().copied().collect(), ..OtherRecords::default() }
     }
 
-    /// Removes the use of CPUs without requests of these arms, except where it shows that the server
-    /// does not poll. Returns whether anything was removed.
+    /// Removes the use of CPUs without requests of these arms, except where it shows that the
+    /// server does not poll. Returns whether anything was removed.
     pub(crate) fn forget_idle_use(&mut self, arms: &BTreeSet<usize>) -> bool {
         let before = self.idle_cpus.len();
         self.idle_cpus.retain(|arm, cpus| !arms.contains(arm) || *cpus < verdict::AT_REST);

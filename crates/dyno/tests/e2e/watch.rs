@@ -168,7 +168,7 @@ fn watch_with_closed_output_completes_its_page() {
     let output = watch.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(141), "{}", text(&output));
     let page = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
-    let (_, watched) = page.split_once("watched</th><td>").expect("the page has the length");
+    let (_, watched) = page.split_once("<td>watched</td><td>").expect("the page has the length");
     let (seconds, _) = watched.split_once(" s<").expect("the length is in seconds");
     assert!(seconds.parse::<f64>().unwrap() >= 1.4, "the page covers the whole time: {seconds}");
 }
