@@ -7,7 +7,7 @@ use dyno_analysis::compare::{
 };
 use dyno_analysis::experiment::Effect;
 use dyno_analysis::metric::Metric;
-use maud::html;
+use maud::{Markup, html};
 
 use crate::VIEWER_CSS;
 use crate::format::{or_dash, quantity, ratio};
@@ -143,16 +143,13 @@ fn difference_text(difference: &RunDifference) -> String {
 
 /// Formats the result of a gate: `p99<+5% of h2o, plaintext, 64 connections is held: …`.
 fn gate_text(compared: &ComparisonResult, gate: &GateResult) -> String {
-    let row = &compared.rows[gate.row];
-    format!(
-        "{} of {}, {}, {} is {}: {}",
-        gate.gate,
-        subject(row),
-        row.workload,
-        label_in_words(row.step),
-        state_text(gate.state),
-        gate.sentence
-    )
+    let place = place(&compared.rows[gate.row]);
+    format!("{} of {place} is {}: {}", gate.gate, state_text(gate.state), gate.sentence)
+}
+
+/// Names the subjects, workload and step of a row.
+fn place(row: &ComparisonRow) -> String {
+    format!("{}, {}, {}", subject(row), row.workload, label_in_words(row.step))
 }
 
 const fn state_text(state: GateState) -> &'static str {
@@ -228,7 +225,7 @@ fn markdown(compared: &ComparisonResult) -> String {
 /// - An undecided gate is an error, or a skipped test case with `--undecided pass`.
 /// - Excluded repeats are listed in the output of the suite.
 fn junit(compared: &ComparisonResult) -> String {
-    let mut cases: Vec<String> = compared.run_problems.iter().map(run_test_case).collect();
+    let mut cases: Vec<Markup> = compared.run_problems.iter().map(run_test_case).collect();
     match compared.gates.is_empty() {
         true => cases.extend(compared.rows.iter().map(row_test_case)),
         false => cases.extend(compared.gates.iter().map(|gate| gate_test_case(compared, gate))),
@@ -236,76 +233,78 @@ fn junit(compared: &ComparisonResult) -> String {
     let invalid = compared.run_problems.iter().filter(|problem| problem.is_invalid).count();
     let incomplete = compared.run_problems.len() - invalid;
     let missed = compared.gates.iter().filter(|gate| gate.state == GateState::Missed).count();
-    let failures = missed + invalid;
     let (undecided, skipped) = match compared.on_undecided {
         OnUndecided::Fail => (compared.undecided, 0),
         OnUndecided::Pass => (0, compared.undecided),
     };
-    let errors = undecided + incomplete;
     let output: Vec<String> =
         excluded_repeats(compared).chain(compared.notes.iter().cloned()).collect();
-    let output = match output.is_empty() {
-        true => String::new(),
-        false => format!("  <system-out>{}</system-out>\n", escape_xml_lines(&output)),
+    let suite = html! {
+        testsuite name="dyno compare"
+            tests=(cases.len())
+            failures=(missed + invalid)
+            errors=(undecided + incomplete)
+            skipped=(skipped) {
+            "\n"
+            @for case in &cases { "  " (case) "\n" }
+            @if !output.is_empty() {
+                "  " system-out { (terminal::escape_controls(&output.join("\n"))) } "\n"
+            }
+        }
     };
-    format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"dyno compare\" tests=\"{}\" \
-         failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{}{output}\
-         </testsuite>\n",
-        cases.len(),
-        cases.concat()
-    )
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", suite.into_string())
+}
+
+/// Result of a test case of JUnit, with its text.
+enum TestResult<'a> {
+    Passed,
+    PassedWithNote(&'a str),
+    Failure(&'a str),
+    Error(&'a str),
+    Skipped(&'a str),
 }
 
 /// Renders a problem of the run as a test case.
-fn run_test_case(problem: &RunProblem) -> String {
-    let tag = if problem.is_invalid { "failure" } else { "error" };
-    test_case("the run of both revisions", Some((tag, &problem.sentence)))
+fn run_test_case(problem: &RunProblem) -> Markup {
+    let result = match problem.is_invalid {
+        true => TestResult::Failure(&problem.sentence),
+        false => TestResult::Error(&problem.sentence),
+    };
+    test_case("the run of both revisions", &result)
 }
 
 /// Renders a row without a gate as a test case.
-fn row_test_case(row: &ComparisonRow) -> String {
-    let name =
-        format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step));
-    test_case(&format!("{name}: {}", row.sentence), None)
+fn row_test_case(row: &ComparisonRow) -> Markup {
+    test_case(&format!("{}, {}: {}", row.title, place(row), row.sentence), &TestResult::Passed)
 }
 
 /// Renders a gate as a test case.
-fn gate_test_case(compared: &ComparisonResult, gate: &GateResult) -> String {
-    let row = &compared.rows[gate.row];
-    let name = format!(
-        "{} of {}, {}, {}",
-        gate.gate,
-        subject(row),
-        row.workload,
-        label_in_words(row.step)
-    );
-    let inner = match (gate.state, compared.on_undecided) {
-        (GateState::Held, _) if compared.differences.is_empty() => None,
+fn gate_test_case(compared: &ComparisonResult, gate: &GateResult) -> Markup {
+    let result = match (gate.state, compared.on_undecided) {
+        (GateState::Held, _) if compared.differences.is_empty() => TestResult::Passed,
         // A and B differ in more than the server, so the test case has a note.
-        (GateState::Held, _) => Some("system-out"),
-        (GateState::Missed, _) => Some("failure"),
-        (GateState::Undecided, OnUndecided::Fail) => Some("error"),
-        (GateState::Undecided, OnUndecided::Pass) => Some("skipped"),
+        (GateState::Held, _) => TestResult::PassedWithNote(&gate.sentence),
+        (GateState::Missed, _) => TestResult::Failure(&gate.sentence),
+        (GateState::Undecided, OnUndecided::Fail) => TestResult::Error(&gate.sentence),
+        (GateState::Undecided, OnUndecided::Pass) => TestResult::Skipped(&gate.sentence),
     };
-    test_case(&name, inner.map(|tag| (tag, &*gate.sentence)))
+    test_case(&format!("{} of {}", gate.gate, place(&compared.rows[gate.row])), &result)
 }
 
-/// Renders a test case of JUnit. `inner`: its tag and text; `None`: the test case passed.
-fn test_case(name: &str, inner: Option<(&str, &str)>) -> String {
-    let inner = match inner {
-        Some(("system-out", text)) => format!("<system-out>{}</system-out>", escape::xml(text)),
-        Some((tag, reason)) => format!("<{tag} message=\"{}\"/>", escape::xml(reason)),
-        None => String::new(),
-    };
-    format!(
-        "  <testcase classname=\"dyno.compare\" name=\"{}\">{inner}</testcase>\n",
-        escape::xml(name)
-    )
-}
-
-fn escape_xml_lines(lines: &[String]) -> String {
-    lines.iter().map(|line| escape::xml(line)).collect::<Vec<String>>().join("\n")
+/// Renders a test case of JUnit. Characters that XML forbids are shown as on a terminal.
+fn test_case(name: &str, result: &TestResult<'_>) -> Markup {
+    let text = terminal::escape_line;
+    html! {
+        testcase classname="dyno.compare" name=(text(name)) {
+            @match result {
+                TestResult::Passed => {}
+                TestResult::PassedWithNote(note) => system-out { (text(note)) },
+                TestResult::Failure(reason) => failure message=(text(reason)) {},
+                TestResult::Error(reason) => error message=(text(reason)) {},
+                TestResult::Skipped(reason) => skipped message=(text(reason)) {},
+            }
+        }
+    }
 }
 
 /// Renders a comparison as a page.

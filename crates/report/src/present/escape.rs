@@ -1,5 +1,5 @@
-//! Escapes text for Markdown and XML. Text for a terminal is escaped by [`terminal`], and that of a
-//! page by maud.
+//! Escapes text for Markdown. Text for a terminal is escaped by [`terminal`], and that of pages and
+//! XML by maud.
 
 use crate::terminal;
 
@@ -34,21 +34,6 @@ pub(crate) fn markdown(text: &str) -> String {
 fn is_list(before: &str, after: &str) -> bool {
     let is_number = !before.trim().is_empty() && before.trim().chars().all(|c| c.is_ascii_digit());
     is_number && (after.is_empty() || after.starts_with(' '))
-}
-
-/// Escapes a text for an attribute of XML. Characters that XML forbids are shown as on a terminal.
-pub(crate) fn xml(text: &str) -> String {
-    let mut out = String::new();
-    for c in terminal::escape_line(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
