@@ -8,7 +8,7 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::StepCaveat;
 use dyno_analysis::verdict::{Confidence, Resource};
 
-use crate::format::{Quantile, micros, number, or_dash, plural, step_percentile_text};
+use crate::format::{Quantile, micros, number, or_dash, plural, rate, step_percentile_text};
 
 /// Returns the label of the reference step, after `sign`: ` at 64` (connections), or ` at 100 in
 /// flight` with streams or pipelines. Empty if the rows have different reference steps, because
@@ -194,6 +194,11 @@ pub(crate) fn place_text(r: &OverviewRow) -> String {
 /// Formats a step: `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`. Factors
 /// of 1, a missing rate and a first pass are omitted.
 pub(crate) fn label(at: Shape) -> String {
+    label_with(at, rate)
+}
+
+/// Formats a step as [`label`] does, with rates as `number` formats them.
+pub(crate) fn label_with(at: Shape, number: impl Fn(f64) -> String) -> String {
     let factor = |n: u32, unit: &str| if n > 1 { format!(" × {n} {unit}") } else { String::new() };
     let rate = at.rate_text(number);
     let pass = if at.pass > 1 { format!(" ({})", at.pass) } else { String::new() };
@@ -207,13 +212,14 @@ pub(crate) fn label(at: Shape) -> String {
 
 /// Formats the offered rate: `1,000`, `500–1,500/s`, or `–` in a closed loop.
 pub(crate) fn rate_cell(at: Shape) -> String {
-    let schedule = || at.schedule.map_or_else(|| "–".into(), |schedule| schedule.label(number));
-    at.rate.map_or_else(schedule, number)
+    let schedule =
+        || at.schedule.map_or_else(|| "–".into(), |schedule| schedule.label(rate));
+    at.rate.map_or_else(schedule, rate)
 }
 
 /// Describes a step within a sentence: `64 connections × 10 streams`.
 pub(crate) fn label_in_words(at: Shape) -> String {
-    at.in_words(number)
+    at.in_words(rate)
 }
 
 /// Describes a step: `64 connections`, or `64 connections × 10 streams at 1,000/s of h2`.

@@ -5,7 +5,7 @@ use dyno_analysis::metric::MetricId;
 use dyno_analysis::summary::Summary;
 
 use crate::output::Format;
-use crate::overview::label;
+use crate::overview::label_with;
 use crate::present::exposition::Exposition;
 
 /// The format.
@@ -35,7 +35,8 @@ fn gauge(out: &mut Exposition, key: &str, title: &str, samples: &[(&Summary, f64
     let name = format!("dyno_{key}");
     out.metric(&name, ("gauge", ""), &format!("{title}."));
     for (step, value) in samples {
-        let shape = label(step.shape);
+        // Two steps with the same labels would be one series.
+        let shape = label_with(step.shape, |rate| rate.to_string());
         let labels = [("subject", &*step.subject), ("workload", &step.workload), ("step", &shape)];
         out.sample(&name, &labels, value);
     }
