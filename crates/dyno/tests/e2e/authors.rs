@@ -21,7 +21,7 @@ fn null_on(port: &str, more: &str) -> String {
 
 #[test]
 fn mistake_in_subject_does_not_affect_others() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let subjects = sandbox.path().join("subjects");
     write(
         &subjects,
@@ -50,7 +50,7 @@ fn mistake_in_subject_does_not_affect_others() {
 
 #[test]
 fn subjects_are_found_in_several_folders_and_built_in() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let [mine, yours] = ["mine", "yours"].map(|name| sandbox.path().join(name));
     write(&mine, "one", &null_on("{port}", ""));
     write(&yours, "two", &null_on("{port}", ""));
@@ -92,7 +92,7 @@ fn subjects_are_found_in_several_folders_and_built_in() {
 
 #[test]
 fn occupied_port_error_names_its_holder() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let (subjects, port) = (sandbox.path().join("subjects"), free_port());
     write(&subjects, "own", &null_on(&port.to_string(), &format!("port = {port}\n")));
     let checked = sandbox.dyno(&["subjects", "check", "own"]);
@@ -117,7 +117,7 @@ fn occupied_port_error_names_its_holder() {
 
 #[test]
 fn wrong_port_error_names_port_and_shows_output() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let (subjects, port) = (sandbox.path().join("subjects"), free_port());
     let command = format!("echo port {port} it is; exec {DYNO} serve-null --port {port}");
     let toml = format!(
@@ -142,7 +142,7 @@ fn wrong_port_error_names_port_and_shows_output() {
 
 #[test]
 fn failed_build_reports_exit_and_output() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let build = "[build]\ncommand = \"echo far away; exit 7\"\ninputs = []\n";
     write(&sandbox.path().join("subjects"), "broken", &null_on("{port}", build));
     for command in ["build", "check"] {
@@ -159,7 +159,7 @@ fn failed_build_reports_exit_and_output() {
 
 #[test]
 fn build_with_skipped_variant_fails() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let variant = "[variants.more]\ntitle = \"More\"\n[[variants.more.requires]]\nname = \"moon\"\n\
                    test = \"false\"\nhint = \"Get it.\"\n";
     write(&sandbox.path().join("subjects"), "tool", &null_on("{port}", variant));
@@ -173,7 +173,7 @@ fn build_with_skipped_variant_fails() {
 
 #[test]
 fn import_runs_nothing_and_lists_steps() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let folder = sandbox.path().join("frameworks/quick");
     fs::create_dir_all(&folder).unwrap();
     let config = r#"{"framework": "quick", "tests": [{"default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": "8080",
@@ -215,7 +215,7 @@ fn import_runs_nothing_and_lists_steps() {
 
 #[test]
 fn import_reads_files_of_its_folder_only() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let folder = sandbox.path().join("frameworks/quick");
     fs::create_dir_all(&folder).unwrap();
     let config = r#"{"framework": "quick", "tests": [{"default": {"json_url": "/json", "port": 1}, "below": {"dockerfile": "sub/d"}}]}"#;
@@ -254,7 +254,7 @@ fn import_reads_files_of_its_folder_only() {
 /// Without names, only subjects whose needs are not met may be left out.
 #[test]
 fn check_of_subject_with_unbuilt_back_end_fails() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let subjects = sandbox.path().join("subjects");
     let behind = null_on("{port}", "").replace("[start]", "backends = [\"db\"]\n[start]");
     write(&subjects, "behind", &behind);
@@ -271,7 +271,7 @@ fn check_of_subject_with_unbuilt_back_end_fails() {
 
 #[test]
 fn mistake_in_back_end_does_not_affect_other_checks() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let subjects = sandbox.path().join("subjects");
     write(
         &subjects,
@@ -301,7 +301,7 @@ fn mistake_in_back_end_does_not_affect_other_checks() {
 /// `dyno subjects build … | head -1`
 #[test]
 fn closed_output_ends_no_build_and_no_check() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let subjects = sandbox.path().join("subjects");
     let build = "[build]\ncommand = \"echo 1 > {out}/data\"\ninputs = []\n";
     for name in ["one", "two", "three"] {

@@ -127,7 +127,7 @@ fn load_reads_only_files_named_by_user() {
 
 #[test]
 fn suite_reads_only_files_in_its_folder() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let suites = sandbox.path().join("suites");
     fs::create_dir_all(&suites).unwrap();
     fs::write(suites.join("body.json"), "{}").unwrap();
@@ -158,7 +158,7 @@ fn suite_reads_only_files_in_its_folder() {
 
 #[test]
 fn plan_reports_detectable_differences() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     sandbox.add_unruly("one", &[], "");
     sandbox.add_unruly("two", &[], "");
     let suite = |repeats: u32, order: &str| {
@@ -302,7 +302,7 @@ fn partial_run_with_skipped_subject_is_not_valid() {
 
 #[test]
 fn options_without_effect_are_refused() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     sandbox.run(&["null"], "");
     let run = sandbox.run_folder().unwrap();
     let run = run.to_str().unwrap();
@@ -353,7 +353,7 @@ fn options_without_effect_are_refused() {
 
 #[test]
 fn load_options_without_effect_are_refused() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     fs::write(sandbox.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
     for (arguments, messages) in [
         (&["load", URL, "-k"][..], "--insecure (-k): is for TLS"),
@@ -410,7 +410,7 @@ fn assert_refused(sandbox: &Sandbox, arguments: &[&str], messages: &str) {
 
 #[test]
 fn plan_accepts_options_of_run() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     sandbox.copy_subject("node-http");
     sandbox.write_suite(&["null", "node-http"], "");
     let options = [
@@ -502,7 +502,7 @@ fn is_running(program: &Path) -> bool {
 
 #[test]
 fn interrupted_checks_do_not_pass() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     sandbox.add_unruly("slow", &["--mode", "never"], "");
     let mut command = sandbox.command(Path::new(DYNO));
     command.args(["subjects", "check", "slow"]).stdout(Stdio::piped()).stderr(Stdio::piped());

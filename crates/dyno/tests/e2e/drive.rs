@@ -22,8 +22,13 @@ pub use reasons::not_run;
 /// Maximum wait for an event, even on a very slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Serialises the tests, because several runs at the same time would slow each other down.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Lets one test at a time load a server, because loads would slow each other down.
+static ONE_LOAD: Mutex<()> = Mutex::new(());
+
+/// Waits until no other test loads a server.
+pub fn wait_for_other_loads() -> MutexGuard<'static, ()> {
+    ONE_LOAD.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 pub const DYNO: &str = env!("CARGO_BIN_EXE_dyno");
 
@@ -64,14 +69,23 @@ pub fn repository() -> PathBuf {
 /// A folder with subjects, suites and runs of one test.
 pub struct Sandbox {
     pub folder: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _only_load: Option<MutexGuard<'static, ()>>,
 }
 
 impl Sandbox {
+    /// Returns a sandbox for a test that loads a server. One such test runs at a time.
     pub fn new() -> Sandbox {
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        Sandbox::with_lock(Some(wait_for_other_loads()))
+    }
+
+    /// Returns a sandbox for a test that loads no server. Such tests run next to others.
+    pub fn without_load() -> Sandbox {
+        Sandbox::with_lock(None)
+    }
+
+    fn with_lock(only_load: Option<MutexGuard<'static, ()>>) -> Sandbox {
         let folder = tempfile::tempdir().unwrap();
-        let sandbox = Sandbox { folder, _turn: turn };
+        let sandbox = Sandbox { folder, _only_load: only_load };
         fs::create_dir(sandbox.temporary()).unwrap();
         sandbox.copy_subject("null");
         sandbox

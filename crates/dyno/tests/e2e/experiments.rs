@@ -185,7 +185,7 @@ fn commit_twice(repository: &Path, folder: &Path, [before, main]: &[String; 2]) 
 /// the server's folder is a link out of the repository, a work tree links to the present files.
 #[test]
 fn server_outside_work_tree_has_no_revisions() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let alone = sandbox.path().join("alone/subjects/web");
     commit_twice(&alone, &alone, &null_revisions());
     fs::copy(alone.join("suite.toml"), sandbox.path().join("alone/suite.toml")).unwrap();
@@ -342,7 +342,7 @@ fn contract_broken_after_last_step_fails_comparison() {
 
 #[test]
 fn revisions_that_cannot_be_compared_are_refused() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     repository_of_two_commits(&sandbox);
     for (words, expected) in [
         (&["--rev", "nowhere"][..], "not a commit of the repository"),
@@ -418,7 +418,7 @@ fn capacity_search_returns_bracket() {
 
 #[test]
 fn search_with_unsupported_options_is_refused() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     for (arguments, expected) in [
         (&["--find", "p42<1ms"][..], "not a metric that an objective can limit"),
         (&["--find", "p99<1ms", "-n", "100"], "-n: cannot be used with --find"),

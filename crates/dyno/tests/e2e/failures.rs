@@ -270,7 +270,7 @@ fn failed_build_does_not_affect_other_subjects() {
 
 #[test]
 fn invalid_suite_exits_with_2_and_position() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     std::fs::write(sandbox.path().join("suite.toml"), "subjects = [\"nul\"]\n").unwrap();
     let output = sandbox.dyno(&["run", "suite.toml"]);
     assert_eq!(output.status.code(), Some(2));
@@ -328,7 +328,7 @@ fn build_output_is_escaped() {
 
 #[test]
 fn file_content_in_errors_is_escaped() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     std::fs::write(sandbox.path().join("suite.toml"), "subjects = [\"\u{9b}2J\u{202e}x\"]\n")
         .unwrap();
     let output = sandbox.dyno(&["run", "suite.toml"]);

@@ -38,7 +38,7 @@ fn signal(child: &Child, signal: i32) {
 
 #[test]
 fn interrupted_requirement_test_fails_build() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let folder = sandbox.path().join("subjects/slow");
     std::fs::create_dir_all(&folder).unwrap();
     let asked = sandbox.path().join("asked");

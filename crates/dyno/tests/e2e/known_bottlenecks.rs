@@ -132,7 +132,7 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
 
 #[test]
 fn verdicts_outside_source_tree_fail_with_hint() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let program = sandbox.path().join("dyno");
     copy_program(Path::new(DYNO), &program);
     let output = sandbox.command(&program).args(["calibrate", "--verdicts"]).output().unwrap();
@@ -143,7 +143,7 @@ fn verdicts_outside_source_tree_fail_with_hint() {
 
 #[test]
 fn unknown_behaviour_is_refused_with_known_names() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let output = calibrate(&sandbox, &["--only", "lock-sleep,nothing"]).output().unwrap();
     let message = text(&output);
     assert_eq!(output.status.code(), Some(2), "{message}");

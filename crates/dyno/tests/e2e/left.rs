@@ -31,7 +31,7 @@ const DAEMON: &str = "(setsid env -i SERVER &)";
 
 #[test]
 fn daemon_of_ordinary_user_is_monitored_and_stopped() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     add(&sandbox, "x", &format!("{DAEMON}; exec sleep 86400"), "");
     let output = sandbox.dyno_as_ordinary_user(&["subjects", "check", "x"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
@@ -40,7 +40,7 @@ fn daemon_of_ordinary_user_is_monitored_and_stopped() {
 
 #[test]
 fn daemonizing_server_error_asks_for_foreground() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     add(&sandbox, "x", &format!("{DAEMON}; exit 0"), "");
     let all = [
         sandbox.dyno_as_ordinary_user(&["subjects", "check", "x"]),
@@ -82,7 +82,7 @@ fn server_outside_its_control_group_is_stopped() {
 /// A server mounts its data below its working folder, and leaves them mounted.
 #[test]
 fn files_of_mounted_folders_are_kept() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     if !runs_as_root() {
         return not_run("a server that mounts a folder: only root may");
     }
@@ -101,7 +101,7 @@ fn files_of_mounted_folders_are_kept() {
 
 #[test]
 fn build_with_killed_minder_leaves_no_process() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let daemon = "(setsid env -i sh -c 'echo >daemon; sleep 86400; true' &); until [ -e daemon ]; \
                   do sleep 0.01; done";
     let build = format!(
@@ -116,7 +116,7 @@ fn build_with_killed_minder_leaves_no_process() {
 
 #[test]
 fn server_with_killed_minder_leaves_no_process() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     add(&sandbox, "x", &format!("{DAEMON}; sleep 1; kill -9 $PPID; exec sleep 86400"), "");
     for output in [
         sandbox.dyno_as_ordinary_user(&["subjects", "check", "x"]),

@@ -22,7 +22,7 @@ fn report_of_real_run_works_in_chromium() {
 
 #[test]
 fn report_of_many_subjects_and_trials_works_in_chromium() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let page = sandbox.path().join("large.html");
     let status = Command::new(example("multiplied"))
         .args([&golden(), Path::new("5"), Path::new("4"), &page])
@@ -34,7 +34,7 @@ fn report_of_many_subjects_and_trials_works_in_chromium() {
 
 #[test]
 fn report_of_one_workload_works_in_chromium() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let page = sandbox.path().join("small.html");
     let run = RunDir::open(golden()).unwrap().read().unwrap();
     fs::write(&page, dyno_report::html::FORMAT.render(&report(&run))).unwrap();

@@ -37,7 +37,7 @@ fn is_running(words: &str) -> bool {
 
 #[test]
 fn path_out_of_folder_is_refused_without_writes() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let mine = sandbox.path().join("main.c");
     fs::write(&mine, "int main;").unwrap();
     for input in [mine.to_str().unwrap(), "../../main.c"] {
@@ -266,7 +266,7 @@ fn printed_secrets_are_in_no_output() {
 
 #[test]
 fn killed_dyno_stops_build() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let build = "[build]\ncommand = \"setsid env -i sleep 86421 & sleep 86421\"\ninputs = []";
     add(&sandbox, "x", build, "", "");
     let mut command = sandbox.command(Path::new(DYNO));
@@ -289,7 +289,7 @@ fn killed_dyno_stops_build() {
 
 #[test]
 fn build_is_stopped_after_its_deadline() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let build = "[build]\ncommand = \"echo begun; setsid sleep 86422; true\"\ninputs = \
                  []\ndeadline = \"300ms\"";
     add(&sandbox, "x", build, "", "");

@@ -256,7 +256,7 @@ fn start_with_full_tracking_table_is_machine_failure() {
 
 #[test]
 fn doctor_reports_tracking_and_leaves_no_hooks() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let clean = || {
         let output = sandbox.dyno(&["doctor"]);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

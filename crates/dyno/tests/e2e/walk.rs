@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::{Facts, RunDir, RunId};
@@ -15,11 +14,7 @@ use dyno_runner::run::{RealHost, RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::find::Folders;
 
-use crate::drive::not_run;
-
-/// Serialises the runs, because a process has one set of control groups, which a run prepares and
-/// removes.
-static ONE_RUN: Mutex<()> = Mutex::new(());
+use crate::drive::{not_run, wait_for_other_loads};
 
 /// Returns the start command of the null responder.
 pub fn null() -> String {
@@ -88,7 +83,8 @@ pub fn run_until(
     interrupts: &Interrupts,
     on_event: &mut dyn FnMut(RunEvent<'_>),
 ) -> Run {
-    let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
+    // A process also has only one set of control groups, which a run prepares and removes.
+    let _only_load = wait_for_other_loads();
     let guard = Guard::start().unwrap();
     let supervision = Supervision { guard: &guard, interrupts };
     let cache = sandbox.join("cache");
