@@ -4,8 +4,8 @@
 # make bench  compare dyno with other load generators, alternating, on separate CPUs
 #             (BENCH="keep-alive tls": only these benchmarks)
 # make lint   formatting, clippy, types, purity, the viewer's lints and unit tests
-# make nightly  what takes longer: new random inputs (NIGHTLY_CASES=2000), all servers, fuzz
-#             targets, mutants and a soak, in shards. It continues where the last one ended
+# make nightly  what takes longer: new random inputs (NIGHTLY_CASES=2000), long tests, all servers,
+#             fuzz targets, mutants and a soak, in shards. It continues where the last one ended
 #             (SHARDS="fuzz-1 soak": only these)
 # make fuzz   run each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker");
 #             needs a nightly compiler and cargo-fuzz
@@ -37,6 +37,7 @@ test:
 	MAKE="$(MAKE)" ./scripts/test
 
 nightly:
+	./scripts/setup test
 	./scripts/setup nightly
 	./scripts/nightly $(SHARDS)
 

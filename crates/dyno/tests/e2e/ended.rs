@@ -83,6 +83,7 @@ fn for_both_users(load: &str, look: fn(bool, &Value)) {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn threads_are_sampled_before_connections_close() {
     for_both_users("", |_, trial| {
         assert!(trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
@@ -91,6 +92,7 @@ fn threads_are_sampled_before_connections_close() {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn cpu_time_of_ended_threads_is_counted_or_unknown() {
     for_both_users("requests_per_connection = 1\n", |is_root, trial| {
         // A control group includes the CPU time of ended threads.

@@ -221,6 +221,7 @@ fn server_outside_work_tree_has_no_revisions() {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn server_is_compared_with_its_revision() {
     let sandbox = Sandbox::new();
     let repository = repository_of_two_commits(&sandbox);
@@ -463,6 +464,7 @@ fn run_with_stop_ends_once_decided() {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn rate_shares_use_capacity_of_slowest_subject() {
     let sandbox = Sandbox::new();
     // Its requests wait, so that the generator is not the limit even next to other programs.

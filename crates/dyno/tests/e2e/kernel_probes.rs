@@ -75,6 +75,7 @@ fn h2o_system_calls_and_bytes_are_counted() {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn thread_waits_identify_limiter() {
     if let Some(reason) = refusal() {
         return not_run(&format!("reasons why threads wait: {reason}"));
@@ -178,6 +179,7 @@ fn functions(flame: &Value) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn profile_has_server_and_kernel_functions() {
     if let Some(refusal) = dyno_observer::stacks::refusal() {
         return not_run(&format!("stacks of servers: {}", refusal.reason));
@@ -288,6 +290,7 @@ fn system_calls_in_container_have_unknown_results() {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn runtime_values_are_read_only_on_request() {
     let is_here = std::process::Command::new("node").arg("--version").output().is_ok();
     if !is_here {

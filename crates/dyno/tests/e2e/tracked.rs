@@ -145,6 +145,7 @@ fn dropped_packets(caveats: &Value) -> Option<&Value> {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn step_that_fills_tracking_table_is_invalid() {
     let sandbox = Sandbox::new();
     let Some((output, report)) = with_room(300, || run_null(&sandbox, "20s")) else { return };
@@ -178,6 +179,7 @@ fn step_that_fills_tracking_table_is_invalid() {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn load_that_fills_tracking_table_is_invalid() {
     let sandbox = Sandbox::new();
     let load = || {

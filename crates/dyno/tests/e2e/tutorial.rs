@@ -67,6 +67,7 @@ fn assert_output(wanted: &[String], printed: &str) {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn tutorial_commands_print_documented_output() {
     if Command::new("python3").arg("--version").output().is_err() {
         return not_run("the tutorial of docs/guides/your-server.md: no python3");

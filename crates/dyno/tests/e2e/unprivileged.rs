@@ -19,6 +19,7 @@ fn shell(script: &str) {
 }
 
 #[test]
+#[ignore = "long: runs in make nightly"]
 fn short_demo_runs_as_ordinary_user() {
     let sandbox = Sandbox::new();
     let root = repository();
