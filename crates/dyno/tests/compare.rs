@@ -97,6 +97,27 @@ fn compare_invalid_selection_fails_with_hint() {
 }
 
 #[test]
+fn compare_notes_ids_that_differ() {
+    let place = tempfile::tempdir().unwrap();
+    let version = |name: &str, definition: &str, cpu_model: &str| {
+        with_header(place.path(), name, |header| {
+            header.plan.subjects[0].definition = Some(definition.into());
+            header.facts.cpu_model = Some(cpu_model.into());
+        })
+    };
+    let before = version("before", "1", "one");
+    let (status, text, error) = run_compare(&[&before, &version("after", "2", "one")]);
+    assert_eq!(status, 0, "{error}");
+    assert!(text.contains("fast: A and B measured different versions ("), "{text}");
+    assert!(!text.contains("different machines"), "{text}");
+    let other_machine = version("other", "1", "two");
+    let (status, text, _) = run_compare(&[&before, &other_machine, "--anyway"]);
+    assert_eq!(status, 0);
+    assert!(text.contains("A and B were measured on different machines ("), "{text}");
+    assert!(text.contains("CPU model differs") && !text.contains("different versions"), "{text}");
+}
+
+#[test]
 fn compare_runs_with_different_settings_fails() {
     let place = tempfile::tempdir().unwrap();
     let before = with_header(place.path(), "before", |_| {});

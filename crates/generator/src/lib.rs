@@ -1,9 +1,10 @@
 //! Runs loads. Worker threads, each with a driver, send requests. A watch samples the server on the
 //! same clock.
 //!
-//! A [`LoadSpec`] says all that a generator needs. An [`Instrument`] starts its workers. They send
-//! events to the [`Controller`], a state machine without a clock, and obey its orders. `session`
-//! executes the controller's commands with a real clock, and `simulated` with a virtual one.
+//! A [`LoadSpec`] has everything that a generator needs. An [`Instrument`] starts its workers. They
+//! send events to the [`Controller`], a state machine without a clock, and obey its orders.
+//! `session` executes the controller's commands with a real clock, and `simulated` with a virtual
+//! one.
 
 #![forbid(unsafe_code)]
 
