@@ -143,8 +143,9 @@ pub struct Process {
     log: Arc<Log>,
     _trimmer: LogTrimmer,
     workspace: Workspace,
-    /// Start of the first process, wall clock: files in `/tmp` have such times.
-    began: Option<SystemTime>,
+    /// Instant before the first process, wall clock: files in `/tmp` have such times. The start of
+    /// the process itself is unknown if it has ended before it is read.
+    began: SystemTime,
     lists_compiled: bool,
     /// Files that the processes leave in `/tmp`.
     runtime_files: RuntimeFiles,
@@ -168,13 +169,15 @@ impl Process {
             .collect();
         let setup = ChildSetup { procs_files, cpus: spec.cpus, open_files: Some(spec.open_files) };
         workspace.guard.watch_cookie(&workspace.name);
+        // Read before the process can write a file.
+        let began = SystemTime::now();
         let minded = minder::spawn(&mut command, setup, Descendants::Stay)?;
         workspace.guard.watch_session(minded.first);
         let (exec_ns, processes) = (minded.began_ns, Processes::Descendants(minded.minder()));
         let sampler = Sampler { group: workspace.group.clone(), processes };
         let _trimmer = LogTrimmer::new(&log);
         Ok(Process {
-            began: proc::start_time(minded.first),
+            began,
             lists_compiled: spec.lists_compiled,
             runtime_files: RuntimeFiles::default(),
             minded,
@@ -387,8 +390,8 @@ impl Process {
         self.find_runtime_files();
         let session = self.pid();
         UNENDED.add(kill_all(&mut self.minded, &self.workspace.name));
-        if let Some(began) = self.began.filter(|_| self.lists_compiled) {
-            self.runtime_files.add(RuntimeFiles::of_ended(session, began));
+        if self.lists_compiled {
+            self.runtime_files.add(RuntimeFiles::of_ended(session, self.began));
         }
         std::mem::take(&mut self.runtime_files).remove();
         self.workspace.guard.forget_session(session);

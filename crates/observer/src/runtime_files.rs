@@ -118,9 +118,9 @@ impl RuntimeFiles {
         RuntimeFiles(files.filter_map(path_from_root).collect())
     }
 
-    /// Finds the list of JIT-compiled code of a process that has ended. `began`: start of the
-    /// process, wall clock. A file of another user, of a running process or of an earlier process
-    /// is excluded.
+    /// Finds the list of JIT-compiled code of a process that has ended. `began`: an instant right
+    /// before its start, wall clock. A file of another user, of a running process or of an earlier
+    /// process is excluded.
     #[must_use]
     pub fn of_ended(pid: u32, began: SystemTime) -> RuntimeFiles {
         let path = Path::new("/tmp").join(perf_map_name(pid));

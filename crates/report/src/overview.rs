@@ -212,8 +212,7 @@ pub(crate) fn label_with(at: Shape, number: impl Fn(f64) -> String) -> String {
 
 /// Formats the offered rate: `1,000`, `500–1,500/s`, or `–` in a closed loop.
 pub(crate) fn rate_cell(at: Shape) -> String {
-    let schedule =
-        || at.schedule.map_or_else(|| "–".into(), |schedule| schedule.label(rate));
+    let schedule = || at.schedule.map_or_else(|| "–".into(), |schedule| schedule.label(rate));
     at.rate.map_or_else(schedule, rate)
 }
 
