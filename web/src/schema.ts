@@ -1,14 +1,36 @@
-// Made by types.mjs from docs/schema/report.schema.json f6fe79dbde7155c14cf3a3b222dae61eb5c6a108d4b1cec9f773427e39cde7dd
+// Made by types.mjs from docs/schema/report.schema.json cf7916d392c6fbec3c8276c59133b6d415716c8ca557cdec95196e1f1a157922
 
 /**
  * What a caveat is about, by the name in every report.
  */
 export type Code =
-  | "fell_back"
-  | "streams_not_granted"
+  | "wrong_answers"
+  | "no_answers"
+  | "refusals"
+  | "errors"
+  | "unanswered"
+  | "stalled"
+  | "outage"
+  | "answered_early"
+  | "unsolicited"
+  | "partly_checked"
+  | "subject_failed"
+  | "backend_failed"
+  | "checks_failed"
+  | "unchecked"
+  | "checks_waived"
   | "books"
   | "littles_law"
   | "longer_than_window"
+  | "rate_not_reached"
+  | "warmup_backlog"
+  | "warmup_failures"
+  | "dropped"
+  | "queueing"
+  | "clumped"
+  | "short_window"
+  | "threads_ended_apart"
+  | "cut_short"
   | "generator_busy"
   | "generator_crowded"
   | "generator_throttled"
@@ -17,77 +39,55 @@ export type Code =
   | "oversubscribed"
   | "priority_refused"
   | "shared_generator"
-  | "wrong_answers"
-  | "no_answers"
-  | "refusals"
-  | "dropped_packets"
-  | "errors"
-  | "unanswered"
-  | "rate_not_reached"
-  | "warmup_backlog"
-  | "warmup_failures"
-  | "dropped"
-  | "stalled"
-  | "outage"
-  | "answered_early"
   | "generator_stopped"
-  | "connections"
-  | "unsolicited"
-  | "queueing"
   | "generator_late"
   | "generator_starved"
-  | "clumped"
   | "ceiling"
-  | "partly_checked"
-  | "subject_failed"
-  | "backend_failed"
-  | "checks_failed"
-  | "unchecked"
-  | "checks_waived"
+  | "fell_back"
+  | "streams_not_granted"
+  | "dropped_packets"
+  | "connections"
+  | "tcp_not_measured"
+  | "accept_queue_full"
+  | "retransmissions"
+  | "many_writes"
   | "still_warming"
   | "warmup_limit"
   | "warmup_without_cpu"
-  | "shared_cpus"
-  | "short_window"
-  | "threads_ended_apart"
-  | "cut_short"
-  | "tcp_not_measured"
-  | "server_not_observed"
-  | "no_cgroup"
-  | "counters_unread"
-  | "left_group"
-  | "not_served"
-  | "limits_not_set"
-  | "tick_accounting"
-  | "more_threads_than_cpus"
-  | "server_starved"
-  | "started_for_profiles"
-  | "contaminated"
-  | "machine_failed"
-  | "done_again"
-  | "machine_changed"
-  | "fixed_order"
-  | "trend"
   | "slowdown"
   | "speedup"
   | "cyclic"
   | "cost_levels"
   | "response_levels"
   | "last_level"
+  | "server_not_observed"
+  | "no_cgroup"
+  | "counters_unread"
+  | "left_group"
+  | "limits_not_set"
+  | "tick_accounting"
+  | "more_threads_than_cpus"
+  | "server_starved"
+  | "started_for_profiles"
+  | "not_measured"
+  | "syscalls_not_measured"
+  | "runtime_not_measured"
+  | "probe_refused"
+  | "shared_cpus"
+  | "contaminated"
+  | "machine_failed"
+  | "done_again"
+  | "machine_changed"
+  | "steal"
+  | "thermal_throttling"
+  | "not_served"
+  | "fixed_order"
+  | "trend"
   | "busy_in_others_turns"
   | "longer_than_turns"
   | "at_once"
   | "idle_duet"
   | "out_of_turn"
-  | "accept_queue_full"
-  | "retransmissions"
-  | "many_writes"
-  | "steal"
-  | "thermal_throttling"
-  | "not_measured"
-  | "syscalls_not_measured"
-  | "runtime_not_measured"
-  | "probe_refused"
   | "few_repeats"
   | "mixed"
   | "resumed"
@@ -160,7 +160,6 @@ export type Unit = ("per_second" | "microseconds" | "bytes") | "megabyte_seconds
  * The resource that limited a step.
  */
 export type Resource =
-  | ("server_cpu" | "disk" | "unknown")
   | "failure"
   | "dropped_packets"
   | "refusal"
@@ -168,6 +167,7 @@ export type Resource =
   | "generator"
   | "jit"
   | "cpu_quota"
+  | "server_cpu"
   | "server_thread"
   | "offered_rate"
   | "concurrency"
@@ -177,9 +177,11 @@ export type Resource =
   | "accept_queue"
   | "link"
   | "memory"
+  | "disk"
   | "lock"
   | "workers"
-  | "elsewhere";
+  | "elsewhere"
+  | "unknown";
 /**
  * Confidence in a verdict, the highest first.
  */
@@ -200,6 +202,27 @@ export type Node = [number, number, number, number];
  * The version of control groups whose controllers limit CPU and memory.
  */
 export type CgroupVersion = ("v1" | "v2") | "none";
+/**
+ * Id of a kind of machine: a hash of the facts that neither a reboot nor an update changes. They
+ * are the model and number of the online CPUs, the installed memory and the virtualisation.
+ *
+ * Other facts are no part of it. The kernel and its version, the operating system, kernel settings
+ * and the frequency governor are set by the user, and updates change them. The kernel chooses the
+ * clock source anew in each boot. The number of usable CPUs, the limits and the privileges belong
+ * to the process. Two machines of one model have the same id, because their results can be
+ * compared. Serial numbers would also identify the owner of a shared report.
+ */
+export type MachineId = string;
+/**
+ * Id of a run: a random number of 128 bits, so that no two runs of any machines have the same id.
+ * A resumed run and a copied archive keep it.
+ */
+export type RunId = string;
+/**
+ * Id of a workload under a load: a hash of the requests, of their expectations and of all load
+ * settings except the steps. Conditions of arms, such as another driver, are no part of it.
+ */
+export type WorkloadId = string;
 /**
  * Certificates of servers that a load accepts.
  */
@@ -314,6 +337,11 @@ export type FailureKind =
   | "backend_failed"
   | "interrupted"
   | "harness";
+/**
+ * Id of a version of a subject: a hash of its definition and of the inputs of its build. The path
+ * of its folder, its revision's name and the conditions of arms are no part of it.
+ */
+export type SubjectVersion = string;
 export type WarmUpEnd = "steady" | "limit" | "unanswered" | "cut_short";
 /**
  * Source of the split of CPU time into user and system time.
@@ -1611,7 +1639,11 @@ export interface RunFacts {
   cost: Cost | null;
   description: string;
   facts: Facts;
+  /**
+   * Name of the run, unique on its machine.
+   */
   id: string;
+  ids: RunIds;
   load: Load;
   markers: Marker[];
   /**
@@ -1761,6 +1793,19 @@ export interface Missing {
   mend: string;
   what: string;
   why: string;
+}
+/**
+ * Ids that outlive the run. Other runs on an equal machine, and with an equal workload, have the
+ * same ids of machine and workload.
+ */
+export interface RunIds {
+  machine: MachineId;
+  run: RunId;
+  /**
+   * In the order of the run's workloads; `null`: the report withholds a value of the workload,
+   * which could be guessed from the id.
+   */
+  workloads: (WorkloadId | null)[];
 }
 export interface Load {
   /**
@@ -2478,6 +2523,11 @@ export interface SubjectResult {
   variant: string | null;
   version: string | null;
   /**
+   * Hash of the definition and of the inputs of the build; `null`: dyno did not start the
+   * subject, or did not build it.
+   */
+  version_id: SubjectVersion | null;
+  /**
    * Durations of the warm-ups.
    */
   warm_up_s: Repeated;
@@ -2750,7 +2800,8 @@ export interface Lifetime {
   /**
    * Whether the life includes all trials of its launch, so that it is comparable with others. It
    * does not if the launch was interrupted or resumed, or if responses before its last trial are
-   * not recorded (in loads for a profile, a search or the price of probes).
+   * not recorded (in loads for a profile, a search or the price of probes, and in a load that
+   * ended because the server of a load at the same time failed).
    */
   whole: boolean;
 }
@@ -3854,6 +3905,13 @@ export interface LoadResult {
     [k: string]: number;
   };
   connections: Connections;
+  /**
+   * Outcomes of the exchanges after the window with which its visits and pages continued. No
+   * other number includes them. `null`: no such exchange.
+   */
+  continued?: {
+    [k: string]: number;
+  } | null;
   /**
    * `None`: no request expected 100 (Continue).
    */
