@@ -42,7 +42,7 @@ pub use response_counts::ResponseCounts;
 pub use session::{MonitoredLoad, run, run_together};
 pub use shared_use::exchange_server_use;
 pub use sharing::Sharing;
-pub use simulated::{CounterReader, simulate};
+pub use simulated::{CounterReader, EarlyEnd, SimulatedLoad, simulate, simulate_together};
 pub use sink::Sink;
 pub use spec::{
     CHECK_ONE_IN, LoadSpec, LoadTarget, default_load, drain_ns, polling, share_cpus,

@@ -1,22 +1,45 @@
-//! Simulates a load with the workers and the controller of a real one, but without threads, sockets
-//! or a clock. Tests use it for results that never vary.
+//! Simulates loads with the workers and the controller of real ones, but without threads, sockets
+//! or a clock. Tests use them for results that never vary.
+
+use std::collections::VecDeque;
 
 use dyno_archive::plan::Priority;
 use dyno_archive::{LoadRecord, Sample};
 use dyno_engine::Instant;
-use dyno_engine::sim::{self, World};
+use dyno_engine::sim::{self, SimulationResult, World};
 
 use super::controller::Controller;
 use super::instrument::{Capabilities, GeneratorReadings, Support};
 use super::messages::{GeneratorOrder, LoadCommand, Message, WorkerEvent, WorkerId, WorkerResult};
 use super::record::assemble;
 use super::spec::LoadSpec;
-use super::watch::Edge;
+use super::watch::{Edge, LoadStopReason};
 use super::worker_share::config;
 use crate::limits::BEGIN_NOTICE_NS;
 
 /// Reads the simulated server's counters at an instant of the simulated clock.
 pub type CounterReader<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
+
+/// The end of a simulated load before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlyEnd {
+    /// Instant of the end, nanoseconds since the load began.
+    pub at_ns: u64,
+    pub reason: LoadStopReason,
+}
+
+/// A load to simulate.
+#[allow(missing_debug_implementations)] // It holds closures.
+pub struct SimulatedLoad<'a> {
+    pub spec: &'a LoadSpec,
+    /// Returns the simulated world of each worker.
+    pub world: &'a dyn Fn(u32) -> World,
+    /// `None`: this load does not end early by itself.
+    pub early_end: Option<&'a EarlyEnd>,
+    /// Is called for each instant at which a real load would take a sample. A failed server has no
+    /// counters to read.
+    pub read_counters: &'a mut CounterReader<'a>,
+}
 
 /// What a simulated load can do. It does not measure the generator.
 const CAPABILITIES: Capabilities = Capabilities {
@@ -27,67 +50,124 @@ const CAPABILITIES: Capabilities = Capabilities {
     kernel_stamps: Support::Unsupported("simulated load: has no kernel"),
 };
 
-/// Simulates a load to its end. Each worker has its own simulated world. The load begins at
-/// `began_ns` on the clock of these worlds, at least [`BEGIN_NOTICE_NS`]. `read_counters` is called
-/// for each instant at which a real load would take a sample. `Err`: the specification cannot be
-/// simulated.
-pub fn simulate(
-    spec: &LoadSpec,
+/// Simulates a load as [`simulate_together`] does.
+///
+/// # Errors
+/// The specification cannot be simulated.
+pub fn simulate(load: SimulatedLoad<'_>, began_ns: u64) -> Result<LoadRecord, String> {
+    let mut records = simulate_together(vec![load], began_ns)?;
+    Ok(records.remove(0))
+}
+
+/// Simulates loads that begin at the same instant, `began_ns` on the clock of the records, at least
+/// [`BEGIN_NOTICE_NS`]. If one load ends early, all loads end. Returns the records in the order of
+/// the loads.
+///
+/// # Errors
+/// A specification cannot be simulated.
+pub fn simulate_together(
+    loads: Vec<SimulatedLoad<'_>>,
     began_ns: u64,
-    world: impl Fn(u32) -> World,
-    read_counters: &mut CounterReader<'_>,
-) -> Result<LoadRecord, String> {
-    CAPABILITIES.check(spec)?;
+) -> Result<Vec<LoadRecord>, String> {
+    let specs: Vec<&LoadSpec> = loads.iter().map(|load| load.spec).collect();
+    for spec in &specs {
+        CAPABILITIES.check(spec)?;
+    }
+    let timeline = Timeline::new(&loads)?;
     let mut simulation = Simulation {
-        controller: Controller::new([spec]),
+        controller: Controller::new(specs.iter().copied()),
         now_ns: began_ns - BEGIN_NOTICE_NS,
-        read_counters,
+        began_ns,
+        loads,
         may_close: false,
     };
-    let workers = spec.threads();
-    for worker in 0..workers {
-        simulation.handle(worker, WorkerEvent::Ready);
+    simulation.run(timeline);
+    let ended = simulation.controller.finish()?;
+    let record = |(spec, ended)| assemble(spec, ended, GeneratorReadings::Unsupported);
+    Ok(specs.into_iter().zip(ended).map(record).collect())
+}
+
+/// What happens in loads, as their workers and watches report it.
+struct Timeline {
+    workers: Vec<WorkerId>,
+    /// Messages with their times since the loads began, nanoseconds, in the order of time.
+    messages: Vec<(u64, Message)>,
+    /// The last messages of the workers, which close their connections.
+    closed: Vec<Message>,
+}
+
+impl Timeline {
+    /// Runs each worker in its world, until the first early end of a load if there is one.
+    fn new(loads: &[SimulatedLoad<'_>]) -> Result<Timeline, String> {
+        let mut timeline =
+            Timeline { workers: Vec::new(), messages: Vec::new(), closed: Vec::new() };
+        let ends = || (0..).zip(loads).filter_map(|(load, l)| Some((load, l.early_end?)));
+        let first_end_ns = ends().map(|(_, end)| end.at_ns).min();
+        for (index, load) in loads.iter().enumerate() {
+            for worker in 0..load.spec.threads() {
+                let config = config(load.spec, worker)?;
+                let world = (load.world)(worker);
+                let simulated = match first_end_ns {
+                    Some(at_ns) => sim::simulate_cut(world, config, at_ns),
+                    None => sim::simulate(world, config),
+                };
+                timeline.add_worker(WorkerId { load: index, worker }, simulated);
+            }
+        }
+        let drained_ns = timeline.messages.iter().map(|(at_ns, _)| *at_ns).max();
+        // Loads that have drained cannot end early.
+        if let Some(at_ns) = first_end_ns.filter(|at_ns| Some(*at_ns) <= drained_ns) {
+            let first = ends().filter(|(_, end)| end.at_ns == at_ns);
+            let reasons = first.map(|(load, end)| (load, end.reason.clone())).collect();
+            timeline.messages.insert(0, (at_ns, Message::StopRequested(reasons)));
+        }
+        // A worker ends after the request to end. The messages of a worker stay in order.
+        timeline.messages.sort_by_key(|(at_ns, _)| *at_ns);
+        Ok(timeline)
     }
-    let mut events: Vec<(u64, u32, WorkerEvent)> = Vec::new();
-    let mut results = Vec::new();
-    for worker in 0..workers {
-        let simulated = sim::simulate(world(worker), config(spec, worker)?);
+
+    fn add_worker(&mut self, worker: WorkerId, simulated: SimulationResult) {
+        self.workers.push(worker);
         let drained_ns = simulated.intervals.last().map_or(0, |interval| interval.end_ns);
         for interval in simulated.intervals {
             let end_ns = interval.end_ns;
-            events.push((end_ns, worker, WorkerEvent::Interval(Box::new(interval))));
+            let event = WorkerEvent::Interval(Box::new(interval));
+            self.messages.push((end_ns, Message::Worker(worker, event)));
         }
-        events.push((drained_ns, worker, WorkerEvent::Drained));
-        results.push(WorkerResult { report: simulated.report, priority: Priority::Normal });
+        self.messages.push((drained_ns, Message::Worker(worker, WorkerEvent::Drained)));
+        let result = WorkerResult { report: simulated.report, priority: Priority::Normal };
+        self.closed.push(Message::Worker(worker, WorkerEvent::Closed(Box::new(result))));
     }
-    // The events of a worker stay in order.
-    events.sort_by_key(|(at_ns, worker, _)| (*at_ns, *worker));
-    for (at_ns, worker, event) in events {
-        simulation.pass_time(began_ns + at_ns);
-        simulation.handle(worker, event);
-    }
-    simulation.pass_time(simulation.now_ns);
-    assert!(simulation.may_close, "all samples of a drained load should be taken");
-    for (worker, result) in (0..).zip(results) {
-        simulation.handle(worker, WorkerEvent::Closed(Box::new(result)));
-    }
-    let mut ended = simulation.controller.finish()?;
-    Ok(assemble(spec, ended.remove(0), GeneratorReadings::Unsupported))
 }
 
-/// A controlled load in virtual time.
-struct Simulation<'a, 'r> {
+/// Controlled loads in virtual time.
+struct Simulation<'a> {
     controller: Controller,
     now_ns: u64,
-    read_counters: &'a mut CounterReader<'r>,
+    began_ns: u64,
+    loads: Vec<SimulatedLoad<'a>>,
     may_close: bool,
 }
 
-impl Simulation<'_, '_> {
+impl Simulation<'_> {
+    /// Passes all messages of the loads to the controller at their times.
+    fn run(&mut self, timeline: Timeline) {
+        for worker in timeline.workers {
+            self.handle(Message::Worker(worker, WorkerEvent::Ready));
+        }
+        for (at_ns, message) in timeline.messages {
+            self.pass_time(self.began_ns + at_ns);
+            self.handle(message);
+        }
+        self.pass_time(self.now_ns);
+        assert!(self.may_close, "all samples of drained loads should be taken");
+        timeline.closed.into_iter().for_each(|message| self.handle(message));
+    }
+
     /// Lets time pass until an instant. Samples are taken at their exact times.
     fn pass_time(&mut self, until_ns: u64) {
         loop {
-            self.pass_message(Message::Tick);
+            self.handle(Message::Tick);
             let now = Instant(self.now_ns);
             let next = now.plus(self.controller.wait(now).as_nanos() as u64);
             if next == now || next.0 > until_ns {
@@ -96,35 +176,44 @@ impl Simulation<'_, '_> {
             self.now_ns = next.0;
         }
         self.now_ns = until_ns;
-        self.pass_message(Message::Tick);
+        self.handle(Message::Tick);
     }
 
-    fn handle(&mut self, worker: u32, event: WorkerEvent) {
-        self.pass_message(Message::Worker(WorkerId { load: 0, worker }, event));
-    }
-
-    /// Passes a message to the controller, and executes the commands that follow from it.
-    fn pass_message(&mut self, message: Message) {
-        let mut messages = vec![message];
-        while let Some(message) = messages.pop() {
-            for command in self.controller.handle(message, Instant(self.now_ns)) {
-                match command {
-                    LoadCommand::Sample { edge, .. } => {
-                        let sample = (self.read_counters)(self.now_ns, edge).map(Box::new);
-                        messages.push(Message::Sampled { load: 0, sample });
-                    }
-                    LoadCommand::Complete { load, sample } => {
-                        messages.push(Message::Completed { load, sample });
-                    }
-                    LoadCommand::Order { order: GeneratorOrder::Close, .. } => {
-                        self.may_close = true;
-                    }
-                    // The simulated workers have run already, and no watch follows the load.
-                    LoadCommand::Order { .. }
-                    | LoadCommand::Report { .. }
-                    | LoadCommand::AskWatches => {}
-                }
+    /// Passes a message to the controller, and executes all commands that follow from it.
+    fn handle(&mut self, message: Message) {
+        let mut commands = VecDeque::from(self.controller.handle(message, Instant(self.now_ns)));
+        while let Some(command) = commands.pop_front() {
+            if let Some(answer) = self.execute(command) {
+                commands.extend(self.controller.handle(answer, Instant(self.now_ns)));
             }
         }
+    }
+
+    /// Executes a command. Returns the answer to the controller, if the command needs one.
+    fn execute(&mut self, command: LoadCommand) -> Option<Message> {
+        match command {
+            LoadCommand::Sample { load, edge } => {
+                let sample = self.sample(load, edge).map(Box::new);
+                Some(Message::Sampled { load, sample })
+            }
+            LoadCommand::Complete { load, sample } => Some(Message::Completed { load, sample }),
+            LoadCommand::Order { order: GeneratorOrder::Close, .. } => {
+                self.may_close = true;
+                None
+            }
+            // The simulated workers have run already, and no watch follows the load.
+            LoadCommand::Order { .. } | LoadCommand::Report { .. } | LoadCommand::AskWatches => {
+                None
+            }
+        }
+    }
+
+    /// Reads the counters of a load's server. `None`: the server has failed.
+    fn sample(&mut self, load: usize, edge: Edge) -> Option<Sample> {
+        let SimulatedLoad { early_end, read_counters, .. } = &mut self.loads[load];
+        let has_failed = early_end.is_some_and(|end| {
+            end.reason != LoadStopReason::Stopped && self.now_ns > self.began_ns + end.at_ns
+        });
+        if has_failed { None } else { read_counters(self.now_ns, edge) }
     }
 }

@@ -20,7 +20,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, RunId, Sample, TrialRecord};
 use dyno_contract::listener::Listener;
 use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, World};
-use dyno_runner::load::{LoadSpec, LoadTarget, simulate};
+use dyno_runner::load::{LoadSpec, LoadTarget, SimulatedLoad, simulate};
 use dyno_runner::load_at;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::suite::SuiteFile;
@@ -375,16 +375,14 @@ fn load(spec: &LoadSpec, server: &Server) -> LoadRecord {
     };
     let world = |worker: u32| World::new(spec.seed + u64::from(worker), server.model());
     let mut instants = |at_ns: u64, _| Some(Sample { at_ns, ..Sample::default() });
-    let mut record = simulate(
-        &LoadSpec {
-            target: LoadTarget { protocol, tls: None, ..spec.target.clone() },
-            ..spec.clone()
-        },
-        BEGAN_NS,
-        world,
-        &mut instants,
-    )
-    .unwrap();
+    let target = LoadTarget { protocol, tls: None, ..spec.target.clone() };
+    let plain = SimulatedLoad {
+        spec: &LoadSpec { target, ..spec.clone() },
+        world: &world,
+        early_end: None,
+        read_counters: &mut instants,
+    };
+    let mut record = simulate(plain, BEGAN_NS).unwrap();
     let answers_by = |at_ns: u64| -> u64 {
         let ended = record.intervals.iter().filter(|i| BEGAN_NS + i.end_ns <= at_ns);
         ended

@@ -5,6 +5,7 @@
 //! moments. The same seed gives the same run.
 
 mod server;
+mod service;
 mod sessions;
 
 use std::cmp::Reverse;
@@ -14,10 +15,10 @@ use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
 
 pub use server::{
-    AcceptedResponse, ExpectBehavior, Fault, Pause, Queue, RequestIdentity, ServerModel,
-    ServiceTime, Truth,
+    AcceptedResponse, ExpectBehavior, Fault, Pause, Queue, RequestIdentity, ServerModel, Truth,
 };
 use server::{NextConnectionState, ServerAction, SimulatedConnection, SimulatedServer};
+pub use service::ServiceTime;
 pub use sessions::{SessionTruth, Sessions};
 
 use crate::driver::{
@@ -87,6 +88,9 @@ pub struct SimulationResult {
     pub began: Instant,
 }
 
+/// Time from the instant at which the connections are open to the begin of the load.
+const BEGIN_NOTICE_NS: u64 = 1_000_000;
+
 /// Runs one worker in a world, from its first connection to its end.
 #[must_use]
 pub fn simulate(world: World, config: WorkerConfig) -> SimulationResult {
@@ -100,22 +104,43 @@ pub fn simulate_until(
     config: WorkerConfig,
     mut stop: impl FnMut() -> Stop,
 ) -> SimulationResult {
+    simulate_with(world, config, |_, _| stop())
+}
+
+/// Runs a worker as [`simulate`] does, but cuts the load short, `at_ns` after its begin.
+#[must_use]
+pub fn simulate_cut(world: World, config: WorkerConfig, at_ns: u64) -> SimulationResult {
+    simulate_with(world, config, |begin, now| {
+        let end = begin.map(|begin| begin.plus(at_ns)).filter(|end| *end <= now);
+        end.map_or(Stop::No, Stop::Now)
+    })
+}
+
+/// Runs a worker, and calls `stop` every turn with the begin of the load and the present instant.
+/// `None`: the connections are not open yet.
+fn simulate_with(
+    world: World,
+    config: WorkerConfig,
+    mut stop: impl FnMut(Option<Instant>, Instant) -> Stop,
+) -> SimulationResult {
     let mut driver = SimDriver::new(world);
     let mut worker = Worker::new(config);
     let mut intervals = Vec::new();
-    // The load begins a millisecond after the connections are open, as in the runner.
-    let mut begin = None;
+    let begin = std::cell::Cell::new(None);
     let clock = std::rc::Rc::new(std::cell::Cell::new(0));
     let shared_clock = clock.clone();
     driver.clock = Some(clock);
     crate::run(
         &mut worker,
         &mut driver,
-        || Some(*begin.get_or_insert(Instant(shared_clock.get()).plus(1_000_000))),
-        |_| stop(),
+        || {
+            begin.set(begin.get().or(Some(Instant(shared_clock.get()).plus(BEGIN_NOTICE_NS))));
+            begin.get()
+        },
+        |_| stop(begin.get(), Instant(shared_clock.get())),
         |interval| intervals.push(interval),
     );
-    let began = begin.unwrap_or_default();
+    let began = begin.get().unwrap_or_default();
     SimulationResult { report: worker.report(), intervals, truth: driver.server.truth, began }
 }
 

@@ -9,15 +9,9 @@ use dyno_wire::h2::settings::{DEFAULT_WINDOW, ServerSettings};
 use dyno_wire::h2::{ErrorCode, server as h2};
 use dyno_wire::server_protocol::ServerProtocol;
 
+use super::service::ServiceTime;
 use super::sessions::{SessionResponse, SessionTruth, Sessions};
 use crate::rng::Rng;
-
-/// Service time of one request.
-#[derive(Clone, Copy, Debug)]
-pub enum ServiceTime {
-    Fixed { ns: u64 },
-    Exponential { mean_ns: f64 },
-}
 
 /// Queueing discipline of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -339,10 +333,7 @@ impl SimulatedServer {
     }
 
     fn draw_work(&mut self) -> u64 {
-        match self.model.service {
-            ServiceTime::Fixed { ns } => ns,
-            ServiceTime::Exponential { mean_ns } => self.rng.exponential(mean_ns) as u64,
-        }
+        self.model.service.draw(&mut self.rng, self.truth.requests)
     }
 
     /// Draws the fault of the next response and counts it; `None`: the response is correct.

@@ -20,7 +20,7 @@ use dyno_engine::sim::{Queue, ServerModel, ServiceTime, World};
 use dyno_launch::network::Network;
 use dyno_launch::tool::CommandError;
 use dyno_observer::cgroup::OomKills;
-use dyno_runner::load::{LoadSpec, simulate};
+use dyno_runner::load::{LoadSpec, SimulatedLoad, simulate};
 use dyno_runner::run::{
     CheckDepth, DropWatch, Host, Launched, MeasuredTrial, Part, RequiredListeners, RunEvent,
     TrialLoad,
@@ -96,7 +96,9 @@ impl<'a> SimulatedHost<'a> {
         let world = |worker: u32| World::new(spec.seed + u64::from(worker), model.clone());
         let began_ns = self.now_ns();
         let mut counters = |at_ns: u64, _| Some(Sample { at_ns, ..Sample::default() });
-        let mut record = simulate(spec, began_ns, world, &mut counters)?;
+        let load =
+            SimulatedLoad { spec, world: &world, early_end: None, read_counters: &mut counters };
+        let mut record = simulate(load, began_ns)?;
         self.advance(spec.load.warmup_ns + spec.load.duration_ns + ACTION_NS);
         subject.loads.set(subject.loads.get() + 1);
         if subject.server.exits_in_load.is_some_and(|load| subject.loads.get() > load) {
