@@ -57,7 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("dyno-analysis", &["dyno-archive"]),
     ("dyno-report", &["dyno-analysis", "dyno-archive"]),
-    ("dyno-testkit", &[]),
+    ("dyno-testkit", &["dyno-archive"]),
     (
         "dyno",
         &[

@@ -1,9 +1,10 @@
 //! Lists behaviours: servers with a known bottleneck, and the correct verdicts for each at each
 //! load. Tests compare dyno's verdicts with this list. The program `testkit` implements most of
-//! these servers.
+//! these servers. For simulated servers, [`resource_use`] computes the samples of their loads.
 #![forbid(unsafe_code)]
 
 mod behaviour;
+pub mod resource_use;
 mod runtimes;
 mod rust;
 

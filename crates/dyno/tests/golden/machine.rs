@@ -8,16 +8,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use dyno_archive::dir::{Run, RunHeader, SCHEMA};
-use dyno_archive::facts::CgroupVersion;
-use dyno_archive::host::HostUse;
 use dyno_archive::load::TlsUse;
 use dyno_archive::plan::{Build, Launch, Plan, Subject};
-use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, Party, PartyUse, SchedulerRecord, StateTimes, ThreadUse,
-};
 use dyno_archive::start::{Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord};
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, LoadRecord, Protocol, RunId, Sample, TrialRecord};
+use dyno_archive::{LoadRecord, Party, Protocol, RunId, Sample, TrialRecord};
 use dyno_contract::listener::Listener;
 use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, World};
 use dyno_runner::load::{LoadSpec, LoadTarget, SimulatedLoad, simulate};
@@ -26,13 +21,12 @@ use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
+use dyno_testkit::resource_use::{self, ServerCosts};
 use serde::Deserialize;
 
 const MS: u64 = 1_000_000;
 /// Begin of each load on the clock of samples.
 const BEGAN_NS: u64 = 5_000 * MS;
-/// CPU time of the generator for each request.
-const GENERATOR_NS: u64 = 1_500;
 
 /// The machine, and the required content of its report.
 #[derive(Debug, Deserialize)]
@@ -125,7 +119,7 @@ impl Machine {
             started: "2026-01-02T03:04:05Z".into(),
             command: vec!["dyno".into(), "run".into(), "suite.toml".into()],
             plan,
-            facts: facts(),
+            facts: resource_use::facts(),
             resumptions: Vec::new(),
         };
         Run {
@@ -265,88 +259,8 @@ impl Server {
         ServerModel { faults, max_streams: self.max_streams, ..ServerModel::new(service, queue) }
     }
 
-    /// Returns a sample of the server's resource use after this number of responses.
-    fn sample(&self, at_ns: u64, responses: u64) -> Sample {
-        let cpu_ns = (responses as f64 * self.cpu_us * 1e3) as u64;
-        let generator_ns = responses * GENERATOR_NS;
-        let thread = |name: &str, run_ns: u64| ThreadUse {
-            pid: 2,
-            tid: 2,
-            began_ticks: None,
-            name: name.into(),
-            run_ns,
-            user_ns: run_ns / 4,
-            sys_ns: run_ns - run_ns / 4,
-            run_delay_ns: Some(run_ns / 100),
-            switches_voluntary: Some(responses),
-            switches_involuntary: Some(responses / 100),
-            faults_minor: Some(responses / 50),
-            faults_major: Some(0),
-            seen: Some(scheduler_record(at_ns - BEGAN_NS, run_ns, responses)),
-        };
-        Sample {
-            at_ns,
-            took_ns: MS / 10,
-            co_runners: None,
-            parties: vec![
-                PartyUse {
-                    cgroup: Some(CgroupUse {
-                        cpu_ns: Some(cpu_ns),
-                        cpu_user_ns: Some(cpu_ns / 4),
-                        cpu_sys_ns: Some(cpu_ns - cpu_ns / 4),
-                        throttled_ns: Some(0),
-                        memory_bytes: Some((self.memory_mib + 1) << 20),
-                        memory_peak_bytes: Some((self.memory_mib + 2) << 20),
-                        memory_anon_bytes: Some(self.memory_mib << 20),
-                        memory_file_bytes: Some(1 << 20),
-                        memory_kernel_bytes: Some(300 << 10),
-                        ..CgroupUse::default()
-                    }),
-                    threads: vec![thread("server", cpu_ns)],
-                    processes: 1,
-                    rss_bytes: Some((self.memory_mib + 2) << 20),
-                    calls: Some(calls(at_ns - BEGAN_NS, responses)),
-                    ended: Some(Vec::new()),
-                    ..PartyUse::empty(Party::SUBJECT)
-                },
-                PartyUse {
-                    threads: vec![thread("worker-0", generator_ns)],
-                    ..PartyUse::empty(Party::GENERATOR)
-                },
-            ],
-            host: Some(HostUse {
-                busy_ns: cpu_ns + generator_ns,
-                idle_ns: (2 * (at_ns - BEGAN_NS)).saturating_sub(cpu_ns + generator_ns),
-                steal_ns: 0,
-                context_switches: 2 * responses,
-                ..HostUse::default()
-            }),
-        }
-    }
-}
-
-/// Returns the scheduler record of a thread that ran for this time and waited for peers otherwise.
-fn scheduler_record(lived_ns: u64, running_ns: u64, wakeups: u64) -> SchedulerRecord {
-    let runnable_ns = running_ns / 100;
-    let network_ns = lived_ns.saturating_sub(running_ns + runnable_ns);
-    let states = StateTimes { running_ns, runnable_ns, network_ns, ..StateTimes::default() };
-    SchedulerRecord { states, wakeups, migrations: 0, modes: None }
-}
-
-/// Returns system calls: a read and a write per response, and a wait per four responses.
-fn calls(counted_ns: u64, responses: u64) -> CallsUse {
-    let call = |count, each| CallUse { count, returned: Some(count * each), ..CallUse::default() };
-    let calls = [
-        ("read", call(responses, 60)),
-        ("writev", call(responses, 150)),
-        ("epoll_wait", call(responses / 4, 4)),
-    ];
-    CallsUse {
-        counted_ns,
-        slices: counted_ns / (100 * MS),
-        responses: Some(responses),
-        by_name: calls.map(|(name, call)| (name.to_string(), call)).into(),
-        ..CallsUse::default()
+    fn costs(&self) -> ServerCosts {
+        ServerCosts { cpu_us: self.cpu_us, memory_mib: self.memory_mib, ..ServerCosts::default() }
     }
 }
 
@@ -383,26 +297,7 @@ fn load(spec: &LoadSpec, server: &Server) -> LoadRecord {
         read_counters: &mut instants,
     };
     let mut record = simulate(plain, BEGAN_NS).unwrap();
-    let answers_by = |at_ns: u64| -> u64 {
-        let ended = record.intervals.iter().filter(|i| BEGAN_NS + i.end_ns <= at_ns);
-        ended
-            .flat_map(|i| i.outcomes.iter())
-            .filter(|(outcome, _)| outcome.is_completed())
-            .map(|(_, n)| n)
-            .sum()
-    };
-    record.samples =
-        record.samples.iter().map(|s| server.sample(s.at_ns, answers_by(s.at_ns))).collect();
-    let run_ns = |sample: &Sample| sample.party_use(Party::GENERATOR).unwrap().threads[0].run_ns;
-    let (first, last) = (record.samples.first().unwrap(), record.samples.last().unwrap());
-    let generator_ns = run_ns(last) - run_ns(first);
-    record.client.threads = vec![ThreadUse {
-        run_ns: generator_ns,
-        user_ns: generator_ns / 5,
-        sys_ns: generator_ns - generator_ns / 5,
-        ..ThreadUse::default()
-    }];
-    record.client.rss_peak_bytes = Some(8 << 20);
+    resource_use::add(&mut record, &[(Party::SUBJECT, server.costs())]);
     record.tls = spec.target.protocol.is_tls().then(|| TlsUse {
         version: Some("TLSv1.3".into()),
         cipher_suite: Some("TLS13_AES_128_GCM_SHA256".into()),
@@ -419,18 +314,4 @@ fn takes_part(subject: &Subject) -> bool {
 
 fn passed_check() -> CheckResult {
     super::right("plaintext", "200")
-}
-
-pub fn facts() -> Facts {
-    Facts {
-        cpu_model: Some("Simulated CPU".into()),
-        cpus: 2,
-        online_cpus: Some(2),
-        memory_bytes: Some(1 << 30),
-        kernel: Some("6.0.0-sim".into()),
-        cgroup: CgroupVersion::V2,
-        tick_accounting: Some(false),
-        dyno_version: "0.0.0".into(),
-        ..Facts::default()
-    }
 }

@@ -507,7 +507,7 @@ fn run() -> Run {
         started: "2026-01-02T03:04:05Z".into(),
         command: vec!["dyno".into(), "run".into(), "golden.toml".into()],
         plan,
-        facts: machine::facts(),
+        facts: dyno_testkit::resource_use::facts(),
         resumptions: Vec::new(),
     };
     Run {
