@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::{fmt, io};
 
+use dyno_analysis::run_status::RunStatus;
 use dyno_archive::ArchiveError;
 
 /// The exit status of a command.
@@ -39,6 +40,16 @@ impl Exit {
     /// Returns the meaning as a sentence.
     pub fn meaning(self) -> &'static str {
         self.explanation().lines().next().unwrap_or_default()
+    }
+}
+
+impl From<RunStatus> for Exit {
+    fn from(status: RunStatus) -> Exit {
+        match status {
+            RunStatus::Valid => Exit::Valid,
+            RunStatus::Invalid => Exit::Invalid,
+            RunStatus::Failed => Exit::Failed,
+        }
     }
 }
 

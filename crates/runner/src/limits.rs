@@ -80,6 +80,9 @@ pub(crate) const REST: Duration = Duration::from_millis(250);
 /// display.
 pub const TURN_GAP_NS: u64 = 20_000_000;
 
+/// Maximum number of repeats of the run that measures the capacities of which rates are shares.
+pub const MAX_CAPACITY_REPEATS: u32 = 3;
+
 /// Maximum number of trials, and of starts, of a plan. With ten seconds each they take 11 days.
 pub const MAX_TRIALS: u64 = 100_000;
 

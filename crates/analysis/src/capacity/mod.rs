@@ -3,6 +3,7 @@
 
 mod brackets;
 mod failures;
+mod measured_first;
 mod objective;
 mod pool;
 mod rate_search;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use crate::LoadResult;
 pub use brackets::{Bracket, RateVotes, SearchCounts, brackets};
 pub use failures::FailureShares;
+pub use measured_first::{UnknownCapacity, measured_first};
 pub use objective::{
     ObjectiveVerdict, evaluate, least_rps, parse_objective, percentile_bound, required_requests,
 };
@@ -26,9 +28,6 @@ pub use remaining_searches::{has_search, missing_searches, refused_protocols, re
 pub use search::{CapacityBounds, CapacitySearch, MIN_RPS, SearchStep, TrialVerdict, Width};
 pub use searches::{SearchResult, begin, load_result};
 pub(crate) use searches::{search_brackets, searches};
-pub use slowest::{
-    MissingCapacity, MissingCause, capacity_failures, missing_capacities, slowest_subjects,
-};
 
 /// Format of the result of a search.
 pub const SCHEMA: &str = "dyno.find/1";

@@ -1,14 +1,12 @@
 //! `dyno report RUN`, and the functions that write reports and results for other commands.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyno_analysis::Report;
-use dyno_archive::dir::Run;
-use dyno_archive::start::FailureKind;
-use dyno_archive::{RunDir, TrialRecord};
+use dyno_analysis::run_status::{RunCompleteness, RunStatus};
+use dyno_archive::RunDir;
 use dyno_report::Format;
 use dyno_report::terminal::escape_controls;
 
@@ -33,7 +31,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
             show(&report, &paths)?;
         }
     }
-    Ok(exit(&report, completeness(&run, &report)))
+    Ok(RunStatus::new(&report, RunCompleteness::new(&run, &report)).into())
 }
 
 /// Writes the report in every stored format into the folder of the run. The HTML page comes last,
@@ -58,63 +56,6 @@ pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
     };
     let paths: String = paths.iter().map(|path| format!("{}\n", path.display())).collect();
     terminal::print(&format!("{text}\n{paths}"))
-}
-
-/// Whether a run measured everything that was planned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunCompleteness {
-    /// Everything, except subjects that cannot run on this machine.
-    Complete,
-    Incomplete,
-}
-
-/// Returns whether a run measured everything that was planned.
-pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
-    let plan = &run.header.plan;
-    if report.run.searches_missing + report.run.trials_unchecked > 0 {
-        return RunCompleteness::Incomplete;
-    }
-    // If a back end could not be built, the subjects that need the back end were not measured.
-    if plan.backends.iter().any(|backend| backend.build_failed.is_some()) {
-        return RunCompleteness::Incomplete;
-    }
-    // A run that the suite's stop rule ended early is complete, because its comparisons were
-    // decided.
-    if report.run.answered_after.is_some() {
-        return RunCompleteness::Complete;
-    }
-    let is_finished = |record: &&TrialRecord| !was_interrupted(run, record);
-    let finished: BTreeSet<usize> =
-        run.trials.iter().filter(is_finished).map(|record| record.trial).collect();
-    let takes_part = |launch: usize| {
-        plan.arms_of(launch).all(|arm| plan.subjects[arm.subject].skipped.is_none())
-    };
-    let mut required = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
-    if required.all(|(i, _)| finished.contains(&i)) {
-        RunCompleteness::Complete
-    } else {
-        RunCompleteness::Incomplete
-    }
-}
-
-/// Whether the user interrupted a trial. Only loads without a suite (`--save`) record such trials.
-fn was_interrupted(run: &Run, record: &TrialRecord) -> bool {
-    let start = run.starts.iter().find(|start| start.start == record.start);
-    let failure = start.and_then(|start| start.failure.as_ref());
-    record.load.cut_short && failure.is_some_and(|failure| failure.kind == FailureKind::Interrupted)
-}
-
-/// Returns the exit status of a run, and of each report on it.
-pub fn exit(report: &Report, completeness: RunCompleteness) -> Exit {
-    let has_failed = report.subjects.iter().any(|s| !s.failures.is_empty())
-        || report.run.measured_first.as_ref().is_some_and(|first| !first.failures.is_empty());
-    if report.trials.is_empty() || has_failed || completeness == RunCompleteness::Incomplete {
-        Exit::Failed
-    } else if report.run.trials_invalid == 0 {
-        Exit::Valid
-    } else {
-        Exit::Invalid
-    }
 }
 
 /// Makes control characters of a text for programs visible if the text goes to a terminal, which

@@ -2,29 +2,28 @@
 
 use std::path::Path;
 
-use dyno_analysis::Report;
-use dyno_analysis::capacity::{
-    MissingCapacity, MissingCause, capacity_failures, missing_capacities, slowest_subjects,
-};
+use dyno_analysis::capacity::{UnknownCapacity, measured_first};
+use dyno_analysis::run_status::{RunCompleteness, RunStatus};
 use dyno_analysis::trial::RecordedTrial;
-use dyno_archive::dir::{Run, RunHeader};
-use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
+use dyno_archive::dir::RunHeader;
+use dyno_archive::plan::{Capacity, MeasuredFirst};
 use dyno_archive::{ArchiveError, Plan, RunDir};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::format::rate;
 use dyno_runner::builds::Builds;
+use dyno_runner::limits::MAX_CAPACITY_REPEATS;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::run::{RealHost, RunEnd, RunError, RunEvent, RunMemory, Runner};
-use dyno_runner::suite::{SubjectSharing, SuiteFile};
+use dyno_runner::suite::SuiteFile;
 use dyno_runner::tracking;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::prepare::{PreparedRun, build_all};
-use super::report::{RunCompleteness, completeness, exit, show, write_all};
+use super::report::{show, write_all};
 use super::resume::{DifferencePolicy, resume};
 use crate::cli::{Ns, RunArgs};
 use crate::exit::Exit;
@@ -58,7 +57,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let ended = ended.map_err(|error| with_resume_hint(error, dir.path()))?;
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
-    let completeness = completeness(&run, &report);
+    let completeness = RunCompleteness::new(&run, &report);
     // An interrupt after the last step does not shorten the run.
     let is_cut_short = ended == RunEnd::Interrupted && completeness == RunCompleteness::Incomplete;
     let paths = write_all(&dir, &report)?;
@@ -71,7 +70,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     }
     // Standard output comes last, because it fails if its pipe is closed.
     show(&report, &paths)?;
-    Ok(exit(&report, completeness))
+    Ok(RunStatus::new(&report, completeness).into())
 }
 
 /// Prepares a new run. If rates are shares of a capacity, measures the capacities first.
@@ -111,9 +110,6 @@ fn wait_for_quiet(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Resu
     other_programs::check_or_wait(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
 }
 
-/// Maximum number of repeats of the run that measures capacities.
-pub(super) const MAX_CAPACITY_REPEATS: u32 = 3;
-
 /// Folders and files that a run needs at its start.
 pub(super) struct RunContext<'a> {
     path: &'a Path,
@@ -151,14 +147,7 @@ impl<'a> RunContext<'a> {
         );
         // Mistakes in the plan are reported before the capacities are measured.
         self.plan(suite.clone(), overrides, supervision)?;
-        let (shares, mut suite) = (suite.shares.clone(), suite.clone());
-        suite.suite.name.push_str("-capacity");
-        suite.stop = None;
-        // A capacity is the throughput of a server that runs alone, so no subjects are loaded at
-        // the same time (duet).
-        if suite.sharing == SubjectSharing::Together {
-            suite.sharing = SubjectSharing::Alone;
-        }
+        let (shares, suite) = (suite.shares.clone(), suite.to_capacity_suite());
         let repeats = overrides.repeats.unwrap_or(suite.repeats).min(MAX_CAPACITY_REPEATS);
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
         let (planned, builds, dir) =
@@ -176,7 +165,8 @@ impl<'a> RunContext<'a> {
                  the results so far, use: dyno report {path}"
             );
         }
-        let first = capacities_of(&run, &report, shares, &path)?;
+        let first = measured_first(&run, &report, shares)
+            .map_err(|unknown| unknown_capacity(&unknown, &path))?;
         for Capacity { workload, rps, subject } in &first.capacities {
             terminal::say(&format!("{workload}: {}/s, {subject}", rate(*rps)));
         }
@@ -215,63 +205,13 @@ impl<'a> RunContext<'a> {
     }
 }
 
-/// Returns the capacities that a run measured. A subject without a capacity is an error, because
-/// it may be the slowest one. A subject that failed in some repeats only is no error, and is listed
-/// in `failures`. `path`: the run, as an argument of a shell.
-fn capacities_of(
-    run: &Run,
-    report: &Report,
-    shares: Vec<f64>,
-    path: &str,
-) -> anyhow::Result<MeasuredFirst> {
-    let plan = &run.header.plan;
-    let missing = missing_capacities(plan, report);
-    // One cause is reported at a time, because each has a different remedy.
-    let reported = missing.iter().min_by_key(|missing| missing.cause);
-    if let Some(MissingCapacity { workload, subject, reason, cause }) = reported {
-        let is_similar = |other: &&MissingCapacity| other.cause == *cause;
-        let mut others: Vec<&str> =
-            missing.iter().filter(is_similar).map(|m| m.subject.as_str()).collect();
-        others.retain(|other| other != subject);
-        others.dedup();
-        let others = match others.is_empty() {
-            true => String::new(),
-            false => format!(". Also unknown: {}", others.join(", ")),
-        };
-        let reason = reason.lines().next().unwrap_or_default().trim_end_matches('.');
-        let (problem, remedy) = match cause {
-            MissingCause::GeneratorLimit => (
-                "the generator was the limit",
-                "give the generator more CPUs: leave fewer CPUs to the servers (`cpuset` under \
-                 `[limits]`)",
-            ),
-            MissingCause::NoValidStep => {
-                ("the subject has no valid closed-loop step", "fix the subject")
-            }
-            MissingCause::Excluded => {
-                ("the subject has too few valid repeats", "run the suite again")
-            }
-        };
-        anyhow::bail!(
-            "workload {workload:?}: the rates are shares of the capacity of {subject}, which is \
-             unknown: {problem} ({reason}){others}\nhint: to see the reasons, use: dyno report \
-             {path}\nhint: {remedy}, or exclude {subject} with --only"
-        );
-    }
-    let capacities = slowest_subjects(plan, report);
-    let is_closed = |trial: &&Trial| plan.load.steps[trial.step].arrivals.is_closed();
-    let has_capacity = |trial: &Trial| {
-        capacities.iter().any(|c| c.workload == plan.workloads[trial.workload].name)
-    };
-    if let Some(unknown) = plan.trials.iter().filter(is_closed).find(|trial| !has_capacity(trial)) {
-        anyhow::bail!(
-            "workload {:?}: the rates are shares of a capacity, which is unknown because no \
-             closed-loop step is valid\nhint: to see the reasons, use: dyno report {path}",
-            plan.workloads[unknown.workload].name
-        );
-    }
-    let failures = capacity_failures(plan, report);
-    Ok(MeasuredFirst { run: run.header.id.clone(), shares, capacities, failures })
+/// Converts to an error. `path`: the run, as an argument of a shell.
+fn unknown_capacity(unknown: &UnknownCapacity, path: &str) -> anyhow::Error {
+    let remedy = unknown.remedy.as_ref().map_or(String::new(), |text| format!("\nhint: {text}"));
+    anyhow::anyhow!(
+        "{}\nhint: to see the reasons, use: dyno report {path}{remedy}",
+        unknown.message
+    )
 }
 
 /// Runs all starts and trials of a plan.

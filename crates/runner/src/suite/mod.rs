@@ -173,6 +173,20 @@ impl SuiteFile {
         self.reread(SuiteReading::Across(revisions))
     }
 
+    /// Returns the suite of the run that measures the capacities, of which this suite's rates are
+    /// shares. A capacity is the throughput of a server that runs alone, so no subjects are loaded
+    /// at the same time.
+    #[must_use]
+    pub fn to_capacity_suite(&self) -> SuiteFile {
+        let sharing = match self.sharing {
+            SubjectSharing::Together => SubjectSharing::Alone,
+            other => other,
+        };
+        let mut suite = SuiteFile { stop: None, sharing, ..self.clone() };
+        suite.suite.name.push_str("-capacity");
+        suite
+    }
+
     /// Returns the same suite with rates that are shares of these capacities.
     ///
     /// # Errors

@@ -4,14 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use dyno_analysis::Report;
-use dyno_analysis::compare::{
-    ComparisonOptions, ComparisonResult, GateOutcome, RunProblem, Side, compare,
-};
-use dyno_analysis::subject::{SubjectFailure, SubjectResult};
+use dyno_analysis::compare::{ComparisonOptions, ComparisonResult, RunProblem, Side, compare};
+use dyno_analysis::revision_status::RevisionsEnd;
 use dyno_archive::RunDir;
 use dyno_archive::plan::{Plan, Revision, Subject};
-use dyno_archive::start::FailureKind;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::Overrides;
@@ -22,7 +18,7 @@ use dyno_subject::build;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 
-use super::super::report::{RunCompleteness, check_output, completeness, write_all};
+use super::super::report::{check_output, write_all};
 use super::super::run::{RunContext, walk};
 use super::{exit, write};
 use crate::cli::CompareArgs;
@@ -90,15 +86,11 @@ fn write_comparison(
     write_all(dir, &report)?;
     let folder = terminal::quote(&dir.path().display().to_string());
     let side = |arm| Side { run: &run, results: report.results(), arm: Some(arm) };
-    let is_complete = completeness(&run, &report) == RunCompleteness::Complete;
-    let failures = report.subjects.iter().flat_map(|subject| &subject.failures);
-    let failed = failed_part(failures.map(|failure| failure.failure.kind));
-    // An interrupt after the last step does not shorten the run.
-    let is_cut_short = ended == RunEnd::Interrupted && !is_complete;
-    let invalid_reason = invalid_reason(&report);
-    let run_problems = run_problems(is_cut_short, is_complete, failed, invalid_reason.as_deref());
-    let compared =
-        ComparisonResult { run_problems, ..compare(side(0), side(1), comparison_options) };
+    let end = RevisionsEnd::new(&run, &report, ended == RunEnd::Interrupted);
+    let compared = ComparisonResult {
+        run_problems: end.problems(),
+        ..compare(side(0), side(1), comparison_options)
+    };
     for RunProblem { sentence, .. } in &compared.run_problems {
         terminal::say(&format!(
             "\n{sentence}\nhint: to see the details, use: dyno report {folder}"
@@ -112,77 +104,7 @@ fn write_comparison(
     };
     super::super::print_saved(dir, "The run is saved.");
     written?;
-    let ending = Ending {
-        is_cut_short,
-        is_complete: is_complete && !is_empty && failed.is_none(),
-        is_invalid: invalid_reason.is_some(),
-        is_gate_missed: compared.outcome() == GateOutcome::Missed,
-    };
-    Ok(ending.exit().unwrap_or_else(|| exit(&compared)))
-}
-
-/// Returns the sentences about an invalid comparison, an incomplete run and failed starts.
-/// `invalid_reason`: why a revision is not valid. `failed`: the result of [`failed_part`].
-fn run_problems(
-    is_cut_short: bool,
-    is_complete: bool,
-    failed: Option<&str>,
-    invalid_reason: Option<&str>,
-) -> Vec<RunProblem> {
-    let incomplete = |sentence: &str| RunProblem { sentence: sentence.into(), is_invalid: false };
-    // After an interrupt, a revision may have no valid result because the run did not reach it.
-    // Such a revision is not reported as invalid.
-    let invalid = invalid_reason
-        .filter(|_| !is_cut_short)
-        .map(|reason| RunProblem { sentence: reason.into(), is_invalid: true });
-    let gap: Option<String> = if is_cut_short {
-        Some("The run is incomplete: it was interrupted".into())
-    } else if !is_complete {
-        Some(format!("The run is incomplete: {} failed", failed.unwrap_or("a revision")))
-    } else if invalid_reason.is_none() {
-        failed.map(|part| format!("In some starts, {part} failed"))
-    } else {
-        None
-    };
-    invalid.into_iter().chain(gap.as_deref().map(incomplete)).collect()
-}
-
-/// Names the part at fault: a revision, if it caused any of the failures. `None`: no failure.
-fn failed_part(kinds: impl Iterator<Item = FailureKind>) -> Option<&'static str> {
-    let kinds: Vec<FailureKind> = kinds.collect();
-    if kinds.is_empty() {
-        return None;
-    }
-    let is_caused_by_revision = kinds.iter().any(|kind| kind.is_caused_by_subject());
-    Some(if is_caused_by_revision { "a revision" } else { "a back end or the machine" })
-}
-
-/// The facts that decide the exit status of a comparison of revisions.
-struct Ending {
-    /// Whether the run was interrupted before the last step.
-    is_cut_short: bool,
-    /// Whether everything planned was measured, and no server failed.
-    is_complete: bool,
-    /// Whether a revision had incorrect responses, or no valid step.
-    is_invalid: bool,
-    /// Whether a gate is missed.
-    is_gate_missed: bool,
-}
-
-impl Ending {
-    /// The exit status. `None`: the gates decide.
-    fn exit(&self) -> Option<Exit> {
-        match self {
-            Ending { is_cut_short: true, .. } => Some(Exit::Failed),
-            // This arm precedes the arm of `is_complete`. A server that never starts also makes the
-            // run incomplete, but its comparison must have the exit status of an invalid result.
-            Ending { is_invalid: true, .. } | Ending { is_gate_missed: true, .. } => {
-                Some(Exit::Invalid)
-            }
-            Ending { is_complete: false, .. } => Some(Exit::Failed),
-            Ending { .. } => None,
-        }
-    }
+    Ok(end.status(&compared).map_or_else(|| exit(&compared), Exit::from))
 }
 
 /// Adds the files that a run of a suite reads: the files of the suite, and the folders of the
@@ -229,36 +151,6 @@ impl Drop for TemporaryBuilds<'_> {
         }
         self.folders().for_each(|folder| self.guard.forget_folder(&folder));
     }
-}
-
-/// Returns the reason why the comparison is invalid regardless of gates. `None`: the comparison is
-/// valid.
-fn invalid_reason(report: &Report) -> Option<String> {
-    let invalid_trial = report.trials.iter().find(|trial| trial.has_wrong_responses());
-    if let Some(trial) = invalid_trial {
-        return Some(format!(
-            "{}: returned incorrect responses, or failed a check of its contract",
-            trial.subject_id
-        ));
-    }
-    // If a contract is broken before the first load or after the last load, all steps stay valid.
-    // Only the failures of the subject show such a break.
-    let breaks = |subject: &SubjectResult| {
-        let kind =
-            |failure: &&SubjectFailure| failure.failure.kind == FailureKind::IncorrectResponses;
-        subject
-            .failures
-            .iter()
-            .find(kind)
-            .map(|failure| format!("{}: {}", subject.id, failure.failure.in_words()))
-    };
-    if let Some(broken) = report.subjects.iter().find_map(breaks) {
-        return Some(broken);
-    }
-    let is_valid =
-        |id: &str| report.trials.iter().any(|trial| trial.subject_id == id && trial.valid);
-    let subject = report.subjects.iter().find(|subject| !is_valid(&subject.id))?;
-    Some(format!("{}: has no valid result, so the revisions cannot be compared", subject.id))
 }
 
 /// Returns the suite's entry of the server to compare. `only` names it. Without `only`, the suite
@@ -388,24 +280,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_problem_names_part_at_fault() {
-        let sentence = |is_complete, kinds: &[FailureKind]| {
-            let failed = failed_part(kinds.iter().copied());
-            run_problems(false, is_complete, failed, None).first().map(|p| p.sentence.clone())
-        };
-        let backend = FailureKind::BackendFailed;
-        assert_eq!(
-            sentence(false, &[backend]).unwrap(),
-            "The run is incomplete: a back end or the machine failed"
-        );
-        assert_eq!(
-            sentence(true, &[backend, FailureKind::Crashed]).unwrap(),
-            "In some starts, a revision failed"
-        );
-        assert_eq!(sentence(true, &[]), None);
-    }
-
-    #[test]
     fn only_equal_revisions_are_measured_anyway() {
         let names = ["main".to_string(), "HEAD".to_string()];
         let check = |b: Subject, may_be_equal| {
@@ -423,19 +297,5 @@ mod tests {
                 assert_eq!(check(subject.clone(), may_be_equal), Some(expected));
             }
         }
-    }
-
-    #[test]
-    fn ending_with_broken_revision_is_invalid() {
-        let status = |is_cut_short, is_complete, is_invalid, is_gate_missed| {
-            let ending = Ending { is_cut_short, is_complete, is_invalid, is_gate_missed };
-            ending.exit().map(|exit| exit as u8)
-        };
-        assert_eq!(status(false, true, false, false), None, "the gates decide");
-        assert_eq!(status(false, false, false, false), Some(3), "steps are missing");
-        assert_eq!(status(false, false, true, false), Some(1), "its server did not start");
-        assert_eq!(status(false, false, false, true), Some(1), "it did not start in most repeats");
-        assert_eq!(status(false, true, true, false), Some(1), "its responses were wrong");
-        assert_eq!(status(true, false, true, true), Some(3), "interrupted");
     }
 }

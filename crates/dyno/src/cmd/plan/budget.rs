@@ -8,11 +8,11 @@ use dyno_archive::dir::Run;
 use dyno_archive::{Plan, RunDir};
 use dyno_report::budget::text;
 use dyno_report::redact::RedactedPlan;
+use dyno_runner::limits::MAX_CAPACITY_REPEATS;
 use dyno_runner::plan::{expected_ns, keeps_turns};
 use dyno_runner::suite::SuiteFile;
 
 use super::super::report::escape_for_terminal;
-use super::super::run::MAX_CAPACITY_REPEATS;
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::{Exit, usage_error};
 use crate::terminal::{self, print, print_text_about};
