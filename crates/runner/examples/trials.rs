@@ -7,6 +7,9 @@
 
 #[path = "../tests/simulated/host.rs"]
 mod host;
+#[allow(dead_code)] // The servers of this example have no faults.
+#[path = "../tests/simulated/server.rs"]
+mod server;
 
 use std::error::Error;
 use std::fs;
@@ -15,6 +18,7 @@ use std::path::Path;
 use dyno_analysis::trial::RecordedTrial;
 use dyno_archive::run::{RunHeader, SCHEMA};
 use dyno_archive::{Facts, Plan, RunDir, RunId};
+use dyno_engine::sim::ServiceTime;
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{RunEvent, RunMemory, Runner};
@@ -22,7 +26,8 @@ use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::find::Folders;
 use rustix::time::{ClockId, clock_gettime};
 
-use host::{Server, SimulatedHost};
+use host::{SimulatedHost, Surroundings};
+use server::Server;
 
 /// Names of the servers.
 const SERVERS: [&str; 2] = ["a", "b"];
@@ -71,8 +76,10 @@ fn walk(repeats: usize, addition: &str) -> Result<Vec<u64>, Box<dyn Error>> {
         resumptions: Vec::new(),
     };
     let dir = RunDir::create(folder.path().join("run"), &header)?;
-    let server = Server { service_ns: 20_000_000, ..Server::default() };
-    let host = SimulatedHost::new(&plan, &SERVERS.map(|name| (name, server.clone())), 0);
+    let server = Server { service: ServiceTime::Fixed { ns: 20_000_000 }, ..Server::default() };
+    let servers = SERVERS.map(|name| (name, server.clone()));
+    let (surroundings, interrupts) = (Surroundings::default(), Interrupts::new());
+    let host = SimulatedHost::new(&plan, &servers, &surroundings, &interrupts, 0);
     let mut ends = Vec::new();
     // `dyno run` shows the result of each trial when it ends.
     let mut on_event = |event: RunEvent<'_>| {
@@ -87,7 +94,7 @@ fn walk(repeats: usize, addition: &str) -> Result<Vec<u64>, Box<dyn Error>> {
         plan: &plan,
         host: &host,
         dir: &dir,
-        interrupts: &Interrupts::new(),
+        interrupts: &interrupts,
         on_event: &mut on_event,
         memory: RunMemory::default(),
     };

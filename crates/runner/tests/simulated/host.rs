@@ -1,72 +1,68 @@
 //! A simulated machine: its clock is virtual, its loads are simulated, and its servers behave as a
 //! test describes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::ExitStatus;
+use std::ops::Range;
 use std::time::Duration;
 
 use dyno_archive::drops::PathUse;
+use dyno_archive::machine::{MachineUse, OtherUse};
 use dyno_archive::plan::Plan;
 use dyno_archive::profile::ProfileRecord;
-use dyno_archive::start::{Canary, Failure, FailureKind, NewFiles, PartStart, Startup, StopRecord};
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{LoadRecord, Party, Protocol, Sample, StartRecord};
-use dyno_contract::listener::Listener;
-use dyno_engine::sim::{Queue, ServerModel, ServiceTime, World};
-use dyno_launch::network::Network;
-use dyno_launch::tool::CommandError;
-use dyno_observer::cgroup::OomKills;
-use dyno_runner::load::{LoadSpec, SimulatedLoad, simulate};
-use dyno_runner::run::{
-    CheckDepth, DropWatch, Host, Launched, MeasuredTrial, Part, RequiredListeners, RunEvent,
-    TrialLoad,
+use dyno_archive::start::{
+    Canary, CanaryPiece, Failure, FailureKind, NewFiles, PartStart, Startup, StopRecord,
 };
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{Interval, LoadRecord, Party, Protocol, Sample, StartRecord};
+use dyno_contract::listener::Listener;
+use dyno_engine::sim::{Fault, Pause, ServerModel, ServiceTime, World};
+use dyno_launch::network::Network;
+use dyno_launch::supervision::Interrupts;
+use dyno_runner::load::{
+    EarlyEnd, LoadSpec, LoadStopReason, Sharing, SimulatedLoad, exchange_server_use,
+    simulate_together,
+};
+use dyno_runner::run::{DropWatch, Host, Launched, MeasuredTrial, RunEvent, TrialLoad};
+use dyno_testkit::resource_use::{self, ServerCosts};
+
+use crate::server::{Journal, Server, SimulatedPart, TroubleKind};
 
 /// Length of every action except a load.
 const ACTION_NS: u64 = 1_000_000;
 
-/// Exit status 9, as wait(2) encodes it.
-const STATUS_9: i32 = 9 << 8;
+/// Begin of a load on the clock of its world: the connections open in a round trip of 20 µs.
+const LOAD_BEGINS_NS: u64 = 1_020_000;
 
-/// A server of the machine. The default server has no faults.
-#[derive(Clone, Debug)]
-pub struct Server {
-    pub service_ns: u64,
-    pub protocols: Vec<Protocol>,
-    /// Number of loads of a start after which the server's process has exited.
-    pub exits_in_load: Option<usize>,
-    /// Number of loads of a start after which its check fails.
-    pub is_wrong_after: Option<usize>,
-    /// Protocols over which its check fails.
-    pub wrong_protocols: Vec<Protocol>,
-    /// Why it does not become ready.
-    pub never_ready: Option<&'static str>,
-    pub is_built: bool,
+/// A pause that outlasts every load.
+const FOREVER_NS: u64 = 1 << 60;
+
+/// Failure of a load whose server exits.
+const EXITED: &str = "its process ended with exit status: 9 under load";
+
+/// Events of the machine that its servers do not cause.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Instants at which the user presses Ctrl-C.
+    pub interrupts_ns: Vec<u64>,
+    /// Measurements, counted from 0, in which another program uses half of a CPU.
+    pub disturbed: Range<usize>,
 }
 
-impl Default for Server {
-    fn default() -> Server {
-        Server {
-            service_ns: 1_000_000,
-            protocols: vec![Protocol::H1],
-            exits_in_load: None,
-            is_wrong_after: None,
-            wrong_protocols: Vec::new(),
-            never_ready: None,
-            is_built: true,
-        }
-    }
-}
-
-/// The machine. `servers`: by name of the subject or back end.
+/// The machine.
 pub struct SimulatedHost<'a> {
-    plan: &'a Plan,
+    pub plan: &'a Plan,
+    /// By name of the arm or back end, or the end of the name. Others have no faults.
     servers: BTreeMap<&'static str, Server>,
+    surroundings: Surroundings,
+    interrupts: &'a Interrupts,
     clock_ns: Cell<u64>,
+    measurements: Cell<usize>,
+    /// Number of starts of each server.
+    starts: RefCell<BTreeMap<String, usize>>,
+    pub journal: Journal,
 }
 
 impl<'a> SimulatedHost<'a> {
@@ -74,43 +70,194 @@ impl<'a> SimulatedHost<'a> {
     pub fn new(
         plan: &'a Plan,
         servers: &[(&'static str, Server)],
+        surroundings: &Surroundings,
+        interrupts: &'a Interrupts,
         last_ns: u64,
     ) -> SimulatedHost<'a> {
-        let servers = servers.iter().cloned().collect();
-        SimulatedHost { plan, servers, clock_ns: Cell::new(last_ns + 1_000_000_000) }
+        SimulatedHost {
+            plan,
+            servers: servers.iter().cloned().collect(),
+            surroundings: surroundings.clone(),
+            interrupts,
+            clock_ns: Cell::new(last_ns + 1_000_000_000),
+            measurements: Cell::new(0),
+            starts: RefCell::default(),
+            journal: Journal::default(),
+        }
+    }
+
+    fn server(&self, name: &str) -> Server {
+        let named = self.servers.iter().filter(|(end, _)| name.ends_with(**end));
+        let longest = named.max_by_key(|(end, _)| end.len());
+        longest.map_or_else(Server::default, |(_, server)| server.clone())
     }
 
     fn advance(&self, ns: u64) {
-        self.clock_ns.set(self.clock_ns.get() + ns);
+        let before_ns = self.clock_ns.get();
+        let passed = before_ns + 1..=before_ns + ns;
+        self.clock_ns.set(before_ns + ns);
+        for _ in self.surroundings.interrupts_ns.iter().filter(|at_ns| passed.contains(at_ns)) {
+            self.interrupts.raise();
+        }
     }
 
-    /// Simulates a load from now to its end.
-    fn simulate(
+    fn note(&self, action: &str, name: &str) {
+        self.journal.borrow_mut().push(format!("{action} {name}"));
+    }
+
+    /// Returns the early end of a load that begins now. `None`: the load runs to its end.
+    fn early_end(
         &self,
         spec: &LoadSpec,
-        launched: &Launched<'_, SimulatedPart>,
-    ) -> Result<LoadRecord, String> {
-        let subject = &*launched.subject;
-        let service = ServiceTime::Fixed { ns: subject.server.service_ns };
-        let model = ServerModel::new(service, Queue::PerConnection);
-        let world = |worker: u32| World::new(spec.seed + u64::from(worker), model.clone());
-        let began_ns = self.now_ns();
-        let mut counters = |at_ns: u64, _| Some(Sample { at_ns, ..Sample::default() });
-        let load =
-            SimulatedLoad { spec, world: &world, early_end: None, read_counters: &mut counters };
-        let mut record = simulate(load, began_ns)?;
-        self.advance(spec.load.warmup_ns + spec.load.duration_ns + ACTION_NS);
-        subject.loads.set(subject.loads.get() + 1);
-        if subject.server.exits_in_load.is_some_and(|load| subject.loads.get() > load) {
-            subject.has_exited.set(true);
-            record.server_failure = Some("its process ended with exit status: 9 under load".into());
+        launched: &Launched<'_, SimulatedPart<'_>>,
+    ) -> Option<EarlyEnd> {
+        let length_ns = spec.load.warmup_ns + spec.load.duration_ns;
+        let exit = |part: &SimulatedPart<'_>, message: String| match part.trouble() {
+            Some(TroubleKind::Exits { at_ns }) => {
+                Some(EarlyEnd { at_ns, reason: LoadStopReason::ServerFailed(message) })
+            }
+            _ => None,
+        };
+        let of_backend = |part: &SimulatedPart<'_>| {
+            let name = &part.name;
+            exit(part, format!("its back end {name} ended with exit status: 9 under load"))
+        };
+        let interrupt = |at_ns: &u64| {
+            let at_ns = at_ns.checked_sub(self.now_ns())?;
+            Some(EarlyEnd { at_ns, reason: LoadStopReason::Stopped })
+        };
+        let of_subject = exit(launched.subject, EXITED.into());
+        let of_backends = launched.backends.iter().filter_map(of_backend);
+        let of_user = self.surroundings.interrupts_ns.iter().filter_map(interrupt);
+        let all = of_subject.into_iter().chain(of_backends).chain(of_user);
+        all.filter(|end| end.at_ns < length_ns).min_by_key(|end| end.at_ns)
+    }
+
+    /// Simulates loads that begin now, each with its early end. If one load ends early, all loads
+    /// end.
+    fn simulate(
+        &self,
+        loads: &[(&LoadSpec, &Launched<'_, SimulatedPart<'_>>)],
+        early_ends: &[Option<EarlyEnd>],
+    ) -> Result<Vec<LoadRecord>, String> {
+        let worlds: Vec<_> = loads
+            .iter()
+            .zip(early_ends)
+            .map(|((spec, launched), end)| {
+                let subject = &*launched.subject;
+                let model = subject.model(spec, end.as_ref());
+                move |worker: u32| {
+                    let mut world = World::new(spec.seed + u64::from(worker), model.clone());
+                    world.net.refuse = f64::from(u8::from(subject.server.is_closed));
+                    world
+                }
+            })
+            .collect();
+        let mut readers =
+            vec![|at_ns: u64, _| Some(Sample { at_ns, ..Sample::default() }); loads.len()];
+        let simulated = loads.iter().zip(&worlds).zip(early_ends).zip(&mut readers).map(
+            |((((spec, _), world), early_end), read_counters)| SimulatedLoad {
+                spec,
+                world,
+                early_end: early_end.as_ref(),
+                read_counters,
+            },
+        );
+        let mut records = simulate_together(simulated.collect(), self.now_ns())?;
+        for ((spec, launched), record) in loads.iter().zip(&mut records) {
+            Self::add_use(record, spec, launched);
         }
-        Ok(record)
+        Ok(records)
+    }
+
+    /// Adds the resource use of the servers to the record of a load.
+    fn add_use(
+        record: &mut LoadRecord,
+        spec: &LoadSpec,
+        launched: &Launched<'_, SimulatedPart<'_>>,
+    ) {
+        let subject = &*launched.subject;
+        let parts = launched.backends.iter().chain([subject]);
+        let costs = parts.map(|part| {
+            let loads = if part.party == Party::SUBJECT { concurrent_loads(spec) } else { 1 };
+            let cpu_us = part.server.costs.cpu_us * loads as f64;
+            (part.party, ServerCosts { pid: part.pid(), cpu_us, ..part.server.costs.clone() })
+        });
+        resource_use::add(record, &costs.collect::<Vec<_>>());
+        let responses: u64 = record.intervals.iter().map(Interval::responses).sum();
+        subject.served.set(subject.served.get() + responses);
+    }
+
+    /// Notes that a load has ended.
+    fn after_load(launched: &Launched<'_, SimulatedPart<'_>>, early_end: Option<&EarlyEnd>) {
+        for part in launched.backends.iter().chain([&*launched.subject]) {
+            let has_failed = early_end.is_some_and(|end| end.reason != LoadStopReason::Stopped);
+            if has_failed && matches!(part.trouble(), Some(TroubleKind::Exits { .. })) {
+                part.has_exited.set(true);
+            }
+            part.loads.set(part.loads.get() + 1);
+        }
+    }
+
+    /// Records the other program that used the machine during a load.
+    fn disturb(record: &mut LoadRecord) {
+        let length_ns = record.window_ns.1;
+        let other = OtherUse { pid: 900, name: "burner".into(), run_ns: length_ns / 2 };
+        record.client.machine = Some(MachineUse {
+            length_ns,
+            everywhere: Some(vec![other]),
+            everywhere_ns: Some(length_ns),
+            ..MachineUse::default()
+        });
     }
 }
 
-impl Host for SimulatedHost<'_> {
-    type Part = SimulatedPart;
+impl SimulatedPart<'_> {
+    fn pid(&self) -> u32 {
+        match self.party {
+            Party::Backend(index) => 100 + index as u32,
+            _ => 10 + u32::from(self.listeners[0].addr.port() - 8080),
+        }
+    }
+
+    /// Returns the server's behaviour in a load.
+    fn model(&self, spec: &LoadSpec, early_end: Option<&EarlyEnd>) -> ServerModel {
+        let loads = concurrent_loads(spec);
+        let service = match self.server.service {
+            // Servers that are loaded at the same time share the CPUs.
+            ServiceTime::Fixed { ns } => ServiceTime::Fixed { ns: ns * loads },
+            ServiceTime::Warming { cold_ns, warm_ns, requests, .. } => {
+                ServiceTime::Warming { cold_ns, warm_ns, requests, served: self.served.get() }
+            }
+            other => other,
+        };
+        let has_failed = |end: &&EarlyEnd| end.reason != LoadStopReason::Stopped;
+        let pause = match self.trouble() {
+            Some(TroubleKind::Deaf { .. }) if self.is_deaf() => Some((0, FOREVER_NS)),
+            Some(TroubleKind::Deaf { at_ns }) => Some((at_ns, FOREVER_NS)),
+            Some(TroubleKind::Pauses { at_ns, for_ns }) if !self.has_been_troubled() => {
+                Some((at_ns, for_ns))
+            }
+            _ => early_end.filter(has_failed).map(|end| (end.at_ns, FOREVER_NS)),
+        };
+        let pauses = pause.map(|(at_ns, for_ns)| Pause { at_ns: LOAD_BEGINS_NS + at_ns, for_ns });
+        let faults = match self.trouble() {
+            _ if self.server.unsupported_protocols.contains(&spec.target.protocol) => {
+                vec![(Fault::Garbage, 1.0)]
+            }
+            Some(TroubleKind::WrongBodies) => vec![(Fault::Body, 1.0)],
+            _ => self.server.faults.clone(),
+        };
+        ServerModel {
+            pauses: pauses.into_iter().collect(),
+            faults,
+            ..ServerModel::new(service, self.server.queue)
+        }
+    }
+}
+
+impl<'a> Host for SimulatedHost<'a> {
+    type Part = SimulatedPart<'a>;
 
     fn now_ns(&self) -> u64 {
         self.clock_ns.get()
@@ -121,7 +268,8 @@ impl Host for SimulatedHost<'_> {
     }
 
     fn has_built(&self, subject: usize) -> bool {
-        self.servers[self.plan.subjects[subject].name.as_str()].is_built
+        let subject = &self.plan.subjects[subject];
+        subject.skipped.is_none() && self.server(&subject.name).is_built
     }
 
     fn watch_drops(&self) -> DropWatch {
@@ -133,7 +281,9 @@ impl Host for SimulatedHost<'_> {
     }
 
     fn canary(&self, _: u32) -> Option<Canary> {
-        None
+        self.advance(ACTION_NS);
+        let piece = CanaryPiece { wall_ns: ACTION_NS / 5, cpu_ns: ACTION_NS / 5 };
+        Some(Canary { steps: 1000, pieces: vec![piece; 5] })
     }
 
     fn bind(&self, _: &[u32]) -> io::Result<()> {
@@ -147,13 +297,19 @@ impl Host for SimulatedHost<'_> {
     fn start_part(
         &self,
         start: &mut StartRecord,
-        _: &[SimulatedPart],
+        _: &[SimulatedPart<'a>],
         _: &Network,
         _: &mut dyn FnMut(RunEvent<'_>),
-    ) -> Result<SimulatedPart, Failure> {
+    ) -> Result<SimulatedPart<'a>, Failure> {
+        let port = 8080 + start.launch as u16;
         let record = start.parts.last_mut().expect("the part should be recorded");
-        let server = self.servers[record.name.as_str()].clone();
+        let server = self.server(&record.name);
         self.advance(ACTION_NS);
+        self.note("start", &record.name);
+        let mut starts = self.starts.borrow_mut();
+        let count = starts.entry(record.name.clone()).or_default();
+        let number = *count;
+        *count += 1;
         if let Some(message) = server.never_ready {
             return Err(Failure { kind: FailureKind::NeverReady, message: message.into() });
         }
@@ -163,36 +319,60 @@ impl Host for SimulatedHost<'_> {
             ready_ns: ACTION_NS,
             cpu_ns: None,
         });
-        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
-        let listener = |protocol| Listener { addr, protocol, authority: None };
-        Ok(SimulatedPart {
+        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let listener = |protocol: Protocol| Listener { addr, protocol, authority: None };
+        let part = SimulatedPart {
+            interrupts: self.interrupts,
             party: record.party,
             name: record.name.clone(),
             listeners: server.protocols.iter().copied().map(listener).collect(),
             server,
+            number,
             loads: Cell::new(0),
+            served: Cell::new(0),
             has_exited: Cell::new(false),
-        })
+            journal: self.journal.clone(),
+        };
+        record.pid = Some(part.pid());
+        Ok(part)
     }
 
     fn check_lifecycle(
         &self,
-        _: &StartRecord,
-        _: &[SimulatedPart],
+        start: &StartRecord,
+        _: &[SimulatedPart<'a>],
         _: &Network,
         _: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<Vec<CheckResult>, Failure> {
-        Ok(Vec::new())
+        let record = start.subject().expect("the subject should be recorded");
+        let server = self.server(&record.name);
+        let Some(ok) = server.lifecycle else { return Ok(Vec::new()) };
+        self.note("rehearse", &record.name);
+        Ok(vec![CheckResult {
+            name: "stops".into(),
+            protocol: Protocol::H1,
+            ok,
+            has_response: true,
+            waived: server.is_waived,
+            is_lifecycle: true,
+            asked: "SIGTERM".into(),
+            expected: "the server ends by itself within 3 s".into(),
+            got: if ok { "the server exited".into() } else { "the server still ran".into() },
+        }])
     }
 
-    fn inspect(&self, _: &mut PartStart, _: &mut Launched<'_, SimulatedPart>) {}
+    fn inspect(&self, _: &mut PartStart, _: &mut Launched<'_, SimulatedPart<'a>>) {}
 
     fn load(
         &self,
         spec: &LoadSpec,
-        launched: &mut Launched<'_, SimulatedPart>,
+        launched: &mut Launched<'_, SimulatedPart<'a>>,
     ) -> Result<LoadRecord, String> {
-        self.simulate(spec, launched)
+        let ends = [self.early_end(spec, launched)];
+        let record = self.simulate(&[(spec, launched)], &ends)?.remove(0);
+        Self::after_load(launched, ends[0].as_ref());
+        self.advance(length_ns(&record) + ACTION_NS);
+        Ok(record)
     }
 
     fn measure_probe_price(
@@ -200,37 +380,58 @@ impl Host for SimulatedHost<'_> {
         _: usize,
         _: &LoadSpec,
         _: &mut PartStart,
-        _: &Launched<'_, SimulatedPart>,
+        _: &Launched<'_, SimulatedPart<'a>>,
     ) {
     }
 
     fn measure(
         &self,
-        trials: &mut [TrialLoad<'_, SimulatedPart>],
+        trials: &mut [TrialLoad<'_, SimulatedPart<'a>>],
         on_event: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<Vec<MeasuredTrial>, String> {
-        let [trial] = trials else {
-            return Err("the simulated machine runs one load at a time".into());
+        let own_ends: Vec<Option<EarlyEnd>> =
+            trials.iter().map(|trial| self.early_end(&trial.spec, &trial.launched)).collect();
+        // The first end ends all loads, so later ends do not happen.
+        let first_ns = own_ends.iter().flatten().map(|end| end.at_ns).min();
+        let is_first = |end: &EarlyEnd| Some(end.at_ns) == first_ns;
+        let ends: Vec<_> = own_ends.into_iter().map(|end| end.filter(is_first)).collect();
+        let check_over = |trial: &TrialLoad<'_, SimulatedPart<'_>>| {
+            vec![trial.launched.subject.check_over(trial.spec.target.protocol)]
         };
-        let load = self.simulate(&trial.spec, &trial.launched)?;
-        for interval in &load.intervals {
-            on_event(RunEvent::Interval { trial: trial.trial, interval });
+        let checks: Vec<_> = trials.iter().map(check_over).collect();
+        let loads: Vec<_> = trials.iter().map(|trial| (&trial.spec, &trial.launched)).collect();
+        let mut records = self.simulate(&loads, &ends)?;
+        for (trial, end) in trials.iter().zip(&ends) {
+            Self::after_load(&trial.launched, end.as_ref());
         }
-        Ok(vec![MeasuredTrial { load, checks: Vec::new() }])
+        exchange_server_use(&mut records);
+        if self.surroundings.disturbed.contains(&self.measurements.get()) {
+            records.iter_mut().for_each(Self::disturb);
+        }
+        self.measurements.set(self.measurements.get() + 1);
+        for (trial, load) in trials.iter().zip(&records) {
+            for interval in &load.intervals {
+                on_event(RunEvent::Interval { trial: trial.trial, interval });
+            }
+        }
+        self.advance(records.iter().map(length_ns).max().unwrap_or(0) + ACTION_NS);
+        let measured = records.into_iter().zip(checks);
+        Ok(measured.map(|(load, checks)| MeasuredTrial { load, checks }).collect())
     }
 
     fn profile(
         &self,
         trial: usize,
         _: &LoadSpec,
-        _: &Launched<'_, SimulatedPart>,
+        _: &Launched<'_, SimulatedPart<'a>>,
     ) -> ProfileRecord {
         let failure = Some("the simulated machine takes no profiles".into());
         ProfileRecord { trial, failure, ..ProfileRecord::default() }
     }
 
-    fn stop(&self, _: usize, part: SimulatedPart) -> Option<StopRecord> {
+    fn stop(&self, _: usize, part: SimulatedPart<'a>) -> Option<StopRecord> {
         self.advance(ACTION_NS);
+        self.note("stop", &part.name);
         (!part.has_exited.get()).then_some(StopRecord { took_ns: ACTION_NS, killed: false })
     }
 
@@ -239,85 +440,15 @@ impl Host for SimulatedHost<'_> {
     }
 }
 
-/// A running part of the machine.
-pub struct SimulatedPart {
-    party: Party,
-    name: String,
-    listeners: Vec<Listener>,
-    server: Server,
-    /// Number of loads of this start.
-    loads: Cell<usize>,
-    has_exited: Cell<bool>,
+/// Returns the time from the begin of a load to the end of its drain.
+fn length_ns(record: &LoadRecord) -> u64 {
+    record.intervals.last().map_or(0, |last| last.end_ns)
 }
 
-impl Part for SimulatedPart {
-    fn party(&self) -> Party {
-        self.party
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn listener(&self, protocol: Protocol) -> Option<&Listener> {
-        self.listeners.iter().find(|listener| listener.protocol == protocol)
-    }
-
-    fn exit_status(&mut self) -> Option<ExitStatus> {
-        self.has_exited.get().then(|| ExitStatus::from_raw(STATUS_9))
-    }
-
-    fn wait_for_exit(&mut self) -> Option<ExitStatus> {
-        self.exit_status()
-    }
-
-    fn oom_kills(&self) -> OomKills {
-        OomKills { count: 0, is_limit_reached: false }
-    }
-
-    fn log_tail(&self) -> String {
-        String::new()
-    }
-
-    fn check(&self, is_ended: &dyn Fn() -> bool) -> Option<Vec<CheckResult>> {
-        if is_ended() {
-            return None;
-        }
-        let has_broken = self.server.is_wrong_after.is_some_and(|loads| self.loads.get() >= loads);
-        let check = |listener: &Listener| {
-            let protocol = listener.protocol;
-            let ok = !has_broken && !self.server.wrong_protocols.contains(&protocol);
-            CheckResult {
-                name: "greeting".into(),
-                protocol,
-                ok,
-                has_response: true,
-                waived: false,
-                is_lifecycle: false,
-                asked: "GET /".into(),
-                expected: "status 200".into(),
-                got: if ok { "200".into() } else { "500".into() },
-            }
-        };
-        Some(self.listeners.iter().map(check).collect())
-    }
-
-    fn check_alive(&self, _: RequiredListeners) -> io::Result<()> {
-        match self.has_exited.get() {
-            true => Err(io::ErrorKind::ConnectionRefused.into()),
-            false => Ok(()),
-        }
-    }
-
-    fn silence(&self, _: CheckDepth) -> Option<Failure> {
-        None
-    }
-
-    fn other_listener(&self) -> Option<Failure> {
-        None
-    }
-
-    fn reset(&self) -> Result<(), CommandError> {
-        Ok(())
+/// Returns the number of loads that run at the same time on the same CPUs.
+fn concurrent_loads(spec: &LoadSpec) -> u64 {
+    match spec.sharing {
+        Sharing::Together { loads } => loads.into(),
+        Sharing::Alone | Sharing::Turns { .. } => 1,
     }
 }

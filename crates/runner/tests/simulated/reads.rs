@@ -4,10 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use dyno_archive::RunDir;
+use dyno_engine::sim::ServiceTime;
+use dyno_launch::supervision::Interrupts;
 use dyno_runner::run::{RunEnd, RunEvent, RunMemory, Runner};
 
-use super::host::{Server, SimulatedHost};
-use super::{LOAD, World};
+use crate::host::{SimulatedHost, Surroundings};
+use crate::server::Server;
+use crate::world::{LOAD, World};
 
 /// Makes all files of a run unreadable for dyno.
 fn spoil(folder: &Path) {
@@ -24,10 +27,11 @@ fn spoil(folder: &Path) {
 /// so far are spoilt. Returns how the run ended, and the number of its trials.
 fn walk_with_spoilt_files(suite: &str) -> (RunEnd, usize) {
     let world = World::new(&["a", "b"], suite);
-    let run = world.folder.path().join("run");
+    let run = world.file("");
     let dir = RunDir::open(&run).unwrap();
-    let slow = Server { service_ns: 2_000_000, ..Server::default() };
-    let host = SimulatedHost::new(&world.plan, &[("a", Server::default()), ("b", slow)], 0);
+    let slow = Server { service: ServiceTime::Fixed { ns: 2_000_000 }, ..Server::default() };
+    let (surroundings, interrupts) = (Surroundings::default(), Interrupts::new());
+    let host = SimulatedHost::new(&world.plan, &[("b", slow)], &surroundings, &interrupts, 0);
     let mut trials = 0;
     let mut on_event = |event: RunEvent<'_>| {
         if matches!(event, RunEvent::TrialEnded { .. } | RunEvent::LaunchEnded { .. }) {
@@ -39,7 +43,7 @@ fn walk_with_spoilt_files(suite: &str) -> (RunEnd, usize) {
         plan: &world.plan,
         host: &host,
         dir: &dir,
-        interrupts: &world.interrupts,
+        interrupts: &interrupts,
         on_event: &mut on_event,
         memory: RunMemory::default(),
     };
