@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dyno_wire::h1::{encode, request};
 
@@ -38,8 +38,6 @@ fn main() {
         // Ignores SIGTERM.
         "stubborn" => ignore_term(),
         "escapes" => write_escapes(),
-        // The server's JIT compiler never finishes.
-        "compiling" => compile_forever(),
         _ => {}
     }
     if let Some(second) = options.second_port.filter(|_| options.mode != "one-port") {
@@ -81,27 +79,6 @@ fn forever() -> ! {
 /// Writes escape sequences that a terminal would execute: colours, a title.
 fn write_escapes() {
     eprintln!("\x1b[31munruly is red\x1b[0m \x1b]0;owned\x07");
-}
-
-fn compile_forever() {
-    let forever = || {
-        loop {
-            std::hint::spin_loop();
-        }
-    };
-    let builder = thread::Builder::new().name("C2 CompilerThread0".into());
-    builder.spawn(forever).expect("another thread can be started");
-}
-
-/// Uses the CPU time of a request on a server that becomes faster with each request: 2 ms at first,
-/// almost none after thousands of requests.
-fn warm_up() {
-    let responses = RESPONSES.load(Ordering::Relaxed) as f64;
-    let duration = Duration::from_secs_f64(0.002 * 0.999f64.powf(responses));
-    let began = Instant::now();
-    while began.elapsed() < duration {
-        std::hint::spin_loop();
-    }
 }
 
 fn ignore_term() {
@@ -254,9 +231,7 @@ fn apply_mode(options: &Options) {
             eprintln!("unruly: out of luck");
             std::process::exit(9);
         }
-        "deaf" => forever(),
         "lock" => serialize_requests(),
-        "cold" => warm_up(),
         "hog" => std::mem::forget(vec![1u8; 4 << 20]),
         _ => {}
     }
@@ -265,17 +240,12 @@ fn apply_mode(options: &Options) {
 fn respond(head: &request::RequestHead<'_>, options: &Options) -> Vec<u8> {
     let is_active = RESPONSES.load(Ordering::Relaxed) >= options.after;
     let is_wrong = options.mode == "wrong" && is_active;
-    if options.mode == "mute" && is_active && head.target == b"/json" {
-        forever();
-    }
-    let is_json_wrong = options.mode == "wrong-json" && is_active;
     let has_escapes = options.mode == "escapes" && is_active;
     let count = RESPONSES.load(Ordering::Relaxed).to_string();
     let (status, kind, body): (u16, &str, &[u8]) = match head.target {
         b"/plaintext" if is_wrong => (200, "text/plain", b"Hello, Wrong!"),
         b"/plaintext" if has_escapes => (200, "text/plain", b"\x1b]52;c;aGk=\x07\x1b[2JHello"),
         b"/plaintext" => (200, "text/plain", b"Hello, World!"),
-        b"/json" if is_json_wrong => (500, "text/plain", b"no JSON"),
         b"/json" => (200, "application/json", br#"{"message":"Hello, World!"}"#),
         b"/count" => (200, "text/plain", count.as_bytes()),
         _ => (404, "text/plain", b"not found"),
@@ -284,10 +254,6 @@ fn respond(head: &request::RequestHead<'_>, options: &Options) -> Vec<u8> {
         RESPONSES.fetch_add(1, Ordering::Relaxed);
     }
     let body_to_send = if head.method == b"HEAD" { &[][..] } else { body };
-    let reason = match status {
-        200 => "OK",
-        404 => "Not Found",
-        _ => "Internal Server Error",
-    };
+    let reason = if status == 200 { "OK" } else { "Not Found" };
     encode::response(status, reason, kind, body.len(), !head.persists(), body_to_send)
 }

@@ -430,6 +430,7 @@ fn describe_arrivals(arrivals: &Arrivals) -> String {
 #[cfg(test)]
 mod tests {
     use dyno_archive::RunDir;
+    use dyno_archive::plan::{Arrival, Objective, SearchOptions};
 
     use super::*;
 
@@ -447,5 +448,17 @@ mod tests {
         assert!(text.chars().all(is_visible) && !text.contains('\u{202e}'), "{text}");
         assert_eq!(text.lines().count(), lines, "{text}");
         assert!(text.contains("ared␛]52;c;x␇ second"), "{text}");
+    }
+
+    #[test]
+    fn search_is_described_with_its_precision() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
+        let mut plan = RunDir::open(folder).unwrap().header().unwrap().plan;
+        plan.search = Some(SearchOptions { width: 0.6, arrival: Arrival::Constant });
+        plan.report.objective =
+            Some(Objective { text: "errors<1%".into(), conditions: Vec::new() });
+        let expected = "the highest rate that meets errors<1%, with a precision of 60.0 %. Each \
+                        start of a subject has one search after each closed-loop step";
+        assert!(describe(&plan, None).contains(expected), "{}", describe(&plan, None));
     }
 }

@@ -3,7 +3,7 @@
 use dyno_archive::dir::Run;
 use dyno_archive::plan::{Arm, Conditions, DriverKind, Launch, LoadChanges, Trial};
 use dyno_archive::probe::Probe;
-use dyno_archive::start::{FailureKind, LimitKind};
+use dyno_archive::start::LimitKind;
 use dyno_runner::plan::Planned;
 
 use crate::walk::{self, define};
@@ -64,14 +64,4 @@ fn subject_runs_under_conditions_of_each_arm() {
     assert_eq!(rows, ["front", "stamped"]);
     let page = dyno_report::html::FORMAT.render(&report);
     assert!(page.contains("front, stamped"), "the page distinguishes the arms by name");
-}
-
-#[test]
-fn launch_of_several_arms_is_harness_failure() {
-    let run = run(vec![Launch { arms: vec![0, 1], block: 0 }]);
-    let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
-    let failure = start.failure.as_ref().unwrap();
-    assert_eq!(failure.kind, FailureKind::Harness);
-    assert!(failure.message.contains("the plan starts several subjects as one"), "{failure:?}");
-    assert!(start.parts.is_empty() && run.trials.is_empty());
 }

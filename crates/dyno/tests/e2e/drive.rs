@@ -143,18 +143,6 @@ impl Sandbox {
         fs::write(folder.join("subject.toml"), text).unwrap();
     }
 
-    /// Writes `find.toml`, a suite that searches for the highest rate of a subject at each start.
-    pub fn write_search(&self, subject: &str, repeats: u32) {
-        let suite = format!(
-            "subjects = [\"{subject}\"]\n[suite]\nrepeats = {repeats}\n[[workloads]]\n\
-             path = \"/plaintext\"\n\
-             [load]\nconnections = 4\nrate = \"find\"\nfind_width = \"60%\"\nwarmup = \"100ms\"\n\
-             duration = \"300ms\"\ntimeout = \"5s\"\n\
-             [report]\nobjective = \"errors<1%\"\n"
-        );
-        fs::write(self.path().join("find.toml"), suite).unwrap();
-    }
-
     pub fn write_suite(&self, subjects: &[&str], extra: &str) -> PathBuf {
         let path = self.path().join("suite.toml");
         let text = format!(
@@ -388,10 +376,6 @@ impl Server {
 
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
-    }
-
-    pub fn signal(&self, signal: i32) {
-        send_signal(self.child.id(), signal);
     }
 
     /// Returns the number of requests that the server has counted.

@@ -1,7 +1,6 @@
 //! Tests servers that fail: each failure is reported with its kind, the other subject has results,
 //! and no process remains.
 
-use std::fs;
 use std::process::Output;
 
 use serde_json::Value;
@@ -96,43 +95,6 @@ fn closed_port_refusals_do_not_fail_run() {
 }
 
 #[test]
-fn refusals_at_offered_rate_do_not_fail_run() {
-    for rate in ["200", "5000"] {
-        let sandbox = Sandbox::new();
-        let path = sandbox.write_suite(&["closed-port"], "");
-        let suite = fs::read_to_string(&path).unwrap();
-        fs::write(&path, format!("{suite}rate = [{rate}]\n")).unwrap();
-        let output = sandbox.dyno(&["run", "suite.toml"]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-        let report = sandbox.report();
-        for trial in trials(&report, "closed-port") {
-            assert_eq!(trial["refused"], true, "{:#}", trial["caveats"]);
-            assert_eq!(trial["limiter"]["resource"], "refusal");
-            assert_books(trial);
-        }
-    }
-}
-
-#[test]
-fn wrong_answers_before_load_are_reported() {
-    let report = run_unruly(&["--mode", "wrong"], "");
-    let (kind, message) = failure(&report);
-    assert_eq!(kind, "wrong_answers");
-    assert!(message.contains("Hello, Wrong!"), "the message quotes the response: {message}");
-    assert!(trials(&report, "bad").is_empty(), "a server with incorrect responses is not loaded");
-}
-
-#[test]
-fn wrong_answers_under_load_refuse_step() {
-    let report = run_unruly(&["--mode", "wrong", "--after", "200"], "");
-    assert_eq!(failure(&report).0, "wrong_answers");
-    let trials = trials(&report, "bad");
-    let refused = trials.iter().find(|t| t["valid"] == false).expect("a step must be invalid");
-    assert!(refused["load"]["outcomes"]["unexpected_body"].as_u64().unwrap() > 0);
-    assert!(refused["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "wrong_answers"));
-}
-
-#[test]
 fn crash_under_load_is_reported() {
     let report = run_unruly(&["--mode", "crash", "--after", "300"], "");
     let (kind, message) = failure(&report);
@@ -141,26 +103,6 @@ fn crash_under_load_is_reported() {
     let subject =
         report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
     assert!(subject["failures"][0]["log_tail"].as_str().unwrap().contains("out of luck"));
-}
-
-/// The steps do not request the path that hangs. Only the checks after the last step do so without
-/// a load.
-#[test]
-fn check_without_response_after_load_is_reported() {
-    let report = run_unruly(&["--mode", "mute", "--after", "300"], "");
-    let (kind, message) = failure(&report);
-    assert_eq!(kind, "wrong_answers");
-    assert!(message.contains("on a second try: GET /json: no response in time"), "{message}");
-    // The load ended before the server fell silent.
-    assert!(trials(&report, "bad").iter().all(|trial| trial["error_share"] == 0.0), "{report:#}");
-}
-
-#[test]
-fn hanging_server_differs_from_crashed_server() {
-    let report = run_unruly(&["--mode", "deaf", "--after", "300"], "");
-    assert_eq!(failure(&report).0, "deaf");
-    let trials = trials(&report, "bad");
-    assert!(trials.iter().any(|t| t["valid"] == false));
 }
 
 #[test]
@@ -239,19 +181,6 @@ fn cpu_quota_is_enforced_and_is_limiter() {
         !throttled.is_empty() && throttled.iter().all(|s| *s > 0.0),
         "{throttled:?}: {limiters:?}"
     );
-}
-
-#[test]
-fn subject_with_unmet_needs_is_skipped_with_reason() {
-    let sandbox = Sandbox::new();
-    let needs = "[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n";
-    sandbox.add_unruly("needy", &[], needs);
-    let (status, report) = sandbox.run(&["needy", "null"], "");
-    assert!(status <= 1, "a skipped subject is not a failure: {status}");
-    let needy =
-        report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "needy").unwrap();
-    assert_eq!(needy["skipped"], "unobtainium is missing. Dig deeper.");
-    assert_eq!(trials(&report, "null").len(), 2);
 }
 
 #[test]

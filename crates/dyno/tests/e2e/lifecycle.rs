@@ -203,24 +203,6 @@ fn each_fault_fails_its_lifecycle_check() {
 }
 
 #[test]
-fn waived_lifecycle_check_is_reported() {
-    if !is_here() {
-        return;
-    }
-    let sandbox = tempfile::tempdir().unwrap();
-    let run = run(sandbox.path(), "silent", "waive = [\"a line for each\"]", 2);
-    assert_eq!((run.trials.len(), run.starts[0].failure.as_ref()), (2, None));
-    let report = dyno_analysis::report::report(&run);
-    for trial in &report.trials {
-        assert!(
-            trial.caveats.iter().any(|c| c.code.name() == "checks_waived"),
-            "{:?}",
-            trial.caveats
-        );
-    }
-}
-
-#[test]
 fn lifecycle_checks_with_fixed_port_do_not_conflict() {
     if !is_here() {
         return;

@@ -3,13 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use dyno_archive::Party;
 use dyno_archive::dir::Run;
 use dyno_archive::start::FailureKind;
-use dyno_launch::supervision::Interrupts;
 use dyno_runner::run::RunEvent;
 
 use crate::drive::not_run;
@@ -132,26 +129,6 @@ fn network_namespace_separates_counters() {
     assert!((1.0..3.0).contains(&(sent / answered)), "{sent} segments for {answered} responses");
     let listeners = &trial.server.sockets.as_ref().unwrap().listeners;
     assert_eq!(listeners.len(), 1, "{listeners:?}");
-}
-
-#[test]
-fn back_end_cost_is_reported_separately() {
-    let sandbox = tempfile::tempdir().unwrap();
-    define_store(sandbox.path(), "");
-    let run = run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
-    let report = dyno_analysis::report::report(&run);
-    let trial = &report.trials[0];
-    let [behind] = trial.backends.as_slice() else { panic!("{:?}", trial.backends) };
-    assert_eq!((behind.name.as_str(), behind.server.window_s), ("store", trial.server.window_s));
-    let cpu_us = |server: &dyno_analysis::server::ServerUse| server.cpu_us_per_request.unwrap();
-    assert!(
-        cpu_us(&behind.server) < cpu_us(&trial.server),
-        "{:?} {:?}",
-        behind.server,
-        trial.server
-    );
-    let page = dyno_report::html::FORMAT.render(&report);
-    assert!(page.contains("Back ends") && page.contains(">store<"), "the page shows both costs");
 }
 
 #[test]
@@ -287,146 +264,4 @@ fn back_end_memory_limit_kill_is_reported() {
     assert!(failure.message.contains("because the memory limit was reached"), "{failure:?}");
     let has_event = failure.message.contains("back end store continues without these processes");
     assert!(has_event, "{failure:?}");
-}
-
-/// The subject works without the back end, so only the back end's own check shows the failure.
-#[test]
-fn hanging_back_end_is_reported_after_step() {
-    let sandbox = tempfile::tempdir().unwrap();
-    define_store(sandbox.path(), "[ready]\npath = \"/plaintext\"\n[stop]\ndeadline = \"100ms\"\n");
-    let journal = sandbox.path().join("journal");
-    let run = run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
-        if matches!(event, RunEvent::TrialStarted { .. }) {
-            let text = fs::read_to_string(&journal).unwrap();
-            let session = text.lines().find_map(|line| line.strip_prefix("start ")).unwrap();
-            assert!(
-                Command::new("pkill").args(["-STOP", "-s", session]).status().unwrap().success()
-            );
-        }
-    });
-    let failure = run.starts[0].failure.as_ref().unwrap();
-    assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
-    assert!(
-        failure.message.starts_with("back end store: its process runs, but does not respond"),
-        "{failure:?}"
-    );
-}
-
-/// The front serves another protocol, but the dead back end may have broken the checks of this one.
-#[test]
-fn broken_checks_are_blamed_on_dead_back_end() {
-    let sandbox = tempfile::tempdir().unwrap();
-    define_store(sandbox.path(), "");
-    let journal = sandbox.path().join("journal").display().to_string();
-    let command = format!(
-        "[\"sh\", \"-c\", \"pkill -9 -s $(sed -n 's/start //p' {journal}); exec {} serve-null \
-         --port {{port}}\"]",
-        env!("CARGO_BIN_EXE_dyno")
-    );
-    let folder = sandbox.path().join("subjects/front");
-    fs::create_dir_all(&folder).unwrap();
-    let text = format!(
-        "language = \"Rust\"\nprotocols = [\"h1\", \"h2c\"]\nchecks = [\"own\"]\n[start]\n\
-         command = {command}\nenv = {{ STORE = \"{{store.port}}\" }}\n"
-    );
-    fs::write(folder.join("subject.toml"), text).unwrap();
-    fs::create_dir_all(sandbox.path().join("contracts")).unwrap();
-    let contract = "[[checks]]\nname = \"parting\"\nprotocols = [\"h2c\"]\npath = \
-                    \"/plaintext\"\nexpect = { body = \"Goodbye\" }\n";
-    fs::write(sandbox.path().join("contracts/own.toml"), contract).unwrap();
-    let suite = format!(
-        "subjects = [\"front\"]\n[suite]\nrepeats = 1\n[[workloads]]\nname = \"one\"\npath = \
-         \"/plaintext\"\n[[workloads]]\nname = \"two\"\nprotocol = \"h2c\"\npath = \
-         \"/plaintext\"\n{LOAD}"
-    );
-    let plan = walk::planned_with(&sandbox.path().join("subjects"), &suite);
-    let run = walk::run(sandbox.path(), &plan);
-    let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
-    let failure = start.failure.as_ref().unwrap();
-    assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
-    assert!(run.trials.is_empty(), "a resumed run measures both protocols");
-    let broken = |check: &dyno_archive::trial::CheckResult| check.is_broken();
-    assert!(start.subject().unwrap().checks_before.iter().any(broken));
-    assert!(start.refused_protocols().is_empty());
-    let kinds: Vec<FailureKind> = dyno_analysis::report::report(&run).subjects[0]
-        .failures
-        .iter()
-        .map(|failure| failure.failure.kind)
-        .collect();
-    assert_eq!(kinds, [FailureKind::BackendFailed]);
-}
-
-/// The user ends the search for the cause of failed checks, so these must not count against the
-/// server: a resumed run would never start it again.
-#[test]
-fn checks_of_unknown_cause_are_not_recorded() {
-    let sandbox = tempfile::tempdir().unwrap();
-    let again = sandbox.path().join("again");
-    define_store(
-        sandbox.path(),
-        &format!(
-            "[ready]\ncommand = \"if [ -e {{work}}/once ]; then touch {}; sleep 60; fi; touch \
-             {{work}}/once\"\n",
-            again.display()
-        ),
-    );
-    let subjects = sandbox.path().join("subjects");
-    define(&subjects, "front", &walk::null(), "STORE = \"{store.port}\"");
-    let path = subjects.join("front/subject.toml");
-    let definition = fs::read_to_string(&path).unwrap();
-    fs::write(&path, definition.replace("[\"hello\"]", "[\"own\"]")).unwrap();
-    fs::create_dir_all(sandbox.path().join("contracts")).unwrap();
-    let contract = "[[checks]]\nname = \"parting\"\npath = \"/plaintext\"\nexpect = { body = \
-                    \"Goodbye\" }\n";
-    fs::write(sandbox.path().join("contracts/own.toml"), contract).unwrap();
-    let suite = format!("subjects = [\"front\"]\n[suite]\nrepeats = 1\n{LOAD}");
-    let plan = walk::planned_with(&subjects, &suite);
-    let interrupts = Interrupts::new();
-    let run = thread::scope(|scope| {
-        scope.spawn(|| {
-            // The start of the run has a deadline of its own, after which the file never appears.
-            for _ in 0..6000 {
-                if again.exists() {
-                    interrupts.raise();
-                    return;
-                }
-                thread::sleep(Duration::from_millis(10));
-            }
-        });
-        walk::run_until(sandbox.path(), &plan, &interrupts, &mut |_| {})
-    });
-    let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
-    assert_eq!(start.failure.as_ref().unwrap().kind, FailureKind::Interrupted);
-    assert!(start.subject().unwrap().checks_before.is_empty());
-    assert!(start.refused_protocols().is_empty(), "a resumed run starts the server again");
-}
-
-/// The readiness command of the back end cannot be repeated, so its failure proves nothing.
-#[test]
-fn subject_exit_is_not_blamed_on_back_end() {
-    let sandbox = tempfile::tempdir().unwrap();
-    define_store(sandbox.path(), "[ready]\ncommand = \"mkdir {work}/once\"\n");
-    let subjects = sandbox.path().join("subjects");
-    let pid = sandbox.path().join("front");
-    let command = format!(
-        "[\"sh\", \"-c\", \"echo $$ > {}; exec {} serve-null --port {{port}}\"]",
-        pid.display(),
-        env!("CARGO_BIN_EXE_dyno")
-    );
-    define(&subjects, "front", &command, "STORE = \"{store.port}\"");
-    let suite = format!("subjects = [\"front\"]\n[suite]\nrepeats = 1\n{LOAD}");
-    let mut left = 1;
-    let run =
-        walk::run_with(sandbox.path(), &walk::planned_with(&subjects, &suite), &mut |event| {
-            if left > 0 && matches!(event, RunEvent::TrialStarted { .. }) {
-                left -= 1;
-                let front = fs::read_to_string(&pid).unwrap();
-                assert!(
-                    Command::new("kill").args(["-9", front.trim()]).status().unwrap().success()
-                );
-            }
-        });
-    let failure = run.starts[0].failure.as_ref().unwrap();
-    assert_eq!(failure.kind, FailureKind::Crashed, "{failure:?}");
-    assert!(!failure.message.contains("store"), "{failure:?}");
 }

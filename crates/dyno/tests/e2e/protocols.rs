@@ -74,43 +74,6 @@ fn server_is_loaded_over_its_protocols_only() {
     assert!(words.contains("nghttpd/h2 was not loaded with h1: it speaks h2, not h1."), "{words}");
 }
 
-/// The server responds with HTTP/1.1 on the port on which it should speak HTTP/2 as well.
-#[test]
-fn unsupported_protocol_fails_only_its_steps() {
-    let sandbox = Sandbox::new();
-    sandbox.copy_subject("nginx");
-    let file = sandbox.path().join("subjects/nginx/subject.toml");
-    let definition = fs::read_to_string(&file).unwrap();
-    let declared = "protocols = [\"h1\"]\nchecks = [\"hello\"]";
-    assert!(definition.contains(declared));
-    fs::write(&file, definition.replacen(declared, "protocols = [\"h1\", \"h2c\"]", 1)).unwrap();
-    let suite = "subjects = [\"nginx\"]\n[suite]\nrepeats = 2\norder = \"fixed\"\n[load]\n\
-                 order = \"fixed\"\nconnections = 4\nwarmup = \"50ms\"\nduration = \"300ms\"\n\
-                 [[workloads]]\nname = \"h1\"\npath = \"/plaintext\"\n[[workloads]]\n\
-                 name = \"h2c\"\nprotocol = \"h2c\"\npath = \"/plaintext\"\n";
-    fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
-    let output = sandbox.dyno(&["run", "suite.toml"]);
-    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    let report = sandbox.report();
-    let trials = report["trials"].as_array().unwrap();
-    assert_eq!(trials.len(), 4);
-    assert_eq!(report["subjects"][0]["failures"].as_array().unwrap().len(), 0);
-    for trial in trials {
-        let failed = trial["load"]["exchanges"]["failed"].as_u64().unwrap();
-        match trial["workload"].as_str().unwrap() {
-            "h1" => assert_eq!(failed, 0, "{trial}"),
-            _ => assert!(failed > 0, "{trial}"),
-        }
-        let codes: Vec<&str> = trial["caveats"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(|c| c["code"].as_str())
-            .collect();
-        assert!(!codes.contains(&"subject_failed"), "{codes:?}");
-    }
-}
-
 /// Asserts that a trial had 20 requests in flight and only correct responses, over any protocol.
 fn assert_trial(trial: &Value) {
     let name = format!("{} {}", trial["subject_id"], trial["workload"]);

@@ -73,16 +73,7 @@ pub fn run(sandbox: &Path, planned: &Planned) -> Run {
 
 /// Runs a plan, and calls a function for each event.
 pub fn run_with(sandbox: &Path, planned: &Planned, on_event: &mut dyn FnMut(RunEvent<'_>)) -> Run {
-    run_until(sandbox, planned, &Interrupts::new(), on_event)
-}
-
-/// Runs a plan until its end or an interrupt.
-pub fn run_until(
-    sandbox: &Path,
-    planned: &Planned,
-    interrupts: &Interrupts,
-    on_event: &mut dyn FnMut(RunEvent<'_>),
-) -> Run {
+    let interrupts = &Interrupts::new();
     // A process also has only one set of control groups, which a run prepares and removes.
     let _only_load = wait_for_other_loads();
     let guard = Guard::start().unwrap();
