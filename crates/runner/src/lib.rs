@@ -23,6 +23,7 @@ pub mod plan;
 pub mod prepare;
 pub mod price;
 pub mod profile;
+pub mod rate_finder;
 pub mod revisions;
 pub mod run;
 mod runtime;

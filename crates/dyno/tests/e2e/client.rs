@@ -4,9 +4,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -38,70 +36,6 @@ fn responses_after_close_are_not_counted() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["connections"]["unsolicited"], 50, "{result:#}");
-}
-
-/// Runs a search whose loads get a correct response at most to its first request.
-fn search(server: &SmallServer) -> (Option<i32>, Value) {
-    let sandbox = Sandbox::new();
-    let url = format!("http://127.0.0.1:{}/", server.port);
-    let objective = ["--find", "p50<50ms", "--timeout", "300ms"];
-    let output = sandbox.dyno(
-        &[
-            &["load", &url, "-c", "2", "-d", "300ms", "-w", "0s", "--format", "json"],
-            &objective[..],
-        ]
-        .concat(),
-    );
-    let result = serde_json::from_slice(&output.stdout);
-    let result = result.unwrap_or_else(|error| panic!("{error}: {}", text(&output)));
-    (output.status.code(), result)
-}
-
-#[test]
-fn search_rate_without_correct_response_is_missed() {
-    static REQUESTS: AtomicU32 = AtomicU32::new(0);
-    let server =
-        SmallServer::start("127.0.0.1", |_| match REQUESTS.fetch_add(1, Ordering::Relaxed) {
-            0 => response("", b"ok"),
-            _ => b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_vec(),
-        });
-    let (status, result) = search(&server);
-    assert_eq!((status, &result["ended"]), (Some(1), &Value::Null), "{result:#}");
-    let loads = result["trials"].as_array().unwrap();
-    assert!(loads.len() > 1 && loads.iter().all(|load| load["kept"] == false), "{result:#}");
-    assert_eq!(result["kept_rps"], Value::Null);
-}
-
-#[test]
-fn search_ends_if_server_stops_responding() {
-    static REQUESTS: AtomicU32 = AtomicU32::new(0);
-    let server = SmallServer::start("127.0.0.1", |_| {
-        if REQUESTS.fetch_add(1, Ordering::Relaxed) > 0 {
-            thread::sleep(Duration::from_secs(3600));
-        }
-        response("", b"ok")
-    });
-    let (status, result) = search(&server);
-    assert_eq!(status, Some(3), "{result:#}");
-    let reason = result["ended"].as_str().unwrap();
-    assert!(reason.starts_with("the server stopped responding"), "{reason}");
-}
-
-/// A load that is shorter than each response shows no rate.
-#[test]
-fn search_ends_if_responses_are_longer_than_loads() {
-    let server = SmallServer::start("127.0.0.1", |_| {
-        thread::sleep(Duration::from_millis(500));
-        response("", b"ok")
-    });
-    let sandbox = Sandbox::new();
-    let url = format!("http://127.0.0.1:{}/", server.port);
-    let options = ["--find", "mean<5s", "-d", "300ms", "-w", "0s", "-c", "8", "-r", "10"];
-    let output = sandbox.dyno(&[&["load", &*url], &options[..], &["--format", "json"]].concat());
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(result["ended"].as_str().unwrap().contains("Make the loads longer (-d)"), "{result:#}");
-    assert_eq!(result["missed_rps"], Value::Null);
 }
 
 /// The server switches to HTTP/2 and responds in one write.

@@ -3,6 +3,7 @@
 
 mod experiments;
 mod failures;
+mod find;
 mod host;
 mod interrupts;
 mod parts;
