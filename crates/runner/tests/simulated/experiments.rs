@@ -2,7 +2,7 @@
 //! trials that are measured again.
 
 use dyno_analysis::compare::{
-    ComparisonOptions, ComparisonResult, ComparisonRow, Side, Verdict, compare,
+    ComparisonOptions, ComparisonResult, ComparisonRow, Gate, GateOutcome, Side, Verdict, compare,
 };
 use dyno_analysis::revision_status::RevisionsEnd;
 use dyno_analysis::run_status::RunStatus;
@@ -105,12 +105,14 @@ fn body_size_dose_is_measured() {
     assert!(slope.is_none(), "a slope of one launch has no interval: {slope:?}");
 }
 
-/// Compares the first two arms of a run, as two revisions of a server.
-fn compare_revisions(run: &Run) -> (Option<RunStatus>, ComparisonResult) {
+/// Compares the first two arms of a run, as two revisions of a server, with these gates.
+fn compare_revisions(run: &Run, gates: &str) -> (Option<RunStatus>, ComparisonResult) {
     let report = report(run);
     let end = RevisionsEnd::new(run, &report, false);
     let side = |arm| Side { run, results: report.results(), arm: Some(arm) };
-    let compared = compare(side(0), side(1), &ComparisonOptions::default());
+    let gates = if gates.is_empty() { Vec::new() } else { Gate::parse(gates).unwrap() };
+    let options = ComparisonOptions { gates, ..ComparisonOptions::default() };
+    let compared = compare(side(0), side(1), &options);
     let compared = ComparisonResult { run_problems: end.problems(), ..compared };
     (end.status(&compared), compared)
 }
@@ -118,6 +120,22 @@ fn compare_revisions(run: &Run) -> (Option<RunStatus>, ComparisonResult) {
 /// Returns the problems of a run, and whether each makes a revision invalid.
 fn problems(compared: &ComparisonResult) -> Vec<(&str, bool)> {
     compared.run_problems.iter().map(|p| (p.sentence.as_str(), p.is_invalid)).collect()
+}
+
+/// Each response of the second revision takes 1.5 times the CPU time.
+#[test]
+fn gate_is_missed_by_slower_revision() {
+    let suite = format!("[suite]\nrepeats = 5\nseed = 7\n{LOAD}");
+    let mut world = World::new(&["before", "main"], &suite);
+    let run = world.walk(&[("before", busy(200)), ("main", busy(300))]).1;
+    for (gate, outcome, status) in [
+        ("cpu_us_per_request>+20%", GateOutcome::Missed, Some(RunStatus::Invalid)),
+        ("cpu_us_per_request>+60%", GateOutcome::Passed, None),
+    ] {
+        let (ended, compared) = compare_revisions(&run, gate);
+        assert_eq!((compared.outcome(), ended), (outcome, status), "{gate}");
+        assert!(compared.run_problems.is_empty());
+    }
 }
 
 /// One crash in five starts is not a difference between revisions, but makes the comparison
@@ -131,7 +149,7 @@ fn revision_with_crash_is_reported() {
     let run = world.walk(&[("before", busy(200)), ("main", Server { trouble, ..busy(300) })]).1;
     let failed: Vec<FailureKind> = kinds(&run).into_iter().flatten().collect();
     assert_eq!(failed, [FailureKind::Crashed]);
-    let (status, compared) = compare_revisions(&run);
+    let (status, compared) = compare_revisions(&run, "");
     assert_eq!(problems(&compared), [("In some starts, a revision failed", false)]);
     assert_eq!(status, Some(RunStatus::Failed));
     let row = &compared.rows[0];
@@ -145,7 +163,7 @@ fn contract_broken_after_last_step_fails_comparison() {
     let suite = format!("[suite]\nrepeats = 1\nseed = 7\n{LOAD}");
     let mut world = World::new(&["before", "main"], &suite);
     let run = world.walk(&[("main", Server::with_trouble(TroubleKind::FailsCheck, 1))]).1;
-    let (status, compared) = compare_revisions(&run);
+    let (status, compared) = compare_revisions(&run, "");
     let broken = "main: responded incorrectly: check \"greeting\": asked GET /; expected status \
                   200; got: 500";
     assert_eq!((status, problems(&compared)), (Some(RunStatus::Invalid), vec![(broken, true)]));

@@ -7,6 +7,7 @@ use dyno_analysis::trial::TrialResult;
 use dyno_archive::dir::Run;
 use dyno_archive::start::FailureKind;
 use dyno_archive::{Outcome, Protocol};
+use dyno_engine::sim::Fault;
 
 use crate::server::{Server, TroubleKind};
 use crate::world::{World, codes, kinds, message, report, status};
@@ -129,6 +130,25 @@ fn refusals_do_not_fail_run() {
             assert_eq!((trial.limiter.resource.name(), n.completed), ("refusal", 0));
             assert_books(n);
         }
+    }
+}
+
+#[test]
+fn incorrect_responses_and_refusals_are_not_valid() {
+    let faulty = Server { faults: vec![(Fault::Status, 1.0)], ..Server::default() };
+    let closed = Server { is_closed: true, ..Server::default() };
+    for (server, outcome, count) in
+        [(faulty, Outcome::UnexpectedStatus, 786), (closed, Outcome::ConnectRefused, 10)]
+    {
+        let mut world = World::new(&["web"], &SUITE.replace("[2, 4]", "2"));
+        let run = world.walk(&[("web", server)]).1;
+        assert_eq!(status(&run).1, RunStatus::Invalid);
+        let report = report(&run);
+        let [trial] = report.trials.as_slice() else { panic!("one step") };
+        assert_eq!((trial.valid, trial.refused, trial.load.throughput_rps), (false, false, 0.0));
+        let counted = trial.load.outcomes.iter().filter(|(counted, _)| *counted == outcome);
+        assert_eq!(counted.map(|(_, n)| n).sum::<u64>(), count);
+        assert_books(&trial.load.exchanges);
     }
 }
 
