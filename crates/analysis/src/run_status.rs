@@ -6,6 +6,7 @@ use dyno_archive::TrialRecord;
 use dyno_archive::run::Run;
 use dyno_archive::start::FailureKind;
 
+use crate::capacity::CapacityResult;
 use crate::report::Report;
 
 /// Whether a run measured everything that was planned.
@@ -82,6 +83,19 @@ impl RunStatus {
         } else {
             RunStatus::Invalid
         }
+    }
+
+    /// Returns the status of a search for a capacity. `is_interrupted`: whether the user ended it.
+    #[must_use]
+    pub const fn from_search(result: &CapacityResult, is_interrupted: bool) -> RunStatus {
+        if is_interrupted || result.ended.is_some() {
+            return RunStatus::Failed;
+        }
+        let is_valid = result.kept_rps.is_some()
+            && result.settled
+            && result.confirmed
+            && !result.limited_by_generator;
+        if is_valid { RunStatus::Valid } else { RunStatus::Invalid }
     }
 }
 

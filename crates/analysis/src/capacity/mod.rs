@@ -17,7 +17,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::LoadResult;
-use crate::run_status::RunStatus;
 pub use brackets::{Bracket, RateVotes, SearchCounts, brackets};
 pub use failures::FailureShares;
 pub use measured_first::{UnknownCapacity, measured_first};
@@ -89,19 +88,6 @@ pub struct CapacityResult {
     /// Changes and omissions of an import in the requests; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_changes: Vec<ImportChange>,
-}
-
-impl CapacityResult {
-    /// Returns the status of the search. `is_interrupted`: whether the user ended it.
-    #[must_use]
-    pub const fn status(&self, is_interrupted: bool) -> RunStatus {
-        if is_interrupted || self.ended.is_some() {
-            return RunStatus::Failed;
-        }
-        let is_valid =
-            self.kept_rps.is_some() && self.settled && self.confirmed && !self.limited_by_generator;
-        if is_valid { RunStatus::Valid } else { RunStatus::Invalid }
-    }
 }
 
 /// Loads at one rate, and how many of them agree with the verdict on that rate.

@@ -96,7 +96,7 @@ fn capacity_search_returns_bracket() {
     assert_eq!((confirmed, result.holds_s), (vec![951.4], Some(4.0)));
     assert_eq!(result.kept_rps.map(|rate| round(rate, 3)), Some(951.366));
     assert_eq!(result.missed_rps.map(|rate| round(rate, 1)), Some(1131.4));
-    assert_eq!((result.status(false), result.ended), (RunStatus::Valid, None));
+    assert_eq!(RunStatus::from_search(&result, false), RunStatus::Valid);
 }
 
 #[test]
@@ -104,7 +104,10 @@ fn search_rate_without_correct_response_is_missed() {
     let mut server = SimulatedServer::new(1, SingleResponse::Complete { response_ns: None });
     server.model.faults = vec![(Fault::Status, 1.0)];
     let (result, _) = find(&mut server, "p50<50ms");
-    assert_eq!((result.status(false), result.ended.as_deref()), (RunStatus::Invalid, None));
+    assert_eq!(
+        (RunStatus::from_search(&result, false), result.ended.as_deref()),
+        (RunStatus::Invalid, None)
+    );
     assert!(result.trials.len() > 1 && result.trials.iter().all(|load| !load.kept));
     assert_eq!(result.kept_rps, None);
 }
@@ -115,7 +118,7 @@ fn search_ends_if_server_stops_responding() {
     server.model.faults = vec![(Fault::Silence, 1.0)];
     let (result, _) = find(&mut server, "p50<50ms");
     assert_eq!(result.ended.as_deref(), Some("the server stopped responding"));
-    assert_eq!((result.status(false), server.loads), (RunStatus::Failed, 1));
+    assert_eq!((RunStatus::from_search(&result, false), server.loads), (RunStatus::Failed, 1));
 }
 
 /// A load that is shorter than each response shows no rate.
@@ -126,7 +129,10 @@ fn search_ends_if_responses_are_longer_than_loads() {
     let reason = "one response takes 0.70 s, which is longer than a load of the search, so no rate \
                   can be measured. Make the loads longer (-d).";
     assert_eq!(result.ended.as_deref(), Some(reason));
-    assert_eq!((result.status(false), result.missed_rps), (RunStatus::Failed, None));
+    assert_eq!(
+        (RunStatus::from_search(&result, false), result.missed_rps),
+        (RunStatus::Failed, None)
+    );
 }
 
 #[test]
@@ -136,5 +142,5 @@ fn interrupted_search_keeps_complete_loads() {
     let (result, _) = find(&mut server, "p50<200ms,errors<1%");
     assert_eq!((result.trials.len(), server.loads), (2, 3));
     assert_eq!(result.ended.as_deref(), Some("it was interrupted"));
-    assert_eq!(result.status(true), RunStatus::Failed);
+    assert_eq!(RunStatus::from_search(&result, true), RunStatus::Failed);
 }

@@ -1,6 +1,7 @@
 //! `dyno load URL --find OBJECTIVE`: searches the highest rate that meets an objective.
 
 use dyno_analysis::capacity::{self, CapacityResult, MIN_RPS};
+use dyno_analysis::run_status::RunStatus;
 use dyno_archive::plan::Objective;
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::limits::SEARCH_WARMUP_NS;
@@ -47,7 +48,7 @@ pub fn run(mut args: LoadArgs, objective: &str, preparation: Preparation) -> any
     let result = search(&prepared, &objective, (start_rps, least_rps), &interrupts);
     let result = CapacityResult { import_changes, ..result };
     write(&prepared, &result)?;
-    Ok(result.status(interrupts.count() > 0).into())
+    Ok(RunStatus::from_search(&result, interrupts.count() > 0).into())
 }
 
 /// Returns the rate to begin at. `least_rps`: the lowest rate at which a load has enough requests
