@@ -24,7 +24,7 @@ const SECOND: u64 = 1000 * MS;
 const DRAIN: u64 = 50 * MS;
 
 /// Returns a load with a warm-up of 100 ms, and a window of 400 ms in intervals of 100 ms.
-fn spec(threads: u32) -> LoadSpec {
+pub(super) fn spec(threads: u32) -> LoadSpec {
     let addr = ([127, 0, 0, 1], 1).into();
     let listener = Listener { addr, protocol: Protocol::H1, authority: None };
     let request =

@@ -217,3 +217,88 @@ impl Simulation<'_> {
         if has_failed { None } else { read_counters(self.now_ns, edge) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::load::Books;
+    use dyno_engine::sim::{Queue, ServerModel, ServiceTime};
+
+    use super::*;
+    use crate::controller_tests::spec;
+    use crate::spec::share_cpus;
+
+    const MS: u64 = 1_000_000;
+    const BEGAN_NS: u64 = 1000 * MS;
+
+    /// Simulates two loads of 500 ms at the same time, of which some end early. Returns the
+    /// records, and the times of their samples since the loads began, milliseconds.
+    fn simulate_two(early_ends: &[Option<EarlyEnd>; 2]) -> (Vec<LoadRecord>, Vec<Vec<u64>>) {
+        let mut specs = vec![spec(2), spec(2)];
+        share_cpus(&mut specs);
+        // Both phases are twice as long, because two loads share the CPUs.
+        let service = ServiceTime::Fixed { ns: 2 * MS };
+        let world = |worker: u32| {
+            World::new(worker.into(), ServerModel::new(service, Queue::PerConnection))
+        };
+        let mut readers = [|at_ns: u64, _| Some(Sample { at_ns, ..Sample::default() }); 2];
+        let loads = specs.iter().zip(early_ends).zip(&mut readers).map(
+            |((spec, early_end), read_counters)| SimulatedLoad {
+                spec,
+                world: &world,
+                early_end: early_end.as_ref(),
+                read_counters,
+            },
+        );
+        let records = simulate_together(loads.collect(), BEGAN_NS).unwrap();
+        let times = |record: &LoadRecord| {
+            record.samples.iter().map(|sample| (sample.at_ns - BEGAN_NS) / MS).collect()
+        };
+        let times = records.iter().map(times).collect();
+        (records, times)
+    }
+
+    #[test]
+    fn loads_without_early_end_last_for_their_window() {
+        let (records, times) = simulate_two(&[None, None]);
+        let all: Vec<u64> = (0..=10).map(|k| 100 * k).collect();
+        assert_eq!(times, [all.clone(), all]);
+        for record in &records {
+            assert_eq!((record.window_ns, record.cut_short), ((200 * MS, 1000 * MS), false));
+            assert_eq!((record.began_ns, record.concurrent_loads), (BEGAN_NS, Some(2)));
+        }
+    }
+
+    #[test]
+    fn failed_server_ends_all_loads() {
+        let reason = LoadStopReason::ServerFailed("it crashed".into());
+        let later = EarlyEnd { at_ns: 700 * MS, reason: LoadStopReason::Stopped };
+        let ends = [Some(EarlyEnd { at_ns: 550 * MS, reason }), Some(later)];
+        let (records, times) = simulate_two(&ends);
+        let [failed, other] = records.as_slice() else { panic!("two records") };
+        assert_eq!(
+            (failed.server_failure.as_deref(), failed.cut_short),
+            (Some("it crashed"), false)
+        );
+        assert_eq!((other.server_failure.as_deref(), other.cut_short), (None, true));
+        // The windows close when the workers read the order to end: at their next responses, of
+        // which there is one every 2.02 ms.
+        let closed_ms: Vec<u64> = records.iter().map(|r| r.window_ns.1 / MS).collect();
+        assert_eq!(closed_ms, [551, 551]);
+        // The other server is sampled once more, when its last response has arrived.
+        assert_eq!(
+            times,
+            [vec![0, 100, 200, 300, 400, 500], vec![0, 100, 200, 300, 400, 500, 553]]
+        );
+    }
+
+    #[test]
+    fn stopped_load_that_has_drained_is_not_cut() {
+        let end = |at_ns| Some(EarlyEnd { at_ns, reason: LoadStopReason::Stopped });
+        let in_flight = |Books { in_flight_at_end, .. }: &Books| *in_flight_at_end;
+        for at_ms in [1001, 2000] {
+            let (records, _) = simulate_two(&[end(at_ms * MS), None]);
+            assert!(records.iter().all(|record| !record.cut_short), "{at_ms}");
+            assert!(records.iter().all(|record| in_flight(&record.books) == 0), "{at_ms}");
+        }
+    }
+}
