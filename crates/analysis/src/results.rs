@@ -71,7 +71,7 @@ impl KnownTrials {
             trial.limiter = sources[&(trial.place - 1)].limiter.clone();
         }
         let mut others = OtherRecords::new(run);
-        others.forget_idle_use(&self.resting);
+        others.note_sleep(&self.resting);
         let starts: BTreeMap<usize, &StartRecord> =
             run.starts.iter().map(|start| (start.start, start)).collect();
         for record in new {
@@ -83,7 +83,7 @@ impl KnownTrials {
             self.trials.push(result);
         }
         let resting = verdict::resting_arms(&self.trials);
-        if others.forget_idle_use(&resting) {
+        if others.note_sleep(&resting) {
             // The results so far took the use of CPU time before the load for polling.
             *self = KnownTrials { resting, ..KnownTrials::default() };
             return self.update(run);

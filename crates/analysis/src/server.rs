@@ -34,6 +34,38 @@ pub use sockets::{ListenQueue, Sockets, TcpLosses};
 pub use threads::{RoleUse, ServingThreads};
 use threads::{ThreadDeltas, Threads, run_time_s};
 
+/// CPU time of a server without requests, which tells a server that polls from one that sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum WithoutRequests {
+    /// Not measured.
+    #[default]
+    Unknown,
+    /// The server sleeps: it used almost no CPU time before its first load, or had CPU time left
+    /// and slept at some step.
+    Sleeps,
+    /// CPUs that it used before its first load.
+    Uses(f64),
+}
+
+impl WithoutRequests {
+    /// CPUs below which a server sleeps. Servers in C, Go, Java, Node.js and Python that sleep used
+    /// at most 0.008.
+    const AT_REST: f64 = 0.2;
+
+    /// Evaluates the CPUs that a server used before its first load.
+    pub(crate) fn from_cpus(cpus: f64) -> WithoutRequests {
+        if cpus < Self::AT_REST { WithoutRequests::Sleeps } else { WithoutRequests::Uses(cpus) }
+    }
+
+    /// Returns the CPUs that the server used; `None`: unknown, or it sleeps.
+    pub(crate) const fn cpus(self) -> Option<f64> {
+        match self {
+            WithoutRequests::Uses(cpus) => Some(cpus),
+            WithoutRequests::Unknown | WithoutRequests::Sleeps => None,
+        }
+    }
+}
+
 /// The server's use of resources. `None`: the value could not be measured. A caveat of the trial
 /// gives the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -91,10 +123,9 @@ pub struct ServerUse {
     /// garbage collectors and virtual machines are excluded. Only rules of verdicts read it.
     #[serde(skip)]
     pub(crate) busiest_serving_utilisation: Option<f64>,
-    /// CPUs that the server used without requests, at its first start. `None`: not measured. Only
-    /// rules of verdicts read it.
+    /// Only rules of verdicts read it.
     #[serde(skip)]
-    pub(crate) idle_cpus: Option<f64>,
+    pub(crate) without_requests: WithoutRequests,
     /// Time that threads were runnable but waited for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
     /// CPU time of the whole machine that neither the server nor dyno used. The kernel's own

@@ -15,6 +15,7 @@ use crate::backend::{self, BackendResult};
 use crate::lifetime::{Lifetimes, lifetimes};
 use crate::memory::MemorySlopes;
 use crate::probe_cost::PriceResult;
+use crate::server::WithoutRequests;
 use crate::startup::{BuildResult, StartupSummary, build_result, summarize_startup};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -162,16 +163,17 @@ impl Idle {
     }
 }
 
-/// Returns the CPUs that each arm used without requests, if a start of it measured them.
-pub(crate) fn idle_cpus<'a>(
+/// Returns the CPU time of each arm without requests, if a start of it measured it.
+pub(crate) fn without_requests<'a>(
     plan: &Plan,
     starts: impl IntoIterator<Item = &'a StartRecord>,
-) -> BTreeMap<usize, f64> {
+) -> BTreeMap<usize, WithoutRequests> {
     let of_start = |start: &'a StartRecord| {
         let launch = &plan.launches[start.launch];
         launch.arms.iter().filter_map(move |arm| {
             let (_, part) = arm_part(start, launch, *arm)?;
-            Some((*arm, Idle::new(part.idle.as_ref()?)?.cpus?))
+            let cpus = Idle::new(part.idle.as_ref()?)?.cpus?;
+            Some((*arm, WithoutRequests::from_cpus(cpus)))
         })
     };
     starts.into_iter().flat_map(of_start).collect()
@@ -491,7 +493,8 @@ mod tests {
         let first = with_idle(0, (0, 0), Some(820 * MS));
         let unknown = with_idle(1, (1, 0), None);
         let second = start(2, (0, 1), None);
-        assert_eq!(idle_cpus(&plan, &[first, unknown, second]), [(0, 0.82)].into());
+        let expected = [(0, WithoutRequests::Uses(0.82))].into();
+        assert_eq!(without_requests(&plan, &[first, unknown, second]), expected);
     }
 
     #[test]

@@ -360,13 +360,6 @@ mod tests {
     }
 
     #[test]
-    fn idle_use_of_resting_arms_is_kept_only_below_that_of_polling() {
-        let mut others = OtherRecords::with_idle_cpus(&[(0, 0.8), (1, 0.8), (2, 0.1)]);
-        assert!(others.forget_idle_use(&[0, 2].into()));
-        assert!(!others.forget_idle_use(&[0, 2].into()), "nothing is left to forget");
-    }
-
-    #[test]
     fn refusals_of_refusing_control_are_expected() {
         let refused = trial_of_refusing_control(5, 0);
         assert_eq!(

@@ -21,7 +21,7 @@ use crate::grid::{Cell, Grid};
 use crate::load::LoadConfig;
 use crate::server::{ServerUse, server_use};
 use crate::stats::Repeated;
-use crate::subject::{SubjectResult, idle_cpus};
+use crate::subject::{SubjectResult, without_requests};
 use crate::trial::{RecordedTrial, TrialResult, cpus_of};
 use crate::verdict::{self, Context};
 
@@ -73,8 +73,9 @@ pub fn load_result(closed: RecordedTrial<'_>, (rate, load): (f64, &LoadRecord)) 
     let party = plan.launches[planned.launch].party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = closed.start.and_then(|start| start.part(party));
     let cpus = cpus_of(&plan.arms[planned.arm].conditions, part);
-    let idle_cpus = idle_cpus(plan, closed.start).get(&planned.arm).copied();
-    let server = ServerUse { idle_cpus, ..server_use(load, party, &cpus) };
+    let without_requests =
+        without_requests(plan, closed.start).get(&planned.arm).copied().unwrap_or_default();
+    let server = ServerUse { without_requests, ..server_use(load, party, &cpus) };
     let context = Context { server: Some(&server), control: subject.control, ..Context::default() };
     verdict::load(load, config, &context)
 }

@@ -16,8 +16,8 @@ use crate::counted_window;
 use crate::duet::{self, CoRunners, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
-use crate::server::{self, ServerUse, strays};
-use crate::subject::idle_cpus;
+use crate::server::{self, ServerUse, WithoutRequests, strays};
+use crate::subject::without_requests;
 use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Context, TrialContext, limiter};
 use crate::window_levels::{self, Steadiness};
@@ -46,7 +46,7 @@ impl<'a> RecordedTrial<'a> {
     pub fn result(self) -> TrialResult {
         let others = OtherRecords {
             co_runners: CoRunners::new(self.plan, std::slice::from_ref(self.record)),
-            idle_cpus: idle_cpus(self.plan, self.start),
+            without_requests: without_requests(self.plan, self.start),
         };
         trial(self.plan, self.facts, self.start, self.record, &others)
     }
@@ -57,8 +57,8 @@ impl<'a> RecordedTrial<'a> {
 pub(crate) struct OtherRecords {
     /// The servers that were loaded at the same time or in turns.
     co_runners: CoRunners,
-    /// CPUs that the arms used without requests, at their first start.
-    idle_cpus: BTreeMap<usize, f64>,
+    /// CPU time of the arms without requests, at their first start.
+    without_requests: BTreeMap<usize, WithoutRequests>,
 }
 
 impl OtherRecords {
@@ -68,21 +68,18 @@ impl OtherRecords {
         let plan = &run.header.plan;
         OtherRecords {
             co_runners: CoRunners::new(plan, &run.trials),
-            idle_cpus: idle_cpus(plan, &run.starts),
+            without_requests: without_requests(plan, &run.starts),
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn with_idle_cpus(idle_cpus: &[(usize, f64)]) -> OtherRecords {
-        OtherRecords { idle_cpus: idle_cpus.iter().copied().collect(), ..OtherRecords::default() }
-    }
-
-    /// Removes the use of CPUs without requests of these arms, except where it shows that the
-    /// server does not poll. Returns whether anything was removed.
-    pub(crate) fn forget_idle_use(&mut self, arms: &BTreeSet<usize>) -> bool {
-        let before = self.idle_cpus.len();
-        self.idle_cpus.retain(|arm, cpus| !arms.contains(arm) || *cpus < verdict::AT_REST);
-        self.idle_cpus.len() < before
+    /// Notes that the servers of these arms sleep without requests. Their use of CPU time before
+    /// the load was other work. Returns whether this is new.
+    pub(crate) fn note_sleep(&mut self, arms: &BTreeSet<usize>) -> bool {
+        let uses = self
+            .without_requests
+            .iter_mut()
+            .filter(|(arm, known)| arms.contains(arm) && matches!(known, WithoutRequests::Uses(_)));
+        uses.map(|(_, known)| *known = WithoutRequests::Sleeps).count() > 0
     }
 
     /// Returns the use of an arm's server in a load.
@@ -93,8 +90,8 @@ impl OtherRecords {
         party: Party,
         allowed: &AllowedCpus,
     ) -> ServerUse {
-        let idle_cpus = self.idle_cpus.get(&arm).copied();
-        ServerUse { idle_cpus, ..server::server_use(load, party, allowed) }
+        let without_requests = self.without_requests.get(&arm).copied().unwrap_or_default();
+        ServerUse { without_requests, ..server::server_use(load, party, allowed) }
     }
 }
 
@@ -265,4 +262,19 @@ fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
 pub(crate) fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> AllowedCpus {
     let limits = part.map_or(&[][..], |part| &part.limits);
     AllowedCpus::new(limits, &conditions.placement, &conditions.limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_that_sleeps_did_other_work_before_load() {
+        use WithoutRequests::{Sleeps, Uses};
+        let without_requests = [(0, Uses(0.8)), (1, Uses(0.8)), (2, Sleeps)].into();
+        let mut others = OtherRecords { without_requests, ..OtherRecords::default() };
+        assert!(others.note_sleep(&[0, 2].into()));
+        assert_eq!(others.without_requests, [(0, Sleeps), (1, Uses(0.8)), (2, Sleeps)].into());
+        assert!(!others.note_sleep(&[0, 2].into()), "it is known already");
+    }
 }

@@ -23,7 +23,7 @@ use caveats::{LoadInputs, RunInputs, TrialInputs};
 pub(crate) use conditions::may_have_contended;
 pub(crate) use curve::revise_limiters;
 pub use limiters::{Confidence, Limiter, Resource, limiter};
-pub(crate) use polling::{AT_REST, resting_arms};
+pub(crate) use polling::resting_arms;
 pub use thresholds::GENERATOR_BUSY;
 pub(crate) use thresholds::MAX_LOST;
 

@@ -8,7 +8,7 @@ use dyno_archive::syscall::{Amount, returned_amount};
 
 use super::thresholds::{SERVER_BUSY, SERVER_FULL, SERVER_IDLE};
 use crate::load::LoadResult;
-use crate::server::{Call, CallRates, ServerUse};
+use crate::server::{Call, CallRates, ServerUse, WithoutRequests};
 use crate::trial::TrialResult;
 
 /// A server polls if it makes at least this many idle calls per response. A server that reads until
@@ -33,10 +33,6 @@ const NO_SLEEP: f64 = 0.1;
 /// A server polls if its use of CPUs without requests is at least this share of its use under load.
 /// On a busy machine, a server that polls does not get all of a CPU.
 const IDLE_SHARE: f64 = 0.75;
-
-/// CPUs without requests below which a server does not poll. Servers in C, Go, Java, Node.js and
-/// Python that sleep used at most 0.008.
-pub(crate) const AT_REST: f64 = 0.2;
 
 /// Sentence about a server that polls.
 pub(super) const POLLS: &str =
@@ -86,7 +82,9 @@ impl Polling {
 pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<Polling> {
     highest_utilisation(server).filter(|used| *used >= SERVER_BUSY)?;
     let in_flight = load.in_flight.mean;
-    if let Some(cpus) = server.idle_cpus.filter(|idle| is_as_busy_without_load(*idle, server)) {
+    if let Some(cpus) =
+        server.without_requests.cpus().filter(|idle| is_as_busy_without_load(*idle, server))
+    {
         return Some(Polling::BeforeLoad { cpus });
     }
     if let Some(per_response) = many_idle_calls(server) {
@@ -103,7 +101,7 @@ pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<
 
 /// Whether the CPUs that a server used without requests are most of those it used under load.
 fn is_as_busy_without_load(idle_cpus: f64, server: &ServerUse) -> bool {
-    idle_cpus >= AT_REST && server.cpus.is_some_and(|cpus| idle_cpus >= IDLE_SHARE * cpus)
+    server.cpus.is_some_and(|cpus| idle_cpus >= IDLE_SHARE * cpus)
 }
 
 /// Returns the doubt about the full CPU of a server that may poll unseen. `None`: its system calls,
@@ -113,10 +111,12 @@ pub(super) fn unseen_polling(load: &LoadResult, server: &ServerUse) -> Option<St
     if server.calls.is_some() || sleeps {
         return None;
     }
-    let idle_use = match server.idle_cpus {
-        Some(cpus) if cpus < AT_REST => return None,
-        Some(cpus) => format!("before the load it used {cpus:.2} CPUs without any request"),
-        None => "its use of CPU time without requests is unknown".into(),
+    let idle_use = match server.without_requests {
+        WithoutRequests::Sleeps => return None,
+        WithoutRequests::Uses(cpus) => {
+            format!("before the load it used {cpus:.2} CPUs without any request")
+        }
+        WithoutRequests::Unknown => "its use of CPU time without requests is unknown".into(),
     };
     Some(format!(
         " The server may poll (ask for work when there is none): its system calls were not \

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::backend_use::BackendUse;
 use crate::fixture::five_block_report;
-use crate::server::{Call, CallRates, ServingThreads};
+use crate::server::{Call, CallRates, ServingThreads, WithoutRequests};
 
 use Confidence::{High, Low, Medium};
 use Resource::{
@@ -509,7 +509,8 @@ fn use_before_load_makes_too_few_requests_likely() {
     let steps = [(8, 20_000.0, 0.99, Concurrency, Medium), (32, 30_000.0, 0.99, ServerCpu, High)];
     let idle = |cpus| {
         move |t: &mut TrialResult| {
-            (t.server.idle_cpus, t.server.cpus) = (Some(cpus), Some(1.0));
+            t.server.without_requests = WithoutRequests::from_cpus(cpus);
+            t.server.cpus = Some(1.0);
         }
     };
     assert_eq!(revise_with(&steps, idle(0.8))[0], (Concurrency, Medium));

@@ -112,7 +112,7 @@ pub(super) fn polling(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
         "idle_polls_per_response": server.calls.as_ref().and_then(idle_calls),
         "voluntary_switches_per_response": switches_per_response(load, server),
         "in_flight": load.in_flight.mean,
-        "idle_cpus": server.idle_cpus,
+        "idle_cpus": server.without_requests.cpus(),
     });
     Some(Limiter::new(Resource::Concurrency, Confidence::Medium, sentence, evidence))
 }

@@ -26,7 +26,7 @@ use crate::duet::DuetResult;
 use crate::fixture;
 use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
-use crate::server::{ServerUse, server_use};
+use crate::server::{ServerUse, WithoutRequests, server_use};
 use crate::turns::TurnsResult;
 use crate::verdict::{self, Context, Limiter, TrialContext};
 use crate::window_levels::{intervals, steadiness};
@@ -166,7 +166,9 @@ impl TrialWorld {
     fn server(&self) -> ServerUse {
         let allowed = AllowedCpus { count: self.allowed_cpus, ids: self.cpu_ids.clone() };
         let server = server_use(&self.record, Party::SUBJECT, &allowed);
-        ServerUse { idle_cpus: self.idle_cpus, ..server }
+        let without_requests =
+            self.idle_cpus.map_or(WithoutRequests::Unknown, WithoutRequests::from_cpus);
+        ServerUse { without_requests, ..server }
     }
 
     /// Counters of dropped packets during the load.
