@@ -10,7 +10,7 @@ const SCHEMA = new URL("../docs/schema/report.schema.json", import.meta.url);
 const TYPES = new URL("src/schema.ts", import.meta.url);
 
 /**
- * The first line of the types. crates/report/tests/viewer.rs knows by it, without Node, whether
+ * The first line of the types. crates/report/tests/all/viewer.rs knows by it, without Node, whether
  * they are fresh.
  */
 function stamp(schema) {

@@ -7,8 +7,8 @@ import { defineConfig, type Plugin } from "vite";
 const here = dirname(fileURLToPath(import.meta.url));
 const outDir = resolve(here, "../crates/report/viewer");
 
-// What the bundle is made from. crates/report/tests/viewer.rs takes the same hash, so that cargo
-// test knows without Node whether the committed bundle is fresh.
+// What the bundle is made from. crates/report/tests/all/viewer.rs takes the same hash, so that
+// cargo test knows without Node whether the committed bundle is fresh.
 const SOURCES = [
   ...readdirSync(resolve(here, "src"))
     .sort()

@@ -2,7 +2,7 @@
 //! implement [`dyno_engine::Driver`]. All system calls, clock reads and `unsafe` code of the load
 //! path are in this crate.
 //!
-//! Both drivers and the simulator pass the same contract tests (`tests/contract.rs`). A driver
+//! Both drivers and the simulator pass the same contract tests (`tests/all/contract.rs`). A driver
 //! belongs to the thread that created it: each worker has one, without shared state.
 #![allow(unsafe_code)]
 

@@ -16,7 +16,7 @@ pub type ConnId = u32;
 /// between. [`close`](Self::close) discards completions of that connection that have not been
 /// reported.
 ///
-/// Every implementation passes the contract tests in `dyno-driver`, `tests/contract.rs`.
+/// Every implementation passes the contract tests in `dyno-driver`, `tests/all/contract.rs`.
 pub trait Driver {
     fn now(&self) -> Instant;
 

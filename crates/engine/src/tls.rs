@@ -292,7 +292,7 @@ fn step<E>(
 }
 
 #[cfg(test)]
-#[path = "../tests/world/trust.rs"]
+#[path = "../tests/all/world/trust.rs"]
 mod trust;
 
 #[cfg(test)]

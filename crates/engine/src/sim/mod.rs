@@ -1,5 +1,5 @@
 //! A simulated world: a virtual clock, a network and servers with a known model, all driven by a
-//! seed. Tests compare the measured times with the true ones (`tests/truth.rs`).
+//! seed. Tests compare the measured times with the true ones (`tests/all/truth.rs`).
 //!
 //! [`SimDriver`] implements [`Driver`]. Its clock jumps from event to event, so hours of load take
 //! moments. The same seed gives the same run.

@@ -2,13 +2,14 @@
 //! other test checks. `UPDATE_GOLDEN=1 cargo test -p dyno-engine --test records` rewrites them, and
 //! `git diff` then shows the changes.
 
-mod world;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::world::observed::{ObservedRun, run_observed, run_with_hang_ups};
+use crate::world::tls::{Goodbye, TlsDriver, pair};
+use crate::world::{self, MS, SECOND};
 use dyno_archive::Times;
 use dyno_archive::plan::{Arrivals, Gaps, Segment};
 use dyno_engine::expect::{ExpectedValue, FullChecks};
@@ -23,9 +24,6 @@ use dyno_engine::{
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use serde_json::{Value, json};
-use world::observed::{ObservedRun, run_observed, run_with_hang_ups};
-use world::tls::{Goodbye, TlsDriver, pair};
-use world::{MS, SECOND};
 
 /// Asserts that the record of a load equals the stored one.
 fn assert_record(name: &str, world: World, config: WorkerConfig) {
@@ -54,7 +52,7 @@ fn assert_tls_record(name: &str, driver: TlsDriver, config: WorkerConfig) {
 
 fn assert_record_text(name: &str, now: &str) {
     let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records").join(format!("{name}.txt"));
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/records").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, now).unwrap();
     }

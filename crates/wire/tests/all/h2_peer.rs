@@ -1,8 +1,6 @@
 //! Tests the HTTP/2 client with an independent server, the `h2` crate that hyper uses. Client and
 //! server exchange bytes in memory, and take turns.
 
-mod talk;
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
@@ -11,6 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use crate::talk::{Observed, Request, Sent, Talk};
 use bytes::Bytes;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::ErrorCode;
@@ -19,7 +18,6 @@ use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use proptest::prelude::*;
-use talk::{Observed, Request, Sent, Talk};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The bytes in transit between client and server.

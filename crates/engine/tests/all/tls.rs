@@ -1,17 +1,15 @@
 //! TLS sessions over a simulated server: their handshakes and the protocol that they choose.
 
-mod world;
-
 use std::sync::Arc;
 
+use crate::world::observed::run_observed;
+use crate::world::tls::{Goodbye, pair};
+use crate::world::{MS, config};
 use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{Queue, ServerModel, ServiceTime, SimDriver, World};
 use dyno_engine::traffic::StreamTemplate;
 use dyno_engine::{CompiledRequest, Protocol, Stop, Traffic, WorkerConfig};
 use dyno_wire::h2::SharedFields;
-use world::observed::run_observed;
-use world::tls::{Goodbye, pair};
-use world::{MS, config};
 
 fn driver() -> SimDriver {
     let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);

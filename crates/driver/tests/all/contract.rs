@@ -70,7 +70,7 @@ impl DriverUnderTest for OverUring {
     }
 }
 
-#[path = "../../../tests/support/port.rs"]
+#[path = "../../../../tests/support/port.rs"]
 mod ports;
 
 fn closed_port() -> SocketAddr {

@@ -1,10 +1,11 @@
 //! Compares measured times and counts over HTTP/2 with the times and counts of simulated worlds,
 //! where the truth is known.
 
-mod world;
-
 use std::sync::Arc;
 
+use crate::world::{
+    self, MS, SECOND, ages, assert_exponential, at_end, count_outcomes, relative_error, response,
+};
 use dyno_archive::interval::Phase;
 use dyno_archive::load::Http2Use;
 use dyno_archive::outcome::Outcome;
@@ -22,9 +23,6 @@ use dyno_engine::{
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
-use world::{
-    MS, SECOND, ages, assert_exponential, at_end, count_outcomes, relative_error, response,
-};
 
 /// A load over HTTP/2 with prior knowledge.
 fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConfig {

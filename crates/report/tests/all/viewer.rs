@@ -27,7 +27,7 @@ fn embedded_viewer_matches_its_sources() {
         hash.update([0]);
     }
     let hash = hex(hash);
-    let viewer = include_str!("../viewer/viewer.js");
+    let viewer = include_str!("../../viewer/viewer.js");
     let stamp = viewer.lines().next().unwrap();
     assert_eq!(
         stamp,

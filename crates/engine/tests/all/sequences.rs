@@ -1,10 +1,9 @@
 //! Sequences of requests in simulated worlds whose server has sessions: it knows which requests
 //! belong together, and refuses requests without their cookie or token.
 
-mod world;
-
 use std::sync::Arc;
 
+use crate::world::{self, MS, SECOND, count_outcomes};
 use dyno_archive::Times;
 use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
@@ -21,7 +20,6 @@ use dyno_engine::{CompiledRequest, Expectation, Policy, Protocol, Traffic, Worke
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use dyno_wire::h2::encode::put_name;
-use world::{MS, SECOND, count_outcomes};
 
 const ALL: [Phase; 3] = [Phase::Warmup, Phase::Measured, Phase::Drain];
 

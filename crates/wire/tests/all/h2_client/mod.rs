@@ -10,18 +10,15 @@ mod responses;
 mod streams;
 mod windows;
 
-#[path = "../talk/mod.rs"]
-mod talk;
-
+use crate::talk::Observed::*;
+use crate::talk::frames::*;
+use crate::talk::{Observed, Request, Sent, Talk};
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Malformed as M;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::encode::{Indexing, put_size_update};
 use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{ErrorCode, Http2Error as E, hpack, limits};
-use talk::Observed::*;
-use talk::frames::*;
-use talk::{Observed, Request, Sent, Talk};
 
 /// The default windows of the engine.
 const LARGE: ClientSettings = ClientSettings {

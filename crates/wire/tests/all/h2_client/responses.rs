@@ -240,12 +240,12 @@ fn wanted_fields_are_stored() {
     }
     let list = [(":status", "200"), ("server", "x"), ("a", ""), ("a", "b")];
     talk.step(&fields(1, &list, END_STREAM), 5);
-    assert_eq!(talk.head, talk::fields(&list));
+    assert_eq!(talk.head, crate::talk::fields(&list));
     // The same block is recognised for the second stream, and decoded for the third.
     talk.step(&fields(3, &list, END_STREAM), 5);
     talk.head.clear();
     talk.step(&fields(5, &list, END_STREAM), 5);
-    assert_eq!(talk.head, talk::fields(&list));
+    assert_eq!(talk.head, crate::talk::fields(&list));
 }
 
 #[test]

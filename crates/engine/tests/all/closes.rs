@@ -1,11 +1,10 @@
 //! Connections that the server closes, retries of their requests, and loads that are stopped early.
 //! In simulated worlds.
 
-mod world;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::world::{self, MS, SECOND, ages, at_end, count_outcomes};
 use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
@@ -19,7 +18,6 @@ use dyno_engine::{CompiledRequest, Expectation, Instant, Protocol, Stop, Traffic
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
-use world::{MS, SECOND, ages, at_end, count_outcomes};
 
 fn request(bytes: &str) -> CompiledRequest {
     CompiledRequest::from_bytes(

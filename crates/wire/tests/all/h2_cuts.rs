@@ -1,17 +1,15 @@
 //! Tests with random conversations that the HTTP/2 client gives the same events and output for any
 //! pieces of its input, and never panics.
 
-mod talk;
-
 use std::collections::BTreeSet;
 
+use crate::talk::frames::*;
+use crate::talk::{Observed, Request, Talk};
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::{Encoder, Indexing};
 use dyno_wire::h2::settings::ClientSettings;
 use proptest::prelude::*;
-use talk::frames::*;
-use talk::{Observed, Request, Talk};
 
 /// The client's settings and requests.
 #[derive(Clone, Debug)]

@@ -2,11 +2,10 @@
 //! replies for a server that does not read must be bounded. A server that reads must get all
 //! replies.
 
-mod world;
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::world::{self, MS, SECOND};
 use dyno_archive::load::TcpCounters;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
@@ -20,7 +19,6 @@ use dyno_engine::{
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
-use world::{MS, SECOND};
 
 /// Encodes a frame of the server: kind, flags, stream, payload.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

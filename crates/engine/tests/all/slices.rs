@@ -1,8 +1,7 @@
 //! Closed loops that take turns with other loads: they send in their own time slices, over
 //! connections that stay open.
 
-mod world;
-
+use crate::world::{self, MS, count_outcomes};
 use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
@@ -12,7 +11,6 @@ use dyno_engine::sim::{
 use dyno_engine::slices::Slices;
 use dyno_engine::{Schedule, WorkerConfig};
 use proptest::prelude::*;
-use world::{MS, count_outcomes};
 
 const SLICE: u64 = 40 * MS;
 
