@@ -123,6 +123,10 @@ pub struct ServerUse {
     /// garbage collectors and virtual machines are excluded. Only rules of verdicts read it.
     #[serde(skip)]
     pub(crate) busiest_serving_utilisation: Option<f64>,
+    /// Serving threads that hardly slept, and ran or waited for a CPU for nearly the whole window.
+    /// Each of them had work all the time, or polls. Only rules of verdicts read it.
+    #[serde(skip)]
+    pub(crate) sleepless_threads: usize,
     /// Only rules of verdicts read it.
     #[serde(skip)]
     pub(crate) without_requests: WithoutRequests,
@@ -257,6 +261,9 @@ pub struct ServerInterval {
 
 /// Minimum share of the window that a busy thread runs or waits for a CPU.
 const BUSY_THREAD: f64 = 0.25;
+
+/// Minimum share of the window that a sleepless thread runs or waits for a CPU.
+const SLEEPLESS_THREAD: f64 = 0.9;
 
 /// One party's counters in a sample, with the counters of the generator and the machine.
 #[derive(Clone, Copy, Debug)]
@@ -421,6 +428,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         busiest_serving_utilisation: threads.busiest_serving_s.map(|s| s / seconds),
+        sleepless_threads: threads.sleepless(SLEEPLESS_THREAD * seconds),
         others_cpu_s: others_s,
         others_on_its_cpus_s: on_its_cpus_s,
         unread_counters: unread,

@@ -63,6 +63,10 @@ pub struct ServingThreads {
     pub(crate) steady_threads: usize,
 }
 
+/// Sleeps (voluntary context switches) per second below which a thread hardly sleeps. A thread that
+/// polls does not sleep, and a thread that waits for requests sleeps hundreds of times per second.
+const MAX_SLEEPS_PER_S: f64 = 10.0;
+
 /// Minimum share of its time in which a steady thread waits for neither a lock nor a peer.
 const STEADY_WORK: f64 = 0.7;
 
@@ -134,6 +138,8 @@ pub(super) struct ThreadDeltas {
     pub(super) busiest_serving_s: Option<f64>,
     /// Seconds that each thread ran or waited for a CPU.
     pub(super) wanted_s: Option<Vec<f64>>,
+    /// The same for the threads of roles that serve, if they hardly slept.
+    pub(super) sleepless_s: Vec<f64>,
     pub(super) run_delay_s: Option<f64>,
     pub(super) voluntary: Option<u64>,
     pub(super) involuntary: Option<u64>,
@@ -165,6 +171,12 @@ impl ThreadDeltas {
     /// `None`: threads are missing.
     pub(super) fn busy(&self, seconds: f64) -> Option<usize> {
         Some(self.wanted_s.as_ref()?.iter().filter(|wanted_s| **wanted_s >= seconds).count())
+    }
+
+    /// Returns the number of threads of roles that serve that hardly slept, and ran or waited for a
+    /// CPU for this many seconds or more.
+    pub(super) fn sleepless(&self, seconds: f64) -> usize {
+        self.sleepless_s.iter().filter(|wanted_s| **wanted_s >= seconds).count()
     }
 
     /// Computes the differences between two samples.
@@ -206,9 +218,14 @@ impl ThreadDeltas {
         let serving_s = if roles::serves(role) { run_s } else { 0.0 };
         self.busiest_serving_s = Some(self.busiest_serving_s.unwrap_or(0.0).max(serving_s));
         let delay_s = since_some(|t| t.run_delay_ns).map(|ns| ns as f64 / 1e9);
-        self.wanted_s.get_or_insert_default().push(run_s + delay_s.unwrap_or(0.0));
+        let wanted_s = run_s + delay_s.unwrap_or(0.0);
+        self.wanted_s.get_or_insert_default().push(wanted_s);
         add_some(&mut self.run_delay_s, delay_s);
-        add_some(&mut self.voluntary, since_some(|t| t.switches_voluntary));
+        let sleeps = since_some(|t| t.switches_voluntary);
+        if roles::serves(role) && sleeps.is_some_and(|n| (n as f64) < MAX_SLEEPS_PER_S * wanted_s) {
+            self.sleepless_s.push(wanted_s);
+        }
+        add_some(&mut self.voluntary, sleeps);
         add_some(&mut self.involuntary, since_some(|t| t.switches_involuntary));
         add_some(&mut self.faults_minor, since_some(|t| t.faults_minor));
         add_some(&mut self.faults_major, since_some(|t| t.faults_major));

@@ -104,24 +104,44 @@ fn is_as_busy_without_load(idle_cpus: f64, server: &ServerUse) -> bool {
     server.cpus.is_some_and(|cpus| idle_cpus >= IDLE_SHARE * cpus)
 }
 
-/// Returns the doubt about the full CPU of a server that may poll unseen. `None`: its system calls,
-/// its sleeps, or its use of CPU time without requests exclude that it polls.
+/// Returns the doubt about a full CPU or thread of a server that may poll unseen. `None`: its use
+/// of CPU time without requests, its system calls, or its sleeps exclude that it polls.
+///
+/// Calls and sleeps are those of all threads together. They do not exclude that one thread polls
+/// while others serve, so they decide only if nothing else shows such a thread.
 pub(super) fn unseen_polling(load: &LoadResult, server: &ServerUse) -> Option<String> {
     let sleeps = switches_per_response(load, server).is_some_and(|n| n >= NO_SLEEP);
-    if server.calls.is_some() || sleeps {
-        return None;
-    }
-    let idle_use = match server.without_requests {
-        WithoutRequests::Sleeps => return None,
-        WithoutRequests::Uses(cpus) => {
-            format!("before the load it used {cpus:.2} CPUs without any request")
+    let may_poll_as_whole = server.calls.is_none() && !sleeps;
+    let idle_use =
+        |cpus: f64| format!("before the load it used {cpus:.2} CPUs without any request");
+    let has_other_threads = server.threads.is_none_or(|n| n > 1);
+    let unknown = "its use of CPU time without requests is unknown";
+    match (server.without_requests, may_poll_as_whole) {
+        (WithoutRequests::Sleeps, _) => None,
+        (WithoutRequests::Uses(cpus), true) => Some(whole_may_poll(&idle_use(cpus))),
+        (WithoutRequests::Unknown, true) => Some(whole_may_poll(unknown)),
+        (WithoutRequests::Uses(cpus), false) if has_other_threads => Some(format!(
+            " A thread of the server may poll (ask for work when there is none) while others \
+             serve: {}.",
+            idle_use(cpus)
+        )),
+        (WithoutRequests::Unknown, false) if sleeps && server.sleepless_threads > 0 => {
+            Some(format!(
+                " A thread of the server may poll (ask for work when there is none) while others \
+                 serve: {} of its threads never slept, and {unknown}.",
+                server.sleepless_threads
+            ))
         }
-        WithoutRequests::Unknown => "its use of CPU time without requests is unknown".into(),
-    };
-    Some(format!(
+        (WithoutRequests::Uses(_) | WithoutRequests::Unknown, false) => None,
+    }
+}
+
+/// Returns the doubt about a server of which any thread may poll. `reason`: the end of a sentence.
+fn whole_may_poll(reason: &str) -> String {
+    format!(
         " The server may poll (ask for work when there is none): its system calls were not \
-         counted, and {idle_use}."
-    ))
+         counted, and {reason}."
+    )
 }
 
 /// Returns the arms whose server had CPU time left at some step, and slept. A server that polls

@@ -6,7 +6,7 @@ mod cases;
 use serde_json::json;
 
 use super::server_cpu::full_limiter;
-use super::{CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
+use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
 use crate::number_format::percent;
 use crate::verdict::thresholds::SERVER_BUSY;
 
@@ -32,6 +32,10 @@ pub(super) fn limiter(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
             percent(used)
         );
         let evidence = json!({"busiest_serving_utilisation": busiest, "cpu_utilisation": used});
-        full_limiter(Resource::ServerThread, sentence, evidence, (load, server))
+        let limiter = full_limiter(Resource::ServerThread, sentence, evidence, (load, server));
+        // A thread that polls is always busy, so the full thread may not serve at all.
+        let may_be_poller =
+            server.without_requests.cpus().is_some_and(|idle| idle >= SERVER_BUSY * busiest);
+        if may_be_poller { limiter.weaken(Confidence::Low, "") } else { limiter }
     })
 }

@@ -5,7 +5,7 @@ use crate::verdict::Resource;
 use crate::verdict::table::limiter::{
     LimiterCase, check_limiter_cases, high, medium, set_shared_cpus,
 };
-use crate::verdict::table::world::{MS, S};
+use crate::verdict::table::world::{MS, S, TrialWorld};
 
 const CASES: &[LimiterCase] = &[
     high(
@@ -48,7 +48,22 @@ const CASES: &[LimiterCase] = &[
             w.server_counters().calls = None;
         })
         .near_miss_is(Resource::ServerCpu, High),
+    // One thread used a CPU before the load, and another one sleeps between requests.
+    medium(|w| w.idle_cpus = Some(1.0), |w| w.idle_cpus = Some(0.19))
+        .given(fill_two_cpus)
+        .near_miss_is(Resource::ServerCpu, High),
+    // One thread never sleeps, and another one does. The use before the load is unknown.
+    medium(|w| w.set_voluntary_switches(9), |w| w.set_voluntary_switches(10))
+        .given(fill_two_cpus)
+        .near_miss_is(Resource::ServerCpu, High),
 ];
+
+/// Fills two CPUs with two threads that sleep once per response each.
+fn fill_two_cpus(w: &mut TrialWorld) {
+    w.allowed_cpus = 2.0;
+    w.set_server_threads(&[(S, 0), (S, 0)], 0);
+    w.set_in_flight_time(16 * S);
+}
 
 #[test]
 fn each_rule_triggers_at_its_bound() {

@@ -3,9 +3,9 @@
 use crate::verdict::Confidence::{High, Medium};
 use crate::verdict::Resource;
 use crate::verdict::table::limiter::{
-    LimiterCase, check_limiter_cases, high, set_throttled_periods,
+    LimiterCase, check_limiter_cases, high, low, medium, set_throttled_periods,
 };
-use crate::verdict::table::world::{MS, S};
+use crate::verdict::table::world::{MS, S, TrialWorld};
 
 const CASES: &[LimiterCase] = &[
     // A resource that is certainly full is the limit, although bursts are throttled.
@@ -39,7 +39,22 @@ const CASES: &[LimiterCase] = &[
     high(|w| w.server_cgroup().cpu_ns = Some(900 * MS - 1), |_| {})
         .given(|w| w.set_server_cpu(900 * MS))
         .near_miss_is(Resource::ServerCpu, High),
+    // The server used CPU time before the load, but less than a thread.
+    medium(|w| w.idle_cpus = Some(0.2), |w| w.idle_cpus = Some(0.19))
+        .given(fill_one_thread_of_two)
+        .near_miss_is(Resource::ServerThread, High),
+    // The full thread may be one that polls, next to the thread that serves.
+    low(|w| w.idle_cpus = Some(0.9), |w| w.idle_cpus = Some(0.89))
+        .given(fill_one_thread_of_two)
+        .near_miss_is(Resource::ServerThread, Medium),
 ];
+
+/// Fills one of four CPUs with a thread, and half of another one. Both threads sleep.
+fn fill_one_thread_of_two(w: &mut TrialWorld) {
+    w.allowed_cpus = 4.0;
+    w.set_server_threads(&[(S, 0), (500 * MS, 0)], 0);
+    w.set_in_flight_time(16 * S);
+}
 
 #[test]
 fn each_rule_triggers_at_its_bound() {
