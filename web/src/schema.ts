@@ -4308,7 +4308,7 @@ export interface Connections {
   asked: number;
   /**
    * Requests of HTTP/1.1 that were sent again, because the server properly ended the pipeline
-   * before it responded to them.
+   * before it responded to them, or closed an idle connection when they arrived.
    */
   asked_again: number;
   /**

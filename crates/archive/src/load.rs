@@ -76,7 +76,7 @@ pub struct Connections {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsolicited_after: Option<u64>,
     /// Requests of HTTP/1.1 that were sent again, because the server properly ended the pipeline
-    /// before it responded to them.
+    /// before it responded to them, or closed an idle connection when they arrived.
     pub asked_again: u64,
 }
 

@@ -55,6 +55,11 @@ pub const LARGE_REQUEST_BYTES: usize = 4096;
 /// Time after the last response in which the generator checks for unsolicited bytes.
 pub const LATE_BYTES_NS: u64 = 10_000_000;
 
+/// Time without a request after which a connection is idle. A server may close an idle connection
+/// without an announcement. The time-outs of servers are a second or more. A close with a request
+/// in flight on a connection that was not idle is the server's failure.
+pub const IDLE_NS: u64 = 500_000_000;
+
 /// Longest plausible duration of a system call that does not wait. If such a call takes longer, the
 /// generator thread was not running.
 pub const STANDSTILL_NS: u64 = 10_000_000;

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use dyno_archive::load::TcpCounters;
 
-use crate::Instant;
 use crate::conversation::{Conn, Conversation as _, Shared};
 use crate::exchange::Exchange;
 use crate::tls::TlsSession;
+use crate::{Instant, limits};
 
 /// State of the connection of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub(crate) struct Slot {
     pub(crate) failures: u32,
     /// Whether a complete response has arrived on the current connection.
     pub(crate) has_responded: bool,
+    /// End of the last response on the current connection; only valid if one has arrived.
+    pub(crate) last_response: Instant,
     /// Whether a request on the current connection is so large that it can leave in several pieces.
     pub(crate) has_large_request: bool,
     /// Whether responses are still missing on the connection at the end of the load.
@@ -79,6 +81,7 @@ impl Slot {
             served: 0,
             failures: 0,
             has_responded: false,
+            last_response: Instant::NEVER,
             has_large_request: false,
             owes_responses: false,
             is_listed_idle: false,
@@ -100,6 +103,15 @@ impl Slot {
     /// Whether the connection is open and has taken no request.
     pub(crate) fn is_unused(&self) -> bool {
         self.state == ConnectionState::Up && self.served == 0
+    }
+
+    /// Whether a request was sent on this connection after it had been idle, and was not sent on
+    /// another connection before. Servers close idle connections at any time, so the close may have
+    /// crossed the request (RFC 9112 §9.5).
+    pub(crate) fn may_have_crossed_close(&self, exchange: &Exchange) -> bool {
+        self.has_responded
+            && !exchange.is_resent
+            && exchange.queued.ns_since(self.last_response) >= limits::IDLE_NS
     }
 
     /// Returns the number of exchanges on the connection.

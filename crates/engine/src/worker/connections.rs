@@ -39,6 +39,7 @@ impl Worker {
                 if self.is_securing(conn) {
                     self.fail_tls(conn, reason::RESET, now, driver);
                 } else {
+                    self.requeue_crossed(conn);
                     self.fail(conn, Outcome::Reset, Outcome::Reset, now, driver);
                 }
             }

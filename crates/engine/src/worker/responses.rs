@@ -188,7 +188,11 @@ impl Worker {
                 Event::NeedMore => return Ok(ConnectionAfterRead::Open),
                 Event::Done(ended) => {
                     let is_last = ended.is_last;
-                    self.end_exchange(conn, ended, now, received_at);
+                    if is_last && self.is_crossed_by_close_notice(conn, &ended) {
+                        self.repeat(conn, ended.exchange);
+                    } else {
+                        self.end_exchange(conn, ended, now, received_at);
+                    }
                     match (is_last, bytes.is_empty()) {
                         (false, false) => {}
                         (false, true) => return Ok(ConnectionAfterRead::Open),
@@ -261,6 +265,7 @@ impl Worker {
         let slot = &mut self.slots[conn as usize];
         slot.failures = 0;
         slot.has_responded = true;
+        slot.last_response = now;
         let EndedExchange { ref exchange, verdict, unsent_bytes, .. } = ended;
         if unsent_bytes > 0 {
             self.shared.count_early_response(unsent_bytes, verdict.status);
@@ -324,6 +329,7 @@ impl Worker {
             Err(error) => self.shared.count_protocol_error(&error),
         }
         self.requeue_unsent(conn);
+        self.requeue_crossed(conn);
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
     }
 
@@ -341,13 +347,42 @@ impl Worker {
     /// the next connection (RFC 9112 §9.3.2). `requeue_unsent` must have taken the requests that
     /// had not left.
     ///
-    /// Only for orderly ends: the last response announced the close, or the close ended the body of
-    /// the last response. Each such connection has brought a response, so dyno does not reassign
-    /// the same requests forever. The requests keep their intended starts.
+    /// Only for orderly ends: the last response announced the close, the close ended the body of
+    /// the last response, or the connection was idle. Each such connection has brought a response,
+    /// so dyno does not reassign the same requests forever. The requests keep their intended
+    /// starts.
     fn requeue_unanswered(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         self.connections.asked_again +=
             slot.conversation.requeue_unanswered(&mut slot.assigned, &self.shared);
+    }
+
+    /// Assigns the idempotent requests in flight to the next connection if the end of this one may
+    /// have crossed them, because it had been idle. Each request is repeated once, as in browsers.
+    pub(super) fn requeue_crossed(&mut self, conn: ConnId) {
+        let slot = &self.slots[conn as usize];
+        let is_crossed = |oldest: &Exchange| {
+            oldest.first_byte == Instant::NEVER && slot.may_have_crossed_close(oldest)
+        };
+        if slot.conversation.exchanges().next().is_some_and(is_crossed) {
+            self.requeue_unanswered(conn);
+        }
+    }
+
+    /// Whether a response is the notice with which a server closes an idle connection (status 408,
+    /// RFC 9110 §15.5.9), and crossed an idempotent request.
+    #[cold]
+    fn is_crossed_by_close_notice(&self, conn: ConnId, ended: &EndedExchange) -> bool {
+        ended.verdict.status == 408
+            && ended.verdict.outcome == Outcome::UnexpectedStatus
+            && self.shared.config.traffic.is_idempotent(ended.exchange.request)
+            && self.slots[conn as usize].may_have_crossed_close(&ended.exchange)
+    }
+
+    /// Assigns a request to the next connection of its slot.
+    fn repeat(&mut self, conn: ConnId, exchange: Exchange) {
+        self.connections.asked_again += 1;
+        self.slots[conn as usize].assigned.push_front(exchange.to_unsent());
     }
 
     /// Retries a request that the server has reported as not processed (RFC 9113 §8.7). The request

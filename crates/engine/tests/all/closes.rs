@@ -342,6 +342,33 @@ fn requests_lost_after_unannounced_close_fail() {
     assert_eq!(result.report.connections.asked_again, 0);
 }
 
+/// The server resets connections when a request arrives. A reset of an idle connection may have
+/// crossed the request, which is repeated once.
+#[test]
+fn request_that_crosses_idle_close_is_repeated_once() {
+    let simulate = |fault: Fault, rate: f64, request: &str| {
+        let mut config = closed_loop(1, 1, 100, &[request]);
+        config.schedule = world::config(1, &Arrivals::Constant { rate }, 1).schedule;
+        let result = sim::simulate(World::new(1, faulty(&[(fault, 0.3)])), config);
+        assert!(result.report.books.balance(), "{:?}", result.report.books);
+        let failed = outcome_count(&result, fault.outcome());
+        (failed, result.report.connections.asked_again, result.truth.faults[&fault])
+    };
+    let (failed, repeated, resets) = simulate(Fault::Reset, 1.0, GET);
+    assert!(failed > 0 && repeated > failed, "{failed} failed, {repeated} repeated");
+    assert_eq!(failed + repeated, resets);
+    for (fault, rate, request) in [
+        // The connection was not idle.
+        (Fault::Reset, 4.0, GET),
+        (Fault::Reset, 1.0, POST),
+        // A part of the response has arrived.
+        (Fault::CloseInBody, 1.0, GET),
+    ] {
+        let (failed, repeated, faults) = simulate(fault, rate, request);
+        assert_eq!((failed, repeated), (faults, 0), "{fault:?} at {rate}/s, {request:?}");
+    }
+}
+
 /// A generator that always wakes late finds the response and the close together. The next request
 /// is queued between the two, and leaves on the next connection.
 #[test]

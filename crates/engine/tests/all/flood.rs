@@ -343,6 +343,41 @@ fn unsent_request_survives_announced_close() {
     }
 }
 
+/// The server closes its connection with the notice 408, which crosses the second request.
+#[test]
+fn request_crossed_by_notice_on_idle_connection_is_repeated() {
+    for (pause_ms, expected) in [(1000, (2, 1)), (400, (1, 0))] {
+        let mut driver = ScriptedServer::new(Kernel::After(0), Vec::new());
+        driver.greeting = Vec::new();
+        let response = |status: &str, field: &str| {
+            format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n{field}\r\n").into()
+        };
+        // The load begins at 10 ms.
+        driver.after_send = AfterSend::SendLater(
+            [
+                (50 * MS, response("200 OK", "")),
+                ((pause_ms + 50) * MS, response("408 Request Timeout", "Connection: close\r\n")),
+                ((pause_ms + 90) * MS, response("200 OK", "")),
+            ]
+            .into(),
+        );
+        let mut config = config();
+        (config.protocol, config.total) = (Protocol::H1, Some(2));
+        config.window.duration_ns = None;
+        let rate = 1000.0 / pause_ms as f64;
+        config.schedule = world::config(1, &Arrivals::Constant { rate }, 1).schedule;
+        config.traffic = Arc::new(Traffic::single(CompiledRequest::from_bytes(
+            b"GET / HTTP/1.1\r\nHost: f\r\n\r\n",
+            RequestKind::Other,
+            Expectation::default(),
+        )));
+        let report = run_with(&mut driver, config);
+        assert_eq!((report.books.completed, report.books.failed), (2, 0), "{pause_ms} ms");
+        let connections = report.connections;
+        assert_eq!((connections.opened, connections.asked_again), expected, "{pause_ms} ms");
+    }
+}
+
 #[test]
 fn ping_flood_with_unread_replies_ends_connection() {
     for kernel in [Kernel::Only(0), Kernel::Only(50), Kernel::Only(100_000)] {
