@@ -2,13 +2,13 @@
 //! while the response arrives, without a copy. A sample of responses is stored and checked in full.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use dyno_archive::Outcome;
 use memchr::memmem;
 use regex::bytes::Regex;
 use sha2::{Digest as _, Sha256};
 
+use crate::stored_body::{BodyBudget, NotStored, StoredBody};
 use crate::{coding, limits};
 
 /// The expected response to one request: the compiled form of `Expect` in a plan.
@@ -24,53 +24,6 @@ pub struct Expectation {
     pub full_checks: Arc<FullChecks>,
     /// Memory for bodies that are stored until they are complete.
     pub budget: BodyBudget,
-}
-
-/// Memory budget for bodies that are checked in full, shared by its clones: at most
-/// [`limits::CHECKED_BODIES_BYTES`].
-#[derive(Clone, Debug, Default)]
-pub struct BodyBudget(Arc<AtomicUsize>);
-
-impl BodyBudget {
-    /// Takes bytes from the budget. Returns whether the budget had enough bytes left.
-    fn take(&self, bytes: usize) -> bool {
-        let add = |used: usize| {
-            let total = used + bytes;
-            (total <= limits::CHECKED_BODIES_BYTES).then_some(total)
-        };
-        self.0.fetch_update(Relaxed, Relaxed, add).is_ok()
-    }
-
-    fn release(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Relaxed);
-    }
-}
-
-/// A body that is stored for a full check.
-#[derive(Debug)]
-struct StoredBody {
-    bytes: Vec<u8>,
-    budget: BodyBudget,
-}
-
-impl StoredBody {
-    /// Appends a part of the body. `Err`: the reason of the failure, for users.
-    fn push(&mut self, data: &[u8]) -> Result<(), &'static str> {
-        if self.bytes.len() + data.len() > limits::CHECKED_BODY_BYTES {
-            return Err(TOO_LONG);
-        }
-        if !self.budget.take(data.len()) {
-            return Err(OVER_BUDGET);
-        }
-        self.bytes.extend_from_slice(data);
-        Ok(())
-    }
-}
-
-impl Drop for StoredBody {
-    fn drop(&mut self) {
-        self.budget.release(self.bytes.len());
-    }
 }
 
 /// Message for a body that exceeds [`limits::CHECKED_BODY_BYTES`].
@@ -228,8 +181,7 @@ impl ResponseState {
         let stored = is_checked_in_full.then(|| {
             let header_fault = header_fault(&fields, &expect.full_checks);
             let needs_body = expect.full_checks.wants_body();
-            let body =
-                needs_body.then(|| StoredBody { bytes: Vec::new(), budget: expect.budget.clone() });
+            let body = needs_body.then(|| StoredBody::new(expect.budget.clone()));
             let codings = if body.is_some() { coding::codings(fields()) } else { Vec::new() };
             Box::new(StoredResponse { body, body_error: None, codings, header_fault })
         });
@@ -274,9 +226,12 @@ impl ResponseState {
 impl StoredResponse {
     fn push(&mut self, data: &[u8]) {
         let Some(body) = &mut self.body else { return };
-        if let Err(error) = body.push(data) {
+        if let Err(reason) = body.push(data, limits::CHECKED_BODY_BYTES) {
             self.body = None;
-            self.body_error = Some(error);
+            self.body_error = Some(match reason {
+                NotStored::TooLong => TOO_LONG,
+                NotStored::OverBudget => OVER_BUDGET,
+            });
         }
     }
 
@@ -287,7 +242,7 @@ impl StoredResponse {
         if let Some(error) = self.body_error {
             return (Outcome::UnexpectedBody, Some(error.into()));
         }
-        match self.body.and_then(|body| body_fault(&body.bytes, &self.codings, checks)) {
+        match self.body.and_then(|body| body_fault(body.bytes(), &self.codings, checks)) {
             Some(fault) => (Outcome::UnexpectedBody, Some(fault)),
             None => (Outcome::Ok, None),
         }
@@ -503,7 +458,7 @@ mod tests {
     #[test]
     fn concurrent_full_checks_share_one_budget() {
         let mut expect = full_checks(FullChecks { sha256: Some([0; 32]), ..FullChecks::default() });
-        expect.budget = BodyBudget(Arc::new(AtomicUsize::new(limits::CHECKED_BODIES_BYTES - 3000)));
+        expect.budget = BodyBudget::with_bytes_left(3000);
         let begin = |expect: &Expectation| {
             let mut response = ResponseState::default();
             response.on_head(200, std::iter::empty, expect, true);
@@ -525,12 +480,7 @@ mod tests {
         );
         assert!(first.check(&expect).fault.unwrap().contains("SHA-256"));
         drop(first);
-        let used = expect.budget.0.load(Relaxed);
-        assert_eq!(
-            used,
-            limits::CHECKED_BODIES_BYTES - 3000,
-            "all bytes are returned to the budget"
-        );
+        assert_eq!(expect.budget.bytes_left(), 3000, "all bytes are returned to the budget");
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod session;
 pub mod sim;
 pub mod slices;
 mod slot;
+pub mod stored_body;
 mod time;
 mod tls;
 pub mod traffic;

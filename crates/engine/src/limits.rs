@@ -84,7 +84,8 @@ pub const COOKIES_PER_VISITOR: usize = 64;
 pub const COOKIE_BYTES: usize = 4096;
 
 /// Longest body from which a value is extracted, as sent and decoded. With a longer body, the
-/// extraction fails. Each visitor stores at most one such body.
+/// extraction fails. Each visitor stores at most one such body, and all visitors together at most
+/// [`STORED_BODIES_BYTES`].
 pub const EXTRACTED_BODY_BYTES: usize = 1024 * 1024;
 
 /// Memory that a visitor keeps from a body with extracted values when its next response begins.
@@ -120,9 +121,10 @@ pub const TLS_UNREAD_BYTES: usize = 256 * 1024;
 /// Longest body that is checked in full. A longer body has the outcome `unexpected_body`.
 pub const CHECKED_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Maximum number of bytes of all bodies that are stored for full checks at one time. A body for
-/// which no bytes are left has the outcome `unexpected_body`, with the reason.
-pub const CHECKED_BODIES_BYTES: usize = 4 * CHECKED_BODY_BYTES;
+/// Maximum number of bytes of all bodies of a load that are stored for full checks at one time, and
+/// of all bodies that are stored for extractions. A body for which no bytes are left has the
+/// outcome `unexpected_body` or `extraction_failed`, with the reason.
+pub const STORED_BODIES_BYTES: usize = 4 * CHECKED_BODY_BYTES;
 
 /// Maximum number of requests of a mix that are recorded separately. Larger mixes are recorded only
 /// as a whole.

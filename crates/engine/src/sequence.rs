@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::cookies::CookieTransport;
 use crate::extraction::CompiledExtraction;
+use crate::stored_body::BodyBudget;
 
 /// A sequence of requests: the compiled form of `Sequence` in a plan.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct CompiledSequence {
     pub cookies: CookiePolicy,
     pub transport: CookieTransport,
     pub after_failure: AfterFailure,
+    /// Memory for the bodies from which values are extracted.
+    pub budget: BodyBudget,
 }
 
 /// What follows a visit whose request failed.

@@ -20,6 +20,7 @@ use crate::extraction::{StoredText, extract_from_body};
 use crate::recorder::Recorder;
 use crate::sequence::{AfterFailure, CompiledSequence, CookiePolicy, SequenceRequest};
 use crate::session::VisitorSession;
+use crate::stored_body::{BodyBudget, NotStored, StoredBody};
 use crate::{Instant, coding, limits};
 
 /// The visits of a worker.
@@ -70,11 +71,11 @@ struct Visitor {
 }
 
 /// The parts of a response that extractions need.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ReceivedParts {
     /// Message about the first extraction that failed; `None`: none failed.
     fault: Option<String>,
-    body: Vec<u8>,
+    body: StoredBody,
     /// Content codings of the body.
     codings: Vec<u8>,
 }
@@ -127,7 +128,7 @@ impl Visits {
             request: 0,
             is_waiting: false,
             visit_start: Instant::NEVER,
-            response: ReceivedParts::default(),
+            response: ReceivedParts::new(self.sequence.budget.clone()),
         });
         index
     }
@@ -177,11 +178,14 @@ impl Visits {
         if response.fault.is_some() {
             return;
         }
-        if response.body.len() + data.len() > limits::EXTRACTED_BODY_BYTES {
-            response.fault = Some(first.fault(TOO_LONG));
-            return;
+        if let Err(reason) = response.body.push(data, limits::EXTRACTED_BODY_BYTES) {
+            response.fault = Some(first.fault(match reason {
+                NotStored::TooLong => TOO_LONG,
+                NotStored::OverBudget => OVER_BUDGET,
+            }));
+            // Other visitors can store their bodies.
+            response.body.clear(limits::RETAINED_BODY_BYTES);
         }
-        response.body.extend_from_slice(data);
     }
 
     /// Extracts the values from a complete response. A response that met its expectations, but has
@@ -224,6 +228,8 @@ impl Visits {
             return ControlFlow::Continue(());
         }
         visitor.request = 0;
+        // A body whose response failed is not needed.
+        visitor.response.clear();
         free.fresh.push(exchange.visitor);
         if self.timing == VisitTiming::Recorded {
             recorder.record_page(visitor.visit_start, now, is_ok);
@@ -272,6 +278,10 @@ pub(crate) fn on_body(visits: &mut Option<Box<Visits>>, exchange: &Exchange, dat
 /// Reason for a body that exceeds [`limits::EXTRACTED_BODY_BYTES`].
 const TOO_LONG: &str = "the body is longer than 1 MiB";
 
+/// Reason for a body for which the budget of the sequence has no bytes left.
+const OVER_BUDGET: &str = "the bodies from which values are extracted exceed 256 MiB together (use \
+                           fewer connections)";
+
 impl Visitor {
     /// Extracts the values from the stored body. `Err`: a message for users.
     fn extract(&mut self, request: &SequenceRequest) -> Result<(), String> {
@@ -279,7 +289,7 @@ impl Visitor {
         if let Some(fault) = response.fault.take() {
             return Err(fault);
         }
-        let body = StoredText { bytes: &response.body, codings: &response.codings };
+        let body = StoredText { bytes: response.body.bytes(), codings: &response.codings };
         let from_body = request.extractions.iter().filter(|extraction| extraction.needs_body());
         let extracted =
             extract_from_body(from_body, body, |index, value| session.store_value(index, value));
@@ -290,11 +300,14 @@ impl Visitor {
 }
 
 impl ReceivedParts {
+    const fn new(budget: BodyBudget) -> ReceivedParts {
+        ReceivedParts { fault: None, body: StoredBody::new(budget), codings: Vec::new() }
+    }
+
     /// Clears the parts for the next response. Keeps only little memory.
     fn clear(&mut self) {
         self.fault = None;
-        self.body.clear();
-        self.body.shrink_to(limits::RETAINED_BODY_BYTES);
+        self.body.clear(limits::RETAINED_BODY_BYTES);
         self.codings.clear();
     }
 }
@@ -303,6 +316,7 @@ impl ReceivedParts {
 mod tests {
     use super::*;
     use crate::cookies::CookieTransport;
+    use crate::extraction::{CompiledExtraction, ValuePlace, ValueSource};
     use crate::recorder::Window;
 
     fn visits(connections: u32, per_connection: u32) -> Visits {
@@ -313,6 +327,7 @@ mod tests {
             cookies: CookiePolicy::Ignore,
             transport: CookieTransport::Plain,
             after_failure: AfterFailure::NewVisit,
+            budget: BodyBudget::with_bytes_left(3000),
         };
         Visits::new(Arc::new(sequence), connections, per_connection, VisitTiming::None)
     }
@@ -331,6 +346,34 @@ mod tests {
         assert_eq!(exchanges.map(|exchange| exchange.visitor), [0, 1, 2]);
         let conns: Vec<ConnId> = visits.visitors.iter().map(|visitor| visitor.conn).collect();
         assert_eq!(conns, [2, 0, 2]);
+    }
+
+    #[test]
+    fn bodies_of_all_visitors_share_one_budget() {
+        let mut visits = visits(3, 1);
+        let extraction = CompiledExtraction {
+            name: "t".into(),
+            value: 0,
+            source: ValueSource::Body,
+            pattern: None,
+            place: ValuePlace::Body,
+        };
+        let mut sequence = CompiledSequence::clone(&visits.sequence);
+        sequence.requests[0].extractions = vec![extraction];
+        sequence.values = 1;
+        visits.sequence = Arc::new(sequence);
+        let verdict = ResponseVerdict { status: 200, outcome: Outcome::Ok, fault: None };
+        let exchanges = [0, 1, 2].map(|conn| visits.next_exchange(conn, Instant::default()));
+        exchanges.iter().for_each(|exchange| visits.on_body(exchange, &[b'x'; 1400]));
+        assert_eq!(visits.sequence.budget.bytes_left(), 200);
+        let third = visits.extract(&exchanges[2], verdict.clone());
+        assert_eq!(third.outcome, Outcome::ExtractionFailed);
+        assert!(third.fault.unwrap().contains("exceed 256 MiB together"));
+        assert_eq!(visits.extract(&exchanges[0], verdict.clone()).outcome, Outcome::Ok);
+        assert_eq!(visits.sequence.budget.bytes_left(), 1600);
+        let budget = visits.sequence.budget.clone();
+        drop(visits);
+        assert_eq!(budget.bytes_left(), 3000, "all bytes are returned to the budget");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use dyno_engine::sequence::{AfterFailure, CompiledSequence, CookiePolicy, Sequen
 use dyno_engine::sim::{
     self, Fault, Queue, ServerModel, ServiceTime, Sessions, SimulationResult, World,
 };
+use dyno_engine::stored_body::BodyBudget;
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Policy, Protocol, Traffic, WorkerConfig};
 use dyno_wire::h1::response::RequestKind;
@@ -78,6 +79,7 @@ fn sequence(requests: [CompiledRequest; 3]) -> Arc<Traffic> {
         cookies: CookiePolicy::Keep,
         transport: CookieTransport::Plain,
         after_failure: AfterFailure::NewVisit,
+        budget: BodyBudget::default(),
     };
     let traffic = Traffic::new(requests.map(|request| (request, 1)).into()).unwrap();
     Arc::new(traffic.with_sequence(sequence))

@@ -6,6 +6,7 @@ use dyno_archive::plan::{self, Cookies, ExtractionSource};
 use dyno_engine::cookies::CookieTransport;
 use dyno_engine::extraction::{CompiledExtraction, ValuePlace, ValueSource};
 use dyno_engine::sequence::{AfterFailure, CompiledSequence, CookiePolicy, SequenceRequest};
+use dyno_engine::stored_body::BodyBudget;
 use dyno_engine::traffic::{RequestPart, Template};
 
 use super::{Field, FieldError, FieldList, check_pointer, expression};
@@ -45,6 +46,7 @@ pub(super) fn compile(
         cookies: cookie_policy(workload),
         transport,
         after_failure: AfterFailure::NewVisit,
+        budget: BodyBudget::default(),
     }))
 }
 
