@@ -74,13 +74,12 @@ impl CookieJar {
     }
 
     /// Takes the cookie of a Set-Cookie field, or removes it if it has expired. A field that
-    /// browsers ignore has no effect. `server_time_s`: the Date of the response, in seconds since
-    /// the epoch.
+    /// browsers ignore has no effect. `server_time_s`: the time of the server, seconds since 1970.
     pub(crate) fn receive(
         &mut self,
         field: &[u8],
         scope: &CookieScope<'_>,
-        server_time_s: Option<i64>,
+        server_time_s: i64,
         now: Instant,
     ) {
         let Some(mut cookie) = parse(field, scope, server_time_s, now) else { return };
@@ -143,7 +142,7 @@ impl Cookie {
 fn parse(
     field: &[u8],
     scope: &CookieScope<'_>,
-    server_time_s: Option<i64>,
+    server_time_s: i64,
     now: Instant,
 ) -> Option<Cookie> {
     // Such bytes would break the head of a later request.
@@ -157,7 +156,8 @@ fn parse(
         return None;
     }
     let attributes = parse_attributes(parts);
-    if attributes.is_secure && scope.transport == CookieTransport::Plain {
+    let is_refused = attributes.is_secure && scope.transport == CookieTransport::Plain;
+    if is_refused || attributes.contradict_prefix(name) {
         return None;
     }
     let (domain, reach) = match attributes.domain {
@@ -194,11 +194,20 @@ fn parse_attributes<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Attributes<'a>
 }
 
 impl Attributes<'_> {
+    /// Whether the prefix of a cookie's name promises attributes that the cookie does not have (RFC
+    /// 6265bis §5.7). Browsers ignore such a cookie.
+    fn contradict_prefix(&self, name: &[u8]) -> bool {
+        let has_prefix = |prefix: &[u8]| {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        };
+        let is_of_host = self.is_secure && self.domain.is_none() && self.path == Some(b"/");
+        has_prefix(b"__Secure-") && !self.is_secure || has_prefix(b"__Host-") && !is_of_host
+    }
+
     /// Returns the instant at which the cookie expires. Max-Age has precedence over Expires (RFC
     /// 6265 §5.3). Expires is compared with the clock of the server, because the server computed
     /// it.
-    fn expires(&self, server_time_s: Option<i64>, now: Instant) -> Instant {
-        let server_time_s = server_time_s.unwrap_or(ASSUMED_SERVER_TIME_S);
+    fn expires(&self, server_time_s: i64, now: Instant) -> Instant {
         let left_s = self.max_age_s.or_else(|| Some(self.expires_s? - server_time_s));
         match left_s {
             None => Instant::NEVER,
@@ -210,10 +219,6 @@ impl Attributes<'_> {
         }
     }
 }
-
-/// The assumed time of a server without Date: 2020-01-01. Servers delete cookies with an Expires in
-/// 1970.
-const ASSUMED_SERVER_TIME_S: i64 = 1_577_836_800;
 
 /// Parses a number of seconds. `None`: not a whole number. Numbers that are too large last as long
 /// as the visitor.

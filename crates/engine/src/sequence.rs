@@ -18,6 +18,8 @@ pub struct CompiledSequence {
     pub after_failure: AfterFailure,
     /// Memory for the bodies from which values are extracted.
     pub budget: BodyBudget,
+    /// Time of day at instant 0 of the load's clock, seconds since 1970.
+    pub epoch_s: i64,
 }
 
 /// What follows a visit whose request failed.

@@ -87,9 +87,14 @@ impl VisitorSession {
         self.jar.put(&self.scope(), self.now, before, out);
     }
 
-    /// Takes the cookies of a response to the current request.
-    pub(crate) fn receive_cookies<'a, F>(&mut self, now: Instant, fields: impl Fn() -> F)
-    where
+    /// Takes the cookies of a response to the current request. `epoch_s`: time of day at instant 0,
+    /// seconds since 1970. Only responses without a Date need it.
+    pub(crate) fn receive_cookies<'a, F>(
+        &mut self,
+        epoch_s: i64,
+        now: Instant,
+        fields: impl Fn() -> F,
+    ) where
         F: Iterator<Item = (&'a [u8], &'a [u8])>,
     {
         let is_named = |name: &'static [u8]| {
@@ -100,7 +105,9 @@ impl VisitorSession {
             return;
         }
         let date = fields().find(is_named(b"date"));
-        let server_time_s = date.and_then(|(_, value)| seconds_since_epoch(value));
+        let server_time_s = date
+            .and_then(|(_, value)| seconds_since_epoch(value))
+            .unwrap_or_else(|| epoch_s.saturating_add_unsigned(now.0 / 1_000_000_000));
         let scope = CookieScope { host: &self.host, path: &self.path, transport: self.transport };
         for (_, field) in set_cookies {
             self.jar.receive(field, &scope, server_time_s, now);

@@ -256,6 +256,16 @@ impl Traffic {
         self
     }
 
+    /// Sets the time of day at instant 0 of the load's clock, seconds since 1970. It dates cookies
+    /// of servers that send no Date. Without a sequence it has no effect.
+    #[must_use]
+    pub fn with_epoch(mut self, epoch_s: i64) -> Traffic {
+        if let Some(sequence) = &mut self.sequence {
+            Arc::make_mut(sequence).epoch_s = epoch_s;
+        }
+        self
+    }
+
     /// Returns the sequence of the requests; `None`: they are independent of each other.
     #[must_use]
     pub fn sequence(&self) -> Option<&Arc<CompiledSequence>> {

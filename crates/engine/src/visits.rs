@@ -158,7 +158,7 @@ impl Visits {
         let Visitor { session, response, .. } = &mut self.visitors[exchange.visitor as usize];
         response.clear();
         if self.sequence.cookies == CookiePolicy::Keep {
-            session.receive_cookies(now, &fields);
+            session.receive_cookies(self.sequence.epoch_s, now, &fields);
         }
         for extraction in &request.extractions {
             match extraction.read_header(fields()) {
@@ -328,6 +328,7 @@ mod tests {
             transport: CookieTransport::Plain,
             after_failure: AfterFailure::NewVisit,
             budget: BodyBudget::with_bytes_left(3000),
+            epoch_s: 0,
         };
         Visits::new(Arc::new(sequence), connections, per_connection, VisitTiming::None)
     }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use dyno_archive::plan::{Body, Workload};
 use dyno_engine::{Http2, Traffic};
@@ -73,7 +74,7 @@ impl LoadRequests {
     }
 
     fn new(data: RequestData, traffic: Traffic) -> LoadRequests {
-        let (data, traffic) = (Arc::new(data), Arc::new(traffic));
+        let (data, traffic) = (Arc::new(data), Arc::new(traffic.with_epoch(epoch_s())));
         LoadRequests { data, selection: Selection::All, traffic }
     }
 
@@ -113,6 +114,14 @@ impl LoadRequests {
     fn with_selection(&self, selection: Selection, traffic: Traffic) -> LoadRequests {
         LoadRequests { data: Arc::clone(&self.data), selection, traffic: Arc::new(traffic) }
     }
+}
+
+/// Returns the time of day at instant 0 of the monotonic clock, seconds since 1970. Drivers measure
+/// with that clock.
+fn epoch_s() -> i64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let monotonic_s = dyno_observer::monotonic_ns() / 1_000_000_000;
+    since_1970.as_secs().cast_signed().saturating_sub_unsigned(monotonic_s)
 }
 
 impl TryFrom<RequestsOnWire> for LoadRequests {

@@ -80,6 +80,7 @@ fn sequence(requests: [CompiledRequest; 3]) -> Arc<Traffic> {
         transport: CookieTransport::Plain,
         after_failure: AfterFailure::NewVisit,
         budget: BodyBudget::default(),
+        epoch_s: 0,
     };
     let traffic = Traffic::new(requests.map(|request| (request, 1)).into()).unwrap();
     Arc::new(traffic.with_sequence(sequence))

@@ -47,6 +47,7 @@ pub(super) fn compile(
         transport,
         after_failure: AfterFailure::NewVisit,
         budget: BodyBudget::default(),
+        epoch_s: 0,
     }))
 }
 
