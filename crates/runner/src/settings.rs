@@ -3,17 +3,19 @@
 //! [`SETTINGS`] is their one table. The tables `[load]` of suites, the options of `dyno load` with
 //! their help, and the reference page are made from it.
 
+mod conflicts;
 mod reading;
 pub mod single;
 mod table;
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Arrival, Arrivals, DriverKind, Gaps, Load, LoadModel, Step};
+use dyno_archive::plan::{Arrival, Arrivals, DriverKind, Gaps, Load, LoadModel};
 use dyno_workload::units;
 use dyno_workload::workloads::Rate;
 
 use crate::load::default_load;
+pub use conflicts::{Conflict, Spelling, error_of_pages, key_not_for_pages};
 pub use reading::with_unit;
 pub use table::SETTINGS;
 
@@ -209,27 +211,6 @@ impl Setting {
     pub fn with_key(key: &str) -> &'static Setting {
         SETTINGS.iter().find(|setting| setting.key == key).expect("the table should have the key")
     }
-}
-
-/// Returns the key of a setting that pages cannot have, because visitors load pages one after the
-/// other over persistent connections. `None`: all settings fit. `steps`: the steps of the pages.
-pub fn key_not_for_pages(load: &Load, steps: &[&Step]) -> Option<&'static str> {
-    let keys = [
-        ("rate", steps.iter().any(|step| !step.arrivals.is_closed())),
-        ("pipeline", steps.iter().any(|step| step.pipeline > 1)),
-        ("requests_per_connection", load.requests_per_connection.is_some()),
-        ("ramp_connections", load.ramp_connections_ns.is_some()),
-    ];
-    keys.into_iter().find(|(_, is_set)| *is_set).map(|(key, _)| key)
-}
-
-/// Returns the error of a setting that pages cannot have. `name`: the setting, as users write it.
-#[must_use]
-pub fn error_of_pages(name: &str) -> String {
-    format!(
-        "{name}: cannot be used with pages. Each visitor loads one page after the other (closed \
-         loop) over persistent connections\nhint: remove {name}"
-    )
 }
 
 #[cfg(test)]

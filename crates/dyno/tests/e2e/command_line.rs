@@ -360,12 +360,12 @@ fn load_options_without_effect_are_refused() {
         (&["load", URL, "--cacert", "/no/such"], "--cacert: is for TLS"),
         (&["load", URL, "--cert", "/no", "--key", "/no"], "--cert: is for TLS"),
         (&["load", URL, "--tls-resumption", "off"], "--tls-resumption: is for TLS"),
-        (&["load", URL, "--window-bits", "20"], "--window-bits: is for HTTP/2"),
+        (&["load", URL, "--window-bits", "20"], "--window-bits: needs HTTP/2"),
         (
             &["load", URL, "--connection-window-bits", "20"],
-            "--connection-window-bits: is for HTTP/2",
+            "--connection-window-bits: needs HTTP/2",
         ),
-        (&["load", URL, "--header-table-size", "0"], "--header-table-size: is for HTTP/2"),
+        (&["load", URL, "--header-table-size", "0"], "--header-table-size: needs HTTP/2"),
         (&["load", URL, "--page-connections", "3"], "--resource"),
         (
             &["load", URL, "--protocol", "h2c", "--resource", "/a", "--page-connections", "3"],

@@ -1,6 +1,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use dyno_archive::Protocol;
+
 use super::*;
 
 /// Returns the settings of a table `[load]`.
@@ -78,6 +80,56 @@ fn value_out_of_range_is_refused_with_bounds() {
     assert_eq!(read("streams = 2000000").unwrap_err(), "`streams`: must be at most 1048576");
     assert_eq!(set("streams", "2M").unwrap_err(), "must be at most 1048576");
     assert!(set("warmup", "auto").is_err(), "only suites warm up until the server is steady");
+}
+
+#[test]
+fn conflict_has_same_error_for_option_and_key() {
+    let conflict = |words: &[(&str, &str)], spelling, protocol| {
+        let mut settings = LoadSettings::default();
+        for (key, text) in words {
+            settings.set(Setting::with_key(key), text).unwrap();
+        }
+        settings
+            .conflict(spelling, false)
+            .or_else(|| settings.protocol_conflict(spelling, &[protocol]))
+    };
+    for (words, protocol, key, expected) in [
+        (
+            &[("first_byte_timeout", "10s")][..],
+            Protocol::H1,
+            "first_byte_timeout",
+            "must be shorter than",
+        ),
+        (
+            &[("first_byte_timeout", "2s"), ("timeout", "1s")],
+            Protocol::H1,
+            "first_byte_timeout",
+            "must be shorter than",
+        ),
+        (&[("arrival", "poisson")], Protocol::H1, "arrival", "rate"),
+        (&[("streams", "2")], Protocol::H1Tls, "streams", "needs HTTP/2, but"),
+        (&[("window_bits", "30")], Protocol::H1, "window_bits", "needs HTTP/2, but"),
+        (&[("pipeline", "2")], Protocol::H2c, "pipeline", "needs HTTP/1.1, but"),
+    ] {
+        for spelling in [Spelling::Options, Spelling::Keys] {
+            let Conflict { key: found, message } = conflict(words, spelling, protocol).unwrap();
+            assert_eq!(found, key, "{message}");
+            let name = match spelling {
+                Spelling::Options => Setting::with_key(key).flag(),
+                Spelling::Keys => format!("`{key}"),
+            };
+            assert!(message.starts_with(&name) && message.contains(expected), "{message}");
+            assert!(message.contains("\nhint: "), "{message}");
+        }
+    }
+    for (words, protocol) in [
+        (&[("first_byte_timeout", "9s")][..], Protocol::H1),
+        (&[("arrival", "poisson"), ("rate", "5")], Protocol::H1),
+        (&[("streams", "2"), ("window_bits", "30")], Protocol::Auto),
+        (&[("pipeline", "2")], Protocol::H1),
+    ] {
+        assert_eq!(conflict(words, Spelling::Options, protocol), None, "{words:?}");
+    }
 }
 
 #[test]

@@ -2,16 +2,18 @@
 
 use dyno_analysis::cell::Shape;
 use dyno_analysis::window_levels;
+use dyno_archive::Protocol;
 use dyno_archive::plan::{
-    Arrivals, Gaps, Load, LoadModel, Order, Priority, SearchOptions, Spin, Step, StillWarming,
-    UntilSteady,
+    Arrivals, Gaps, Load, LoadModel, Order, SearchOptions, Step, StillWarming, UntilSteady,
 };
 use dyno_workload::mistake::{Mistake, all_positive, mistake};
 use dyno_workload::sequence::NO_PIPELINED_STEPS;
-use dyno_workload::workloads::{CheckedWorkload, NO_STREAMS, PAGE_STREAMS, Rate};
+use dyno_workload::workloads::{CheckedWorkload, PAGE_STREAMS, Rate};
 
 use crate::limits::{SEARCH_WIDTH, STEP_WARMUP_NS};
-use crate::settings::{LoadSettings, Setting, Warmup, error_of_pages, key_not_for_pages};
+use crate::settings::{
+    Conflict, LoadSettings, Spelling, Warmup, error_of_pages, key_not_for_pages,
+};
 
 impl LoadSettings {
     /// Removes the search of `rate = "find"` from the load, and returns it. Each search begins with
@@ -89,7 +91,6 @@ impl LoadSettings {
         self.resolve_warmup().map_err(locate_in_load)?;
         let (steps, workload_steps) = self.steps(workloads)?;
         self.load.steps = steps;
-        self.check_combinations(workloads).map_err(locate_in_load)?;
         if !self.has("order") {
             self.load.order = order;
         }
@@ -127,40 +128,15 @@ impl LoadSettings {
         Ok(())
     }
 
-    /// Refuses settings that contradict each other.
-    fn check_combinations(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
-        self.check_protocol_keys(workloads)?;
-        if self.load.priority == Priority::Realtime && self.load.spin == Spin::Always {
-            let message = "`spin`: cannot be used with `priority = \"realtime\"`, because a load \
-                           generator that polls with this priority would block all other programs \
-                           on its CPUs\nhint: remove `spin`";
-            return Err(mistake("spin", message));
-        }
-        Ok(())
-    }
-
-    /// Refuses keys of one protocol if all workloads use the other.
-    fn check_protocol_keys(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
-        let is_h2 = |workload: &CheckedWorkload| workload.workload.protocol.is_h2();
-        if !workloads.iter().any(is_h2) {
-            if self.streams.iter().any(|n| *n > 1) {
-                return Err(mistake("streams", NO_STREAMS));
-            }
-            if let Some(Setting { key, .. }) = self.given().find(|setting| setting.is_http2) {
-                let message = format!(
-                    "`{key}`: needs HTTP/2, but no workload uses HTTP/2\nhint: remove `{key}`"
-                );
-                return Err(mistake(*key, message));
-            }
-        }
-        if workloads.iter().all(is_h2) && self.pipeline.iter().any(|n| *n > 1) {
-            return Err(mistake(
-                "pipeline",
-                "`pipeline`: needs HTTP/1.1, but all workloads use HTTP/2\nhint: use `streams` \
-                 instead",
-            ));
-        }
-        Ok(())
+    /// Refuses settings that conflict with each other, or with all workloads.
+    pub(super) fn refuse_conflicts(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
+        let has_other_rates = workloads.iter().any(|workload| workload.steps.rate.is_some());
+        let protocols: Vec<Protocol> =
+            workloads.iter().map(|workload| workload.workload.protocol).collect();
+        let conflict = self
+            .conflict(Spelling::Keys, has_other_rates)
+            .or_else(|| self.protocol_conflict(Spelling::Keys, &protocols));
+        conflict.map_or(Ok(()), |Conflict { key, message }| Err(mistake(key, message)))
     }
 
     /// Returns the schedules of the load, which apply to workloads without their own rates.

@@ -395,6 +395,7 @@ impl RawSuiteFile {
         let mut workloads =
             check_workloads(self.workloads, &subject_values, &|name| files.read(name))?;
         check_request_values(&subjects, experiment.as_ref(), &workloads)?;
+        self.load.refuse_conflicts(&workloads).map_err(load::locate_in_load)?;
         let has_objective = self.report.objective.is_some();
         let search = reading.search(
             self.load.take_search(&workloads, has_objective).map_err(load::locate_in_load)?,

@@ -421,7 +421,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"auto\"", "unknown"),
     ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nstreams = 2", "needs HTTP/2"),
     ("subjects = [\"null\"]\n[load]\nstreams = [1, 2]", "needs HTTP/2"),
-    ("subjects = [\"null\"]\n[load]\nwindow_bits = 16", "no workload uses HTTP/2"),
+    ("subjects = [\"null\"]\n[load]\nwindow_bits = 16", "but all workloads use HTTP/1.1"),
     (
         "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \
          \"/\"\nprotocol = \"h2\"",

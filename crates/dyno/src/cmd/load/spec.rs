@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dyno_analysis::load::LoadConfig;
 use dyno_archive::plan::{
-    AcceptedCertificates, ConnectionSettings, Gaps, Load, Request, Step, TlsSettings, Workload,
+    AcceptedCertificates, ConnectionSettings, Load, Request, Step, TlsSettings, Workload,
 };
 use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::{Endpoint, PeerAddress};
@@ -14,7 +14,7 @@ use dyno_engine::Protocol;
 use dyno_report::format::plural;
 use dyno_runner::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
 use dyno_runner::settings::single::{Trace, usable_cpus};
-use dyno_runner::settings::{LoadSettings, Setting, error_of_pages, key_not_for_pages};
+use dyno_runner::settings::{LoadSettings, Setting, Spelling, error_of_pages, key_not_for_pages};
 
 use super::outputs::streams_to_stdout;
 use super::requests::{ReadableFiles, streams};
@@ -27,17 +27,8 @@ use crate::inputs::read_file;
 
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
-    let settings = &args.settings;
-    if settings.has("requests") && settings.warmup_length_ns() > 0 {
-        return Err(usage_error(
-            "-n: cannot be used with a warm-up (-w), because -n counts requests from the \
-             start\nhint: remove -w, or use -d instead of -n",
-        ));
-    }
-    if settings.rates.is_empty() && settings.gaps == Gaps::Exponential {
-        return Err(usage_error(
-            "--arrival poisson: needs --rate or --find\nhint: add one of them, such as --rate 5k",
-        ));
+    if let Some(conflict) = args.settings.conflict(Spelling::Options, false) {
+        return Err(usage_error(conflict.message));
     }
     if !args.resources.is_empty() && args.protocol == ProtocolArg::Auto {
         return Err(usage_error(
@@ -69,29 +60,12 @@ pub fn refuse_unused_options(
     let unused = unused_http_option(args, protocol)
         .or_else(|| unused_tls_option(args, url))
         .or_else(|| unused_request_option(args, workload))
-        .or_else(|| steps::fault(args, workload))
-        .or_else(|| unused_timeout(args));
+        .or_else(|| steps::fault(args, workload));
     unused.map_or(Ok(()), |message| Err(usage_error(message)))
 }
 
 /// Returns the error of an option that has no effect with the protocol.
 fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
-    let settings = &args.settings;
-    let is_pipelined = settings.pipeline[0] > 1;
-    if is_pipelined && protocol == Protocol::Auto {
-        return Some(
-            "--pipeline: https:// may select HTTP/2, which has no pipelining\nhint: add --protocol \
-             h1, or use --streams (-m) instead"
-                .into(),
-        );
-    }
-    if is_pipelined && protocol.is_h2() {
-        return Some(
-            "--pipeline: is for HTTP/1.1, but this load uses HTTP/2\nhint: use --streams (-m) \
-             instead"
-                .into(),
-        );
-    }
     if args.page_connections.is_some() && protocol.is_h2() {
         return Some(
             "--page-connections: is for HTTP/1.1, but this load uses HTTP/2, in which a page has \
@@ -99,21 +73,7 @@ fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
                 .into(),
         );
     }
-    if !protocol.is_h1() {
-        return None;
-    }
-    if settings.streams[0] > 1 {
-        return Some(
-            "--streams: is for HTTP/2, but this load uses HTTP/1.1\nhint: use --pipeline (-p) \
-             instead"
-                .into(),
-        );
-    }
-    let option = settings.given().find(|setting| setting.is_http2)?.flag();
-    Some(format!(
-        "{option}: is for HTTP/2, but this load uses HTTP/1.1\nhint: choose another --protocol, or \
-         remove {option}"
-    ))
+    args.settings.protocol_conflict(Spelling::Options, &[protocol]).map(|conflict| conflict.message)
 }
 
 /// Returns the error of a TLS option that has no effect without TLS.
@@ -161,19 +121,6 @@ fn unused_request_option(args: &LoadArgs, workload: &Workload) -> Option<String>
         return Some(
             "--resolve: has no effect with --unix-socket, which needs no address\nhint: remove \
              --resolve"
-                .into(),
-        );
-    }
-    None
-}
-
-/// Returns the error of a first-byte time-out that the request time-out always precedes.
-fn unused_timeout(args: &LoadArgs) -> Option<String> {
-    let load = &args.settings.load;
-    if load.first_byte_timeout_ns.is_some_and(|ns| ns >= load.timeout_ns) {
-        return Some(
-            "--first-byte-timeout: must be shorter than --timeout (default 10s)\nhint: use a \
-             shorter --first-byte-timeout, or remove it"
                 .into(),
         );
     }

@@ -1,0 +1,177 @@
+//! Conflicts between settings: combinations that contradict each other, or in which a setting has
+//! no effect. Suites and `dyno load` refuse them with the same errors.
+
+use dyno_archive::Protocol;
+use dyno_archive::plan::{Gaps, Load, Priority, Spin, Step};
+
+use super::{LoadSettings, Setting};
+
+/// How users write settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    /// As options of `dyno load`, such as `--check-one-in`.
+    Options,
+    /// As keys of `[load]`, such as `check_one_in`.
+    Keys,
+}
+
+impl Spelling {
+    fn name(self, key: &str) -> String {
+        match self {
+            Spelling::Options => Setting::with_key(key).flag(),
+            Spelling::Keys => format!("`{key}`"),
+        }
+    }
+}
+
+/// A setting that conflicts with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    pub key: &'static str,
+    /// The error, with a hint.
+    pub message: String,
+}
+
+impl Conflict {
+    fn new(key: &'static str, message: impl Into<String>) -> Conflict {
+        Conflict { key, message: message.into() }
+    }
+}
+
+impl LoadSettings {
+    /// Returns the first conflict of the settings, whatever they load. `None`: they fit together.
+    /// `has_other_rates`: whether workloads have their own rates.
+    #[must_use]
+    pub fn conflict(&self, spelling: Spelling, has_other_rates: bool) -> Option<Conflict> {
+        self.length_conflict()
+            .or_else(|| self.arrival_conflict(spelling, has_other_rates))
+            .or_else(|| self.timeout_conflict(spelling))
+            .or_else(|| self.priority_conflict(spelling))
+    }
+
+    /// Returns the first conflict of the settings with the protocols of the workloads.
+    #[must_use]
+    pub fn protocol_conflict(
+        &self,
+        spelling: Spelling,
+        protocols: &[Protocol],
+    ) -> Option<Conflict> {
+        let is_above_one = |values: &[u32]| values.iter().any(|n| *n > 1);
+        let name = |key| spelling.name(key);
+        if is_above_one(&self.pipeline) && protocols.contains(&Protocol::Auto) {
+            let message = "--pipeline: https:// may select HTTP/2, which has no pipelining\nhint: \
+                           add --protocol h1, or use --streams (-m) instead";
+            return Some(Conflict::new("pipeline", message));
+        }
+        if is_above_one(&self.pipeline) && protocols.iter().all(|protocol| protocol.is_h2()) {
+            let message = format!(
+                "{}: needs HTTP/1.1, but {} HTTP/2\nhint: use {} instead",
+                name("pipeline"),
+                users(spelling),
+                name("streams")
+            );
+            return Some(Conflict::new("pipeline", message));
+        }
+        if !protocols.iter().all(|protocol| protocol.is_h1()) {
+            return None;
+        }
+        let choose = match spelling {
+            Spelling::Options => "choose another --protocol",
+            Spelling::Keys => "set `protocol` of a workload to \"h2\" or \"h2c\"",
+        };
+        let needs_http2 = |key: &'static str, remedy: &str| {
+            let (name, users) = (name(key), users(spelling));
+            let message =
+                format!("{name}: needs HTTP/2, but {users} HTTP/1.1\nhint: {choose}, or {remedy}");
+            Conflict::new(key, message)
+        };
+        if is_above_one(&self.streams) {
+            return Some(needs_http2("streams", &format!("use {} instead", name("pipeline"))));
+        }
+        let key = self.given().find(|setting| setting.is_http2)?.key;
+        Some(needs_http2(key, &format!("remove {}", name(key))))
+    }
+
+    /// Suites have no number of requests, so only options can conflict.
+    fn length_conflict(&self) -> Option<Conflict> {
+        (self.has("requests") && self.warmup_length_ns() > 0).then(|| {
+            Conflict::new(
+                "requests",
+                "-n: cannot be used with a warm-up (-w), because -n counts requests from the \
+                 start\nhint: remove -w, or use -d instead of -n",
+            )
+        })
+    }
+
+    fn arrival_conflict(&self, spelling: Spelling, has_other_rates: bool) -> Option<Conflict> {
+        let is_closed = self.rates.is_empty() && !has_other_rates;
+        (is_closed && self.gaps == Gaps::Exponential).then(|| {
+            let message = match spelling {
+                Spelling::Options => {
+                    "--arrival poisson: needs --rate or --find\nhint: add one of them, such as \
+                     --rate 5k"
+                }
+                Spelling::Keys => {
+                    "`arrival = \"poisson\"`: needs a rate\nhint: add `rate`, such as \"5k\", or \
+                     remove `arrival`"
+                }
+            };
+            Conflict::new("arrival", message)
+        })
+    }
+
+    /// The request time-out must not always come before the first-byte time-out.
+    fn timeout_conflict(&self, spelling: Spelling) -> Option<Conflict> {
+        let load = &self.load;
+        load.first_byte_timeout_ns.is_some_and(|ns| ns >= load.timeout_ns).then(|| {
+            let (first_byte, whole) =
+                (spelling.name("first_byte_timeout"), spelling.name("timeout"));
+            let message = format!(
+                "{first_byte}: must be shorter than {whole} (default 10s)\nhint: use a shorter \
+                 {first_byte}, or remove it"
+            );
+            Conflict::new("first_byte_timeout", message)
+        })
+    }
+
+    fn priority_conflict(&self, spelling: Spelling) -> Option<Conflict> {
+        let is_realtime = self.load.priority == Priority::Realtime;
+        (is_realtime && self.load.spin == Spin::Always).then(|| {
+            let spin = spelling.name("spin");
+            let message = format!(
+                "{spin}: cannot be used with `priority = \"realtime\"`, because a load generator \
+                 that polls with this priority would block all other programs on its CPUs\nhint: \
+                 remove {spin}"
+            );
+            Conflict::new("spin", message)
+        })
+    }
+}
+
+const fn users(spelling: Spelling) -> &'static str {
+    match spelling {
+        Spelling::Options => "this load uses",
+        Spelling::Keys => "all workloads use",
+    }
+}
+
+/// Returns the key of a setting that pages cannot have, because visitors load pages one after the
+/// other over persistent connections. `None`: all settings fit. `steps`: the steps of the pages.
+pub fn key_not_for_pages(load: &Load, steps: &[&Step]) -> Option<&'static str> {
+    let keys = [
+        ("rate", steps.iter().any(|step| !step.arrivals.is_closed())),
+        ("pipeline", steps.iter().any(|step| step.pipeline > 1)),
+        ("requests_per_connection", load.requests_per_connection.is_some()),
+        ("ramp_connections", load.ramp_connections_ns.is_some()),
+    ];
+    keys.into_iter().find(|(_, is_set)| *is_set).map(|(key, _)| key)
+}
+
+/// Returns the error of a setting that pages cannot have. `name`: the setting, as users write it.
+#[must_use]
+pub fn error_of_pages(name: &str) -> String {
+    format!(
+        "{name}: cannot be used with pages. Each visitor loads one page after the other (closed \
+         loop) over persistent connections\nhint: remove {name}"
+    )
+}
