@@ -113,7 +113,7 @@ pub static SETTINGS: &[Setting] = settings! {
     /// Open the connections one by one over this time.
     ///
     /// Without this option, all connections are opened before the load starts.
-    ramp_connections = time(0, units::duration, |s, ns| s.load.ramp_connections_ns = Some(ns))
+    ramp_connections = time(MS, units::duration, |s, ns| s.load.ramp_connections_ns = Some(ns))
         .option(CONNECTIONS, "TIME").rare()
         .suite("all connections are opened before the load",
             "time over which connections are opened one by one, such as `\"2s\"`");

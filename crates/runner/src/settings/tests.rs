@@ -66,6 +66,7 @@ fn value_out_of_range_is_refused_with_bounds() {
             "must be a whole number, at least 1",
         ),
         ("timeout", "\"1us\"", "1us", "must be at least 1ms", "must be at least 1ms"),
+        ("ramp_connections", "\"0s\"", "0", "must be at least 1ms", "must be at least 1ms"),
         ("interval", "\"5ms\"", "5ms", "must be at least 10ms", "must be at least 10ms"),
     ] {
         let error = read(&format!("{key} = {in_suite}")).unwrap_err();
