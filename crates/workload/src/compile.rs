@@ -2,6 +2,7 @@
 //!
 //! Everything that does not vary between requests is encoded and checked here, before the load.
 
+mod impossible;
 mod sequence;
 
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub enum Field {
     Header(String),
     Body,
     Sha256,
+    /// A key of the expectations.
+    Expected(&'static str),
     /// By its pointer.
     Json(String),
     /// By its name.
@@ -481,6 +484,7 @@ fn mark_position(bytes: &[u8], mark: &[u8]) -> usize {
 /// The wrong part, and a sentence.
 pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, String)> {
     let expect = &request.expect;
+    impossible::check(request)?;
     // The response to a HEAD has no body to compare.
     let body = expect.body.as_ref().filter(|_| request.method != "HEAD");
     let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
@@ -528,11 +532,16 @@ fn full_checks(expect: &plan::Expect) -> Result<FullChecks, FieldError> {
 }
 
 fn check_pointer(pointer: &str) -> Result<(), String> {
-    if pointer.is_empty() || pointer.starts_with('/') {
+    let is_escape = |text: &str| text.starts_with(['0', '1']);
+    let has_valid_escapes = pointer.split('~').skip(1).all(is_escape);
+    if (pointer.is_empty() || pointer.starts_with('/')) && has_valid_escapes {
         return Ok(());
     }
     // `name: word` would be redacted where the name is that of a secret.
-    Err(format!("not a JSON pointer (RFC 6901): {pointer:?}\nhint: write it like /items/0/name"))
+    Err(format!(
+        "not a JSON pointer (RFC 6901): {pointer:?}\nhint: write it like /items/0/name, with ~0 \
+         for ~ and ~1 for / within a name"
+    ))
 }
 
 /// Compiles a regular expression of a file.

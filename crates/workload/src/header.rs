@@ -25,11 +25,8 @@ pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
              method, the URL or the header Host instead"
         ));
     }
-    if name.is_empty() || !name.bytes().all(is_token_byte) {
-        return Some(format!(
-            "header name {name:?}: not a valid name (RFC 9110 §5.1)\nhint: write it like X-Name, \
-             without blanks or colons"
-        ));
+    if let Some(fault) = name_fault(name) {
+        return Some(fault);
     }
     if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
         return Some(format!(
@@ -45,6 +42,17 @@ pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
         ));
     }
     if protocol.is_h1() { None } else { http2_fault(protocol, name, value) }
+}
+
+/// Returns why no header can have a name, as a sentence with a hint; `None`: the name is valid.
+pub(crate) fn name_fault(name: &str) -> Option<String> {
+    let is_valid = !name.is_empty() && name.bytes().all(is_token_byte);
+    (!is_valid).then(|| {
+        format!(
+            "header name {name:?}: not a valid name (RFC 9110 §5.1)\nhint: write it like X-Name, \
+             without blanks or colons"
+        )
+    })
 }
 
 fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {

@@ -38,8 +38,8 @@ impl RawExpect {
     /// # Errors
     /// A value cannot be expected.
     pub fn check(self) -> Result<Expect, Mistake> {
-        if let Some(status) = self.status.filter(|status| !(100..=599).contains(status)) {
-            return Err(mistake("status", format!("status {status}: must be 100 to 599")));
+        if let Some(status) = self.status.filter(|status| !(200..=599).contains(status)) {
+            return Err(mistake("status", format!("status {status}: must be 200 to 599")));
         }
         let mut expect = Expect {
             status: self.status,

@@ -408,6 +408,7 @@ pub(crate) fn locate_field(field: Field, body: &'static str, message: String) ->
         Field::Header(name) => mistake("headers", message).with_child(name),
         Field::Body => mistake(body, message),
         Field::Sha256 => mistake("expect", message).with_child("body_sha256"),
+        Field::Expected(key) => mistake("expect", message).with_child(key),
         Field::Json(pointer) => mistake("expect", message).with_child("json").with_child(pointer),
         Field::ExpectedHeader(name) => {
             mistake("expect", message).with_child("headers").with_child(name)

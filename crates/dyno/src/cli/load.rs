@@ -184,7 +184,7 @@ pub struct LoadArgs {
     #[arg(
         long,
         value_name = "STATUS",
-        value_parser = whole_number(100_u16, 599),
+        value_parser = whole_number(200_u16, 599),
         help_heading = "Response checks"
     )]
     pub expect_status: Option<u16>,

@@ -174,7 +174,7 @@ mod tests {
         );
         assert_eq!(
             head(&["load", "http://h/", "--expect-status", "99"]),
-            "--expect-status \"99\": must be a whole number from 100 to 599"
+            "--expect-status \"99\": must be a whole number from 200 to 599"
         );
         assert_eq!(
             head(&["load", "http://h/", "-m", "0"]),

@@ -593,8 +593,8 @@ fn read_ready(mut keys: Keys<'_>) -> ReadyKeys {
         false => Err(mistake("path", format!("path {path:?}: must begin with a slash"))),
     });
     let status = keys.parse("status", |status: u16| match status {
-        100..=599 => Ok(status),
-        _ => Err(mistake("status", "`status`: must be 100 to 599, such as 404")),
+        200..=599 => Ok(status),
+        _ => Err(mistake("status", "`status`: must be 200 to 599, such as 404")),
     });
     let tcp = keys.parse("tcp", |tcp: bool| match tcp {
         true => Ok(()),

@@ -10,6 +10,7 @@ use dyno_engine::stored_body::BodyBudget;
 use dyno_engine::traffic::{RequestPart, Template};
 
 use super::{Field, FieldError, FieldList, check_pointer, expression};
+use crate::header;
 use crate::value_names::ValueNames;
 
 /// Whether the visitors of a workload keep cookies.
@@ -76,7 +77,10 @@ fn extract(
     }
     let source = match source {
         ExtractionSource::Body => ValueSource::Body,
-        ExtractionSource::Header(header) => ValueSource::Header(header.as_str().into()),
+        ExtractionSource::Header(header) => match header::name_fault(header) {
+            Some(fault) => return Err(format!("value {name:?}: {fault}")),
+            None => ValueSource::Header(header.as_str().into()),
+        },
         ExtractionSource::Json(pointer) => {
             check_pointer(pointer)?;
             ValueSource::Json(pointer.as_str().into())
@@ -85,6 +89,12 @@ fn extract(
     if request.method == "HEAD" && !matches!(source, ValueSource::Header(_)) {
         return Err(format!(
             "value {name:?}: a response to HEAD has no body\nhint: use GET, or extract a header"
+        ));
+    }
+    if matches.as_deref() == Some("") {
+        return Err(format!(
+            "value {name:?}: an empty expression extracts nothing\nhint: write an expression such \
+             as id=([0-9]+), or remove it"
         ));
     }
     let pattern = matches.as_deref().map(expression).transpose()?;

@@ -47,6 +47,9 @@ fn wrong_values_are_refused_with_location() {
     let post = |body: &str| Request { body: Some(Body(body.into())), ..step("/b", &[]) };
     let extract = |name: &str| Field::Extract(name.into());
     let bad_pointer = extraction("t", ExtractionSource::Json("a".into()));
+    let bad_escape = extraction("t", ExtractionSource::Json("/a~2".into()));
+    let header = |name: &str| extraction("t", ExtractionSource::Header(name.into()));
+    let empty_pattern = Extraction { matches: Some(String::new()), ..header("X-A") };
     let bad_pattern = Extraction { matches: Some("(".into()), ..json("t") };
     let head = Request { method: "HEAD".into(), ..step("/a", &[json("t")]) };
     let cases: &[(&[Request], usize, Field, &str)] = &[
@@ -77,6 +80,10 @@ fn wrong_values_are_refused_with_location() {
         ),
         (&[step("/a", &[json("t")]), step("/b", &[])], 0, extract("t"), "no later step uses it"),
         (&used(step("/a", &[bad_pointer])), 0, extract("t"), "not a JSON pointer"),
+        (&used(step("/a", &[bad_escape])), 0, extract("t"), "not a JSON pointer"),
+        (&used(step("/a", &[header("")])), 0, extract("t"), "not a valid name"),
+        (&used(step("/a", &[header("X Y")])), 0, extract("t"), "not a valid name"),
+        (&used(step("/a", &[empty_pattern])), 0, extract("t"), "an empty expression"),
         (&used(step("/a", &[bad_pattern])), 0, extract("t"), "not a regular expression"),
         (&used(head), 0, extract("t"), "a response to HEAD has no body"),
     ];
