@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use dyno_archive::Protocol;
 use dyno_wire::h1::Http1Error;
 use dyno_wire::h1::response::{Closed, End, RequestKind, ResponseEvent, ResponseReader};
 
@@ -205,7 +206,11 @@ impl Conversation for H1Connection {
     }
 
     fn expected_capacity(&self, shared: &Shared) -> u32 {
-        if !shared.config.protocol.is_h1() && self.may_speak_h2 {
+        let protocol = shared.config.protocol;
+        // The server chooses the protocol. Before it has chosen HTTP/2 on any connection, a slot
+        // takes no more requests than a connection of HTTP/1.1 can send at a time.
+        let is_undecided = protocol == Protocol::Auto && shared.http2.granted.is_none();
+        if !protocol.is_h1() && self.may_speak_h2 && !is_undecided {
             shared.expected_streams()
         } else {
             shared.config.pipeline

@@ -44,6 +44,26 @@ fn traffic_for_both_versions(traffic: &Traffic) -> Arc<Traffic> {
     Arc::new(Traffic::single(request).with_shared_bytes(shared.table_bytes()))
 }
 
+/// The server chooses HTTP/1.1. Before that is known, no requests wait for a connection that has to
+/// serve them one after the other.
+#[test]
+fn connection_of_unknown_protocol_takes_one_request() {
+    let (tls, driver) = pair(driver(), "http/1.1", true, Goodbye::Notice);
+    let mut config = WorkerConfig {
+        protocol: Protocol::Auto,
+        streams: 8,
+        tls: Some(tls),
+        ..config(3, &Arrivals::Closed, 1)
+    };
+    config.policy.ramp_ns = Some(30 * MS);
+    config.traffic = traffic_for_both_versions(&config.traffic);
+    let run = run_observed(driver, config, |_, _| Stop::No);
+    assert!(run.report.books.balance() && run.report.http1_chosen == 3, "{:?}", run.report.books);
+    let longest = run.intervals.iter().filter_map(|i| i.times.response.max()).max();
+    // A request takes 1 ms.
+    assert!(longest.unwrap() < 2 * MS, "{longest:?}");
+}
+
 #[test]
 fn http1_connections_of_auto_are_counted() {
     for (alpn, protocol, expected) in
