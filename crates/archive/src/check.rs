@@ -15,13 +15,13 @@ use serde_json::Value;
 use crate::limits::{
     BYTES, COUNT, CPU_TIME_SINCE_BOOT, DURATION_NS, FUNCTION_NAME_BYTES, GENERATOR_THREADS,
     IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES, SEARCH_LOADS, SEARCH_RATES, SINCE_BOOT,
-    STACK_FRAMES, SUBJECT_THREADS,
+    STACK_FRAMES, SUBJECT_THREADS, WARM_UP_SLICES,
 };
-use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
+use crate::plan::{Arm, Arrivals, Launch, Load, Plan, Segment, Step};
 use crate::profile::{Frame, ProfileRecord};
 use crate::run::{HeaderIds, RunHeader};
 use crate::search::SearchRecord;
-use crate::start::PartStart;
+use crate::start::WarmUp;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
 
 /// Result of a check. `Err`: the problem, as the second half of a sentence about the file.
@@ -49,6 +49,7 @@ pub(crate) fn check_header(header: &RunHeader) -> FileCheck {
     plan.backends
         .iter()
         .try_for_each(|b| check_positive("`limits.cpus` of a back end", b.limits.cpus))?;
+    check_lengths(&plan.load)?;
     plan.load.steps.iter().enumerate().try_for_each(|(i, s)| check_step(i, s))?;
     if let Some(search) = &plan.search {
         if !(search.width > 0.0 && search.width <= 1.0) {
@@ -145,6 +146,24 @@ fn check_indices(plan: &Plan) -> FileCheck {
     Ok(())
 }
 
+/// Checks the lengths of a load, of which readers compute sums.
+fn check_lengths(load: &Load) -> FileCheck {
+    let lengths = [
+        ("warmup_ns", Some(load.warmup_ns)),
+        ("duration_ns", Some(load.duration_ns)),
+        ("interval_ns", Some(load.interval_ns)),
+        ("timeout_ns", Some(load.timeout_ns)),
+        ("first_byte_timeout_ns", load.first_byte_timeout_ns),
+        ("connect_timeout_ns", Some(load.connect_timeout_ns)),
+        ("drain_ns", Some(load.drain_ns)),
+        ("ramp_connections_ns", load.ramp_connections_ns),
+        ("until_steady.limit_ns", load.until_steady.map(|until| until.limit_ns)),
+    ];
+    lengths.into_iter().try_for_each(|(name, ns)| {
+        check_maximum(&format!("`load.{name}`"), ns.unwrap_or(0), DURATION_NS)
+    })
+}
+
 fn check_step(index: usize, step: &Step) -> FileCheck {
     let factors = [step.connections, step.streams, step.pipeline];
     let in_flight = factors.into_iter().try_fold(1u32, u32::checked_mul);
@@ -162,11 +181,11 @@ fn check_step(index: usize, step: &Step) -> FileCheck {
         Arrivals::Shaped { segments, .. } => {
             let is_rate = |r: f64| r.is_finite() && r >= 0.0;
             let is_valid = |s: &Segment| is_rate(s.from_rate) && is_rate(s.to_rate);
-            if segments.iter().all(is_valid) {
-                Ok(())
-            } else {
-                Err(format!("a rate of step {index} is negative or not finite"))
+            if !segments.iter().all(is_valid) {
+                return Err(format!("a rate of step {index} is negative or not finite"));
             }
+            let length_ns = segments.iter().fold(0u64, |sum, s| sum.saturating_add(s.duration_ns));
+            check_maximum(&format!("the length of step {index} in ns"), length_ns, DURATION_NS)
         }
     }
 }
@@ -174,9 +193,6 @@ fn check_step(index: usize, step: &Step) -> FileCheck {
 pub(crate) fn check_start(plan: &Plan, start: &StartRecord) -> FileCheck {
     check_index("this start", "launch", start.launch, plan.launches.len())?;
     check_unique("parts", start.parts.iter().map(|p| p.party))?;
-    for instant in [start.began_ns, start.ended_ns].into_iter().flatten() {
-        check_maximum("an instant of this start", instant, INSTANT_NS)?;
-    }
     if let (Some(began_ns), Some(ended_ns)) = (start.began_ns, start.ended_ns)
         && began_ns > ended_ns
     {
@@ -189,7 +205,27 @@ pub(crate) fn check_start(plan: &Plan, start: &StartRecord) -> FileCheck {
         .parts
         .iter()
         .try_for_each(|part| check_party("a part of this start", plan, launch, part.party))?;
-    start.parts.iter().try_for_each(check_part)
+    let mut warm_ups = start.parts.iter().filter_map(|part| part.warmup.as_ref());
+    warm_ups.try_for_each(|warm_up| check_warm_up(plan, warm_up))
+}
+
+/// Checks the indices of a warm-up, and the number of its slices, over which readers add up.
+fn check_warm_up(plan: &Plan, warm_up: &WarmUp) -> FileCheck {
+    check_maximum("the number of slices", warm_up.slices.len() as u64, WARM_UP_SLICES as u64)?;
+    let workloads = warm_up.slices.iter().map(|slice| slice.workload);
+    for workload in workloads.chain(warm_up.failures.keys().copied()) {
+        check_index("the warm-up", "workload", workload, plan.workloads.len())?;
+    }
+    for slice in &warm_up.slices {
+        check_index("the warm-up", "step", slice.step, plan.load.steps.len())?;
+        if slice.end_ns < slice.start_ns {
+            return Err(format!(
+                "a slice of the warm-up begins at {} ns, after its end at {} ns",
+                slice.start_ns, slice.end_ns
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the index of a party. A start has a subject for each arm, and a load has one generator.
@@ -199,19 +235,6 @@ fn check_party(owner: &str, plan: &Plan, launch: &Launch, party: Party) -> FileC
         Party::Backend(index) => check_index(owner, "back end", index, plan.backends.len()),
         Party::Generator(index) => check_index(owner, "generator", index, 1),
     }
-}
-
-fn check_part(part: &PartStart) -> FileCheck {
-    for ns in part
-        .startup
-        .iter()
-        .flat_map(|s| [s.listening_ns, s.first_response_ns, Some(s.ready_ns)])
-        .flatten()
-    {
-        check_maximum("a time of the start-up", ns, DURATION_NS)?;
-    }
-    check_maximum("`seeded_ns`", part.seeded_ns.unwrap_or(0), DURATION_NS)?;
-    check_maximum("`took_ns`", part.stop.map_or(0, |s| s.took_ns), DURATION_NS)
 }
 
 /// Checks a trial.
@@ -498,9 +521,10 @@ fn field_limit(field: &str) -> u64 {
         "busy_ns" | "idle_ns" | "steal_ns" => CPU_TIME_SINCE_BOOT,
         // Instants, and sums of time over connections, threads or CPUs.
         "interrupt_ns" | "kernel_threads_ns" => INSTANT_NS,
-        "at_ns" | "began_ns" | "before_ns" | "others_ns" | "in_flight_ns" | "window_limited_ns"
-        | "buffer_limited_ns" | "running_ns" | "runnable_ns" | "lock_ns" | "network_ns"
-        | "disk_ns" | "sleep_ns" | "other_ns" | "user_ns" | "sys_ns" => INSTANT_NS,
+        "at_ns" | "began_ns" | "ended_ns" | "dropped_load_ns" | "before_ns" | "others_ns"
+        | "in_flight_ns" | "window_limited_ns" | "buffer_limited_ns" | "running_ns"
+        | "runnable_ns" | "lock_ns" | "network_ns" | "disk_ns" | "sleep_ns" | "other_ns"
+        | "user_ns" | "sys_ns" => INSTANT_NS,
         // Counted since the machine was started, or summed over its CPUs or over calls.
         "cpu_ns"
         | "memory_ns"

@@ -382,7 +382,8 @@ struct HeaderFile<'a> {
 }
 
 fn read_start(header: &RunHeader, path: &Path) -> Result<StartRecord, ArchiveError> {
-    let value = parse(path, &read_bytes(path)?)?;
+    let value: Value = parse(path, &read_bytes(path)?)?;
+    check_contents(path, check::check_numbers(&value))?;
     let start = from_value(path, upgrade(&header.schema, FileKind::Start, value))?;
     check_contents(path, check::check_start(&header.plan, &start))?;
     Ok(start)

@@ -30,6 +30,9 @@ pub const SEARCH_LOADS: usize = 1024;
 /// Range of the rates of a search's loads, requests per second.
 pub const SEARCH_RATES: std::ops::RangeInclusive<f64> = 1.0..=1e8;
 
+/// Slices of a warm-up. The runner makes a few per second, for at most an hour.
+pub const WARM_UP_SLICES: usize = 1 << 20;
+
 /// Samples of a trial.
 pub const SAMPLES: usize = 1 << 20;
 

@@ -86,6 +86,40 @@ fn one_changed_count_is_refused() {
     }
 }
 
+/// Readers add up the numbers of a start, and use some as indices.
+#[test]
+fn impossible_number_of_start_is_refused() {
+    let slice = "/parts/0/warmup/slices/1";
+    for (place, n, expected) in [
+        ("/start".into(), u64::MAX, "`start` is 18446744073709551615"),
+        ("/parts/0/startup/ready_ns".into(), u64::MAX, "`ready_ns` is"),
+        ("/parts/0/warmup/took_ns".into(), u64::MAX, "`took_ns` is"),
+        (format!("{slice}/round"), u64::MAX, "`round` is 18446744073709551615"),
+        (format!("{slice}/answers"), u64::MAX, "`answers` is"),
+        (format!("{slice}/end_ns"), u64::MAX, "`end_ns` is"),
+        (format!("{slice}/start_ns"), 1 << 52, "begins at 4503599627370496 ns, after its end"),
+        (format!("{slice}/workload"), 99, "the warm-up refers to workload 99"),
+        (format!("{slice}/step"), 99, "the warm-up refers to step 99"),
+    ] {
+        let change = |start: &mut Value| number(start, &place, |_| n);
+        let refused = refusal_of("starts/003.json", &change).unwrap_or_else(|| panic!("{place}"));
+        assert!(refused.contains(expected) && refused.contains("003.json"), "{place}: {refused}");
+    }
+    let change = |start: &mut Value| {
+        start["parts"][0]["idle"] = json!({"length_ns": 1, "cpu_ns": u64::MAX, "wakeups": null});
+    };
+    assert!(refusal_of("starts/003.json", &change).unwrap().contains("`cpu_ns` is"));
+}
+
+#[test]
+fn impossible_length_of_planned_load_is_refused() {
+    for key in ["warmup_ns", "duration_ns", "timeout_ns", "drain_ns"] {
+        let change = |run: &mut Value| run["plan"]["load"][key] = json!(u64::MAX);
+        let refused = refusal_of("run.json", &change).unwrap_or_else(|| panic!("{key}"));
+        assert!(refused.contains(&format!("`load.{key}` is 18446744073709551615")), "{refused}");
+    }
+}
+
 /// Values that were not planned, or are impossible on any machine.
 #[test]
 fn contradiction_of_plan_or_machine_is_refused() {
