@@ -323,7 +323,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Classifies a series. `levels`: each level with its duration.
-fn pattern(levels: &[(f64, f64)]) -> Pattern {
+pub(crate) fn pattern(levels: &[(f64, f64)]) -> Pattern {
     let rates: Vec<f64> = levels.iter().map(|(rate, _)| *rate).collect();
     let last = rates[rates.len() - 1];
     let last_share =

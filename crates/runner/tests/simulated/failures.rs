@@ -278,6 +278,10 @@ fn stalled_server_in_closed_loop_is_reported() {
     assert_eq!((number("stalls"), number("longest_s"), number("in_flight")), (1.0, 1.00102, 4.0));
     assert_eq!(number("estimated_open_loop_p99_us"), 982_040.415);
     assert_eq!(trial.load.throughput_rps, 1960.0);
+    // The stall is no level of throughput.
+    let of_levels = ["speedup", "slowdown", "cyclic", "cost_levels"];
+    let found = codes(&trial.caveats);
+    assert!(!found.iter().any(|code| of_levels.contains(code)), "{found:?}");
 }
 
 /// A server is stopped for 1.2 s, with a time-out of 1 s. One request on each connection times out,

@@ -10,6 +10,7 @@ use dyno_archive::Phase;
 use dyno_archive::plan::{LoadModel, StillWarming};
 use serde_json::{Value, json};
 
+use super::pauses::reported_stalls;
 use super::warming::{has_constant_rate, is_ramped, unfinished_warm_up};
 use super::{LoadInputs, TrialInputs};
 use crate::caveat::{Caveat, Code, Severity};
@@ -85,13 +86,13 @@ const MACHINE_SHARE: f64 = 0.5;
 /// Throughput changed its level in a load whose server was not observed.
 fn throughput_of_load(load: &LoadInputs<'_>) -> Option<Caveat> {
     let steadiness = unobserved_steadiness(load)?;
-    Step { load: load.result, steadiness: &steadiness, is_warming: false }.throughput()
+    Step::from_load(load, &steadiness).throughput()
 }
 
 /// Response times changed their level in a load whose server was not observed.
 fn response_of_load(load: &LoadInputs<'_>) -> Option<Caveat> {
     let steadiness = unobserved_steadiness(load)?;
-    Step { load: load.result, steadiness: &steadiness, is_warming: false }.response()
+    Step::from_load(load, &steadiness).response()
 }
 
 /// Returns the levels of a load whose server was not observed. `None`: too few intervals, the
@@ -200,37 +201,68 @@ struct Step<'a> {
     steadiness: &'a Steadiness,
     /// Whether the step already has the caveat that the server was still warming up.
     is_warming: bool,
+    /// Starts and ends of the stalls that another caveat reports, in seconds since the load began.
+    stalls: Vec<(f64, f64)>,
 }
 
+/// A level is a stall if stalls cover at least this share of it.
+const STALLED_SHARE: f64 = 0.5;
+
 impl<'a> Step<'a> {
+    /// Returns the step of a load whose server was not observed.
+    fn from_load(load: &LoadInputs<'a>, steadiness: &'a Steadiness) -> Step<'a> {
+        let stalls = reported_stalls(load.result, load.record);
+        Step { load: load.result, steadiness, is_warming: false, stalls }
+    }
+
     /// Returns the step of a trial. `None`: the server was not monitored, or there are too few
     /// intervals.
     fn from_trial(trial: &TrialInputs<'a>) -> Option<Step<'a>> {
         trial.server?;
         let is_warming = unfinished_warm_up(trial).is_some();
-        Some(Step { load: trial.load, steadiness: trial.context.steadiness?, is_warming })
+        let steadiness = trial.context.steadiness?;
+        let stalls = reported_stalls(trial.load, trial.context.record);
+        Some(Step { load: trial.load, steadiness, is_warming, stalls })
+    }
+
+    /// Returns the levels of throughput without stalls, and their pattern. `None`: all levels are
+    /// stalls.
+    fn throughput_levels(&self) -> Option<(Levels, Pattern)> {
+        let pieces = self.steadiness.pieces.iter().map(|p| Level {
+            start_s: p.start_s,
+            end_s: p.end_s,
+            value: p.throughput_rps,
+        });
+        let levels = pieces.filter(|level| !self.is_stalled(*level));
+        let levels = Levels::new(levels, "requests/s", self.steadiness.noise);
+        let values: Vec<(f64, f64)> =
+            levels.levels.iter().map(|level| (level.value, level.end_s - level.start_s)).collect();
+        (!values.is_empty()).then(|| (levels, window_levels::pattern(&values)))
+    }
+
+    fn is_stalled(&self, level: Level) -> bool {
+        let overlap_s = |(start_s, end_s): &(f64, f64)| {
+            (end_s.min(level.end_s) - start_s.max(level.start_s)).max(0.0)
+        };
+        let stalled_s: f64 = self.stalls.iter().map(overlap_s).sum();
+        stalled_s >= STALLED_SHARE * (level.end_s - level.start_s)
     }
 
     /// Throughput changed its level. If the offered rate changes, throughput follows the rate and
-    /// has no caveat.
+    /// has no caveat. A stall has its own caveat, and is no level.
     fn throughput(&self) -> Option<Caveat> {
         let (load, steadiness) = (self.load, self.steadiness);
         if load.config.model == LoadModel::Open && !has_constant_rate(load) {
             return None;
         }
-        let rises = matches!(steadiness.pattern, Pattern::WarmUp | Pattern::LateRise);
+        let (levels, pattern) = self.throughput_levels()?;
+        let rises = matches!(pattern, Pattern::WarmUp | Pattern::LateRise);
         if rises && steadiness.counts_from_s.is_some() {
             return last_level(steadiness, self.evidence());
         }
         // Another caveat reports warming up. Connections that are still being opened raise
         // throughput.
         let is_expected_rise = rises && (self.is_warming || is_ramped(load));
-        let pieces = steadiness.pieces.iter().map(|p| Level {
-            start_s: p.start_s,
-            end_s: p.end_s,
-            value: p.throughput_rps,
-        });
-        let levels = Levels::new(pieces, "requests/s", steadiness.noise);
         let is_reported =
             levels.exceed_noise() && !self.is_machine_change(levels.lowest(), levels.highest());
         if !is_reported || is_expected_rise {
@@ -241,7 +273,7 @@ impl<'a> Step<'a> {
             number(load.throughput_rps)
         );
         let (timeline, cost) = (levels.timeline(), self.cost_change_text());
-        let (code, message) = match steadiness.pattern {
+        let (code, message) = match pattern {
             Pattern::Slowdown => (
                 Code::SLOWDOWN,
                 format!(
@@ -466,7 +498,7 @@ mod tests {
     }
 
     fn step_caveats(load: &LoadResult, steadiness: &Steadiness) -> Vec<Caveat> {
-        let step = Step { load, steadiness, is_warming: false };
+        let step = Step { load, steadiness, is_warming: false, stalls: Vec::new() };
         let caveats = [step.throughput(), step.cost(&ServerUse::default()), step.response()];
         caveats.into_iter().flatten().collect()
     }

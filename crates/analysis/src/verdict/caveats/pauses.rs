@@ -186,6 +186,15 @@ fn stalls(result: &LoadResult, record: &LoadRecord) -> Option<Vec<Silence>> {
     Some(silences.filter(is_stall).collect())
 }
 
+/// Returns the stalls that a caveat reports: their starts and ends, in seconds since the load
+/// began.
+pub(super) fn reported_stalls(result: &LoadResult, record: &LoadRecord) -> Vec<(f64, f64)> {
+    let is_reported =
+        server_stall(result, record).is_some() || silent_outage(result, record).is_some();
+    let stalls = stalls(result, record).filter(|_| is_reported).unwrap_or_default();
+    stalls.iter().map(|s| (s.start_ns as f64 / 1e9, s.end_ns as f64 / 1e9)).collect()
+}
+
 /// Whether a pause of the generator explains a silence: the pause may overlap it, and is longer
 /// than half of it. A pause is recorded in the interval in which it began.
 fn is_generator_pause(record: &LoadRecord, silence: &Silence) -> bool {

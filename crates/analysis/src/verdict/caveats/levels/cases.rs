@@ -2,6 +2,7 @@
 
 use dyno_archive::interval::WorkerUse;
 use dyno_archive::plan::{Arrivals, Gaps, Segment, StillWarming};
+use dyno_archive::silence::Silence;
 
 use crate::caveat::Code;
 use crate::verdict::table::changes::set_levels;
@@ -36,6 +37,11 @@ const CASES: &[Case<TrialWorld>] = &[
             w.set_seconds(&[[(1000, 500 * MS); 18].as_slice(), &[(1600, 500 * MS); 2]].concat());
         },
     ),
+    // A stall has its own caveat.
+    warning(Code::SPEEDUP, |_| {}, |w| add_stall(w, 5 * S, 8 * S)).given(set_gap),
+    // A stall that covers less than half of the level does not explain it.
+    warning(Code::SPEEDUP, |w| add_stall(w, 5 * S, 6499 * MS), |w| add_stall(w, 5 * S, 6500 * MS))
+        .given(set_gap),
     // CPU time per request changes too: the caveat about throughput includes it.
     warning(
         Code::SPEEDUP,
@@ -195,6 +201,18 @@ fn set_response_times(w: &mut TrialWorld, first: u64, later: u64) {
         let tenths_ms = if second < 5 { first } else { later };
         interval.times.response = equal_times(400, tenths_ms * MS / 10);
     }
+}
+
+/// Sets fifteen seconds at 1,000/s, with a gap of three seconds after the fifth.
+fn set_gap(w: &mut TrialWorld) {
+    let busy = |seconds| vec![(1000, 500 * MS); seconds];
+    w.set_seconds(&[busy(5), vec![(1, MS); 3], busy(7)].concat());
+}
+
+/// Adds a time without a response, while requests were in flight.
+fn add_stall(w: &mut TrialWorld, start_ns: u64, end_ns: u64) {
+    let silence = Silence { start_ns, busy_ns: start_ns, end_ns, in_flight: 4, failures_ns: None };
+    w.record.silences.get_or_insert_default().push(silence);
 }
 
 /// Sets an offered rate that rises over the window.
