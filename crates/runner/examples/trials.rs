@@ -98,7 +98,7 @@ fn walk(repeats: usize, addition: &str) -> Result<Vec<u64>, Box<dyn Error>> {
         on_event: &mut on_event,
         memory: RunMemory::default(),
     };
-    runner.walk()?;
+    runner.walk(&dir.read()?)?;
     if ends.len() != plan.trials.len() {
         return Err(format!("{} of {} trials were measured", ends.len(), plan.trials.len()).into());
     }

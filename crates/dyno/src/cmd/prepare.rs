@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use dyno_archive::RunDir;
+use dyno_archive::run::Run;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::builds::Builds;
 use dyno_runner::plan::Planned;
@@ -10,8 +11,16 @@ use dyno_runner::prepare::{check_machine, prepare};
 
 use crate::progress::Progress;
 
-/// A plan, the builds that it starts, and the archive of the run.
-pub(super) type PreparedRun = (Planned, Builds, RunDir);
+/// A run that can be walked.
+pub(super) struct PreparedRun {
+    pub(super) planned: Planned,
+    /// The builds that the plan starts.
+    pub(super) builds: Builds,
+    /// The archive of the run.
+    pub(super) dir: RunDir,
+    /// Content of the archive.
+    pub(super) run: Run,
+}
 
 /// Builds the subjects and back ends that can be built, and shows the progress.
 pub(super) fn build_all(

@@ -20,7 +20,7 @@ use super::prepare::{PreparedRun, build_all};
 use crate::cli::RunArgs;
 use crate::exit::usage_error;
 use crate::progress::Progress;
-use crate::this_machine;
+use crate::{terminal, this_machine};
 
 /// Whether a run may be resumed although something has changed since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl DifferencePolicy {
             .iter()
             .map(|d| format!("  {}: {} then, {} now", d.name, d.before, d.now))
             .collect();
-        let path = crate::terminal::quote(&path.display().to_string());
+        let path = terminal::quote(&path.display().to_string());
         Err(usage_error(format!(
             "{path}: cannot be resumed, because these have changed:\n{}\nhint: undo the changes or \
              begin a new run. To resume anyway, use: dyno run --resume {path} --anyway (the report \
@@ -98,7 +98,7 @@ pub(super) fn resume(
     before_start: &dyn Fn(&Plan) -> anyhow::Result<()>,
 ) -> anyhow::Result<PreparedRun> {
     let dir = RunDir::open(path)?.lock()?;
-    let run = dir.read()?;
+    let mut run = dir.read()?;
     check_resumable(path, &run)?;
     let mut planned = Planned::from_archived(run.header.plan.clone())?;
     let newly_included = include_with_backends(&mut planned.plan);
@@ -138,7 +138,7 @@ pub(super) fn resume(
         ));
     }
     policy.check(path, &differences)?;
-    let built = build_all(&mut planned, cache, supervision, progress)?;
+    let builds = build_all(&mut planned, cache, supervision, progress)?;
     for (before, now) in run.header.plan.subjects.iter().zip(&planned.plan.subjects) {
         differences.extend(compare_build(before, now));
     }
@@ -148,11 +148,12 @@ pub(super) fn resume(
     policy.check(path, &differences)?;
     before_start(&planned.plan)?;
     let header = resumed_header(&run, &planned.plan, &newly_included, facts, differences);
+    dir.write_header(&header)?;
+    run.header = header;
     // The plan is that of the archive, except for the hashes of the present files.
     let files = std::mem::take(&mut planned.plan.files);
-    planned.plan = Plan { files, ..header.plan.clone() };
-    dir.write_header(&header)?;
-    Ok((planned, built, dir))
+    planned.plan = Plan { files, ..run.header.plan.clone() };
+    Ok(PreparedRun { planned, builds, dir, run })
 }
 
 /// Returns the run's header with this resumption added. Subjects that the run has measured before

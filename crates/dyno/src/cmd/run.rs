@@ -5,14 +5,12 @@ use std::path::Path;
 use dyno_analysis::capacity::{UnknownCapacity, measured_first};
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
 use dyno_analysis::trial::RecordedTrial;
-use dyno_archive::dir::RunHeader;
 use dyno_archive::plan::{Capacity, MeasuredFirst};
-use dyno_archive::{ArchiveError, Plan, RunDir};
+use dyno_archive::{ArchiveError, Plan};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::format::rate;
-use dyno_runner::builds::Builds;
 use dyno_runner::limits::MAX_CAPACITY_REPEATS;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::run::{RealHost, RunEnd, RunError, RunEvent, RunMemory, Runner};
@@ -45,15 +43,16 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     // Called after the builds, which use the CPUs themselves, and before the archive is changed.
     let check = |_: &Plan| wait_for_quiet(args, &supervision);
-    let (planned, builds, dir) = match &args.resume {
+    let prepared = match &args.resume {
         Some(path) => {
             let policy = DifferencePolicy::from_args(args);
             resume(path, policy, &cache, &supervision, &mut progress, &check)?
         }
         None => begin(args, &cache, &supervision, &mut progress, &check)?,
     };
-    let ended = walk(&planned, &builds, &dir, &supervision, &mut progress);
+    let ended = walk(&prepared, &supervision, &mut progress);
     progress.end();
+    let dir = prepared.dir;
     let ended = ended.map_err(|error| with_resume_hint(error, dir.path()))?;
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
@@ -91,17 +90,18 @@ fn begin(
     }
     let capacity_run =
         context.measure_capacities(&suite, &overrides, supervision, progress, check)?;
-    let (mut planned, builds, dir) = context.begin(
+    let mut prepared = context.begin(
         suite.with_capacities(&capacity_run.capacities)?,
         &overrides,
         supervision,
         progress,
         check,
     )?;
-    planned.plan.measured_first = Some(capacity_run);
+    prepared.planned.plan.measured_first = Some(capacity_run);
     // The archive began with a plan that did not name the capacity run yet.
-    dir.write_header(&RunHeader { plan: planned.plan.clone(), ..dir.header()? })?;
-    Ok((planned, builds, dir))
+    prepared.run.header.plan = prepared.planned.plan.clone();
+    prepared.dir.write_header(&prepared.run.header)?;
+    Ok(prepared)
 }
 
 /// Checks the CPU use of other programs. With --wait-quiet, waits until they are idle.
@@ -150,9 +150,9 @@ impl<'a> RunContext<'a> {
         let (shares, suite) = (suite.shares.clone(), suite.to_capacity_suite());
         let repeats = overrides.repeats.unwrap_or(suite.repeats).min(MAX_CAPACITY_REPEATS);
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
-        let (planned, builds, dir) =
-            self.begin(suite, &overrides, supervision, progress, before_start)?;
-        let ended = walk(&planned, &builds, &dir, supervision, progress)?;
+        let prepared = self.begin(suite, &overrides, supervision, progress, before_start)?;
+        let ended = walk(&prepared, supervision, progress)?;
+        let dir = prepared.dir;
         // The next builds and starts must not be bound to the generator's CPUs.
         dyno_launch::set_affinity(&self.cpus)?;
         let run = dir.read()?;
@@ -190,7 +190,8 @@ impl<'a> RunContext<'a> {
         planned.plan.remove_unavailable_from_duet();
         before_start(&planned.plan)?;
         let dir = super::create_archive("--runs", self.runs, &planned.plan)?;
-        Ok((planned, builds, dir))
+        let run = dir.read()?;
+        Ok(PreparedRun { planned, builds, dir, run })
     }
 
     fn plan(
@@ -216,19 +217,18 @@ fn unknown_capacity(unknown: &UnknownCapacity, path: &str) -> anyhow::Error {
 
 /// Runs all starts and trials of a plan.
 pub(super) fn walk(
-    planned: &Planned,
-    builds: &Builds,
-    dir: &RunDir,
+    prepared: &PreparedRun,
     supervision: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<RunEnd> {
+    let PreparedRun { planned, builds, dir, run } = prepared;
     // Notes whether the kernel tracks connections, and whether its table may become full. Servers
     // have IPv4 addresses.
     if let Some(note) = tracking::note(&planned.plan, &TrackingTable::read(IpVersion::V4)) {
         terminal::say(&note);
     }
-    let (plan, header) = (&planned.plan, dir.header()?);
-    progress.begin(&planned.plan, dir.read()?.trials.len())?;
+    let (plan, header) = (&planned.plan, &run.header);
+    progress.begin(&planned.plan, run.trials.len())?;
     let mut on_event = |event: RunEvent<'_>| {
         let result = match &event {
             RunEvent::TrialEnded { start, record, .. } => {
@@ -247,7 +247,7 @@ pub(super) fn walk(
         on_event: &mut on_event,
         memory: RunMemory::default(),
     };
-    Ok(runner.walk()?)
+    Ok(runner.walk(run)?)
 }
 
 /// Adds the command that resumes the run to a write error of its archive, such as a full disk.

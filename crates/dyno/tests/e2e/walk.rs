@@ -101,6 +101,6 @@ pub fn run_with(sandbox: &Path, planned: &Planned, on_event: &mut dyn FnMut(RunE
         on_event,
         memory: RunMemory::default(),
     };
-    runner.walk().unwrap();
+    runner.walk(&dir.read().unwrap()).unwrap();
     dir.read().unwrap()
 }

@@ -9,6 +9,7 @@ use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::Arm;
 use dyno_archive::probe::Probe;
 use dyno_archive::profile::ProfileRecord;
+use dyno_archive::run::Run;
 use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::network::Network;
@@ -23,11 +24,10 @@ use crate::load::{self, LoadSpec};
 use crate::load_at;
 
 impl<H: Host> Runner<'_, H> {
-    /// Runs every trial of the plan that is not in the archive yet.
-    pub fn walk(&mut self) -> Result<RunEnd, RunError> {
-        let run = self.dir.read()?;
-        self.memory = RunMemory::new(&run);
-        let completed = CompletedPart::new(self.plan, &run);
+    /// Runs every trial of the plan that is not in `run`, the content of the archive.
+    pub fn walk(&mut self, run: &Run) -> Result<RunEnd, RunError> {
+        self.memory = RunMemory::new(run);
+        let completed = CompletedPart::new(self.plan, run);
         // If the run was resumed with differences, the server may have changed. Lifecycle checks of
         // earlier starts are then repeated.
         let resumptions = &run.header.resumptions;

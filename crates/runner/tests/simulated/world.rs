@@ -109,7 +109,8 @@ impl World {
     ) -> (RunEnd, Run) {
         let dir = RunDir::open(self.folder.path().join("run")).unwrap();
         let interrupts = Interrupts::new();
-        let last_ns = last_ns(&dir.read().unwrap());
+        let run = dir.read().unwrap();
+        let last_ns = last_ns(&run);
         let host =
             SimulatedHost::new(&self.plan, servers, &self.surroundings, &interrupts, last_ns);
         let mut runner = Runner {
@@ -120,7 +121,7 @@ impl World {
             on_event: &mut |event| on_event(&interrupts, event),
             memory: RunMemory::default(),
         };
-        let ended = runner.walk().unwrap();
+        let ended = runner.walk(&run).unwrap();
         self.journal = host.journal.take();
         (ended, dir.read().unwrap())
     }

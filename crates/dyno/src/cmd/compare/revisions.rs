@@ -67,11 +67,10 @@ pub(super) fn run(
         Overrides { only: Vec::new(), repeats: Some(repeats), ..options.choices.overrides() };
     let context = RunContext::new(path, &folders, &cache, &options.runs);
     let check = |plan: &Plan| check_revisions(&plan.subjects, &names, args.anyway || is_changed);
-    let (planned, builds, dir) =
-        context.begin(across, &overrides, &supervision, &mut progress, &check)?;
-    let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
+    let prepared = context.begin(across, &overrides, &supervision, &mut progress, &check)?;
+    let ended = walk(&prepared, &supervision, &mut progress)?;
     progress.end();
-    write_comparison(args, comparison_options, &dir, ended)
+    write_comparison(args, comparison_options, &prepared.dir, ended)
 }
 
 /// Compares the revisions that a run measured, and writes the result. Returns the exit status.

@@ -190,6 +190,7 @@ fn run_checks(
     };
     let folder = supervision.guard.make_folder("check")?;
     let dir = RunDir::create(&folder, &header)?;
+    let run = dir.read()?;
     let mut on_event = |event: RunEvent<'_>| {
         if let RunEvent::Printed { name, line } = event {
             show_output(name, line);
@@ -204,7 +205,7 @@ fn run_checks(
             on_event: &mut on_event,
             memory: RunMemory::default(),
         }
-        .walk()
+        .walk(&run)
     };
     let result = RealHost::new(planned, builds, *supervision)
         .and_then(|host| walk(&host))
