@@ -6,13 +6,14 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use dyno_archive::dir::{Run, RunHeader, SCHEMA};
-use dyno_archive::plan::{Backend, Build, Plan, Subject};
+use dyno_archive::plan::{Arm, Backend, Build, Plan, Subject};
 use dyno_archive::start::PartStart;
 use dyno_archive::{Facts, Party, Resumption, ResumptionDifference, RunDir, StartRecord};
 use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
 use dyno_runner::prepare::include_with_backends;
+use dyno_runner::run::has_remaining_work;
 use dyno_subject::build::input_key;
 use dyno_subject::definition::Definition;
 
@@ -87,8 +88,8 @@ fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a run can be resumed, and builds what it needs. If `before_start` succeeds, adds the
-/// resumption to the run's header.
+/// Checks that a run can be resumed, and builds what it needs. If starts are left and
+/// `before_start` succeeds, adds the resumption to the run's header.
 pub(super) fn resume(
     path: &Path,
     policy: DifferencePolicy,
@@ -146,10 +147,15 @@ pub(super) fn resume(
         differences.extend(compare_backend(before, now));
     }
     policy.check(path, &differences)?;
-    before_start(&planned.plan)?;
     let header = resumed_header(&run, &planned.plan, &newly_included, facts, differences);
-    dir.write_header(&header)?;
-    run.header = header;
+    let is_built = |arm: &Arm| builds.subjects[arm.subject].is_some();
+    if has_remaining_work(&header.plan, &run, is_built) {
+        before_start(&planned.plan)?;
+        dir.write_header(&header)?;
+        run.header = header;
+    } else {
+        terminal::say("dyno run: no step of this run is left to measure");
+    }
     // The plan is that of the archive, except for the hashes of the present files.
     let files = std::mem::take(&mut planned.plan.files);
     planned.plan = Plan { files, ..run.header.plan.clone() };

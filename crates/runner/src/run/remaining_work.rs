@@ -9,6 +9,7 @@ use dyno_archive::run::Run;
 use dyno_archive::{StartRecord, TrialRecord};
 
 use super::closed_trial::ClosedTrial;
+use super::memory::RunMemory;
 
 /// The part of a resumed run that is already in its archive.
 pub(super) struct CompletedPart<'a> {
@@ -37,8 +38,15 @@ impl<'a> CompletedPart<'a> {
         }
     }
 
+    /// Whether a run that has its answer may end before `block`, which follows `previous`. Only
+    /// between blocks (passes over all arms) do all arms have equally many repeats. A resumed run
+    /// first completes the blocks that it has begun.
+    pub(super) fn may_end_before(&self, block: u32, previous: u32) -> bool {
+        block != previous && !self.has_block(block)
+    }
+
     /// Whether a trial of this block, or of a later one, was measured.
-    pub(super) fn has_block(&self, block: u32) -> bool {
+    fn has_block(&self, block: u32) -> bool {
         let block_of = |trial: usize| self.plan.launches[self.plan.trials[trial].launch].block;
         self.measured.iter().any(|trial| block_of(*trial) >= block)
     }
@@ -119,6 +127,25 @@ impl<'a> CompletedPart<'a> {
         record
             .is_some_and(|record| RecordedTrial::new(self.run, record).result().is_servers_fault())
     }
+}
+
+/// Whether a walk of the plan would make another start. `run`: the content of the archive.
+/// `is_built`: whether the subject of an arm is built.
+#[must_use]
+pub fn has_remaining_work(plan: &Plan, run: &Run, is_built: impl Fn(&Arm) -> bool) -> bool {
+    let (completed, mut memory) = (CompletedPart::new(plan, run), RunMemory::new(run));
+    let mut block = 0;
+    for launches in plan.concurrent_launches() {
+        let next_block = plan.launches[launches[0]].block;
+        if completed.may_end_before(next_block, block) && memory.has_answer() {
+            return false;
+        }
+        block = next_block;
+        if !completed.remaining_work(&launches, &is_built).is_empty() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Remaining work of a launch.

@@ -46,10 +46,7 @@ impl<H: Host> Runner<'_, H> {
                 return Ok(RunEnd::Interrupted);
             }
             let next_block = self.plan.launches[launches[0]].block;
-            // A resumed run first completes the blocks that it has begun.
-            let is_between = next_block != block && !completed.has_block(next_block);
-            // Only between blocks (passes over all arms) do all arms have equally many repeats.
-            if is_between && self.memory.has_answer() {
+            if completed.may_end_before(next_block, block) && self.memory.has_answer() {
                 return Ok(RunEnd::Answered);
             }
             block = next_block;

@@ -6,8 +6,10 @@ use dyno_analysis::run_status::{RunCompleteness, RunStatus};
 use dyno_archive::dir::Run;
 use dyno_archive::plan::Launch;
 use dyno_archive::start::{FailureKind, StartRecord};
-use dyno_runner::run::RunEnd;
+use dyno_engine::sim::ServiceTime;
+use dyno_runner::run::{RunEnd, has_remaining_work};
 
+use crate::server::Server;
 use crate::world::{World, codes, kinds, measured, report, status};
 
 const SUITE: &str = "[suite]\nrepeats = 2\norder = \"fixed\"\nseed = 7\n[load]\n\
@@ -42,6 +44,33 @@ fn ctrl_c_preserves_finished_trials_for_resume() {
         run.trials.iter().map(|trial| trial.load.intervals.clone()).collect()
     };
     assert_eq!(loads(&run), loads(&undisturbed), "the trials are as without an interrupt");
+}
+
+/// Only the walk of a run with work left may be recorded as a resumption.
+#[test]
+fn complete_run_has_no_remaining_work() {
+    let mut world = World::new(&["one", "two"], SUITE);
+    let has_work = |world: &World| has_remaining_work(&world.plan, &world.read(), |_| true);
+    assert!(has_work(&world));
+    world.walk(&[]);
+    assert!(!has_work(&world));
+    fs::remove_file(world.file("trials/0003.json")).unwrap();
+    assert!(has_work(&world));
+    assert!(!has_remaining_work(&world.plan, &world.read(), |_| false), "no server is built");
+    world.walk(&[]);
+    assert!(!has_work(&world));
+}
+
+#[test]
+fn run_that_ended_with_its_answer_has_no_remaining_work() {
+    let suite = SUITE.replace("repeats = 2\norder = \"fixed\"", "repeats = 30");
+    let mut world =
+        World::new(&["one", "two"], &format!("{suite}[stop]\nmetrics = [\"throughput\"]\n"));
+    let slow = Server { service: ServiceTime::Fixed { ns: 2_000_000 }, ..Server::default() };
+    let (ended, run) = world.walk(&[("two", slow)]);
+    assert_eq!(ended, RunEnd::Answered);
+    assert!(run.trials.len() < world.plan.trials.len());
+    assert!(!has_remaining_work(&world.plan, &run, |_| true));
 }
 
 /// dyno was killed in the checks after the last step of one of two servers that take turns.
