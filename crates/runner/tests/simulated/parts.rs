@@ -123,6 +123,22 @@ fn checks_of_unknown_cause_are_not_recorded() {
     assert_eq!((ended, run.trials.len()), (RunEnd::Complete, 2), "the server is started again");
 }
 
+/// The server stops responding under load. The user ends the test of the back end that may have
+/// caused it, so that the cause stays unknown.
+#[test]
+fn ctrl_c_in_test_of_back_end_repeats_trial_of_silent_server() {
+    let store = with_trouble(TroubleKind::Interrupted);
+    let front = with_trouble(TroubleKind::Deaf { at_ns: 300_000_000 });
+    let (mut world, ended, run) = walk(store, front, 1);
+    assert_eq!((ended, kinds(&run)), (RunEnd::Interrupted, vec![Some(FailureKind::Interrupted)]));
+    assert!(run.trials.is_empty(), "its load is not kept");
+    assert!(report(&run).subjects.iter().all(|subject| subject.failures.is_empty()));
+    let (ended, run) = world.walk(&[]);
+    assert_eq!((ended, status(&run).1), (RunEnd::Complete, RunStatus::Valid));
+    let starts: Vec<usize> = run.trials.iter().map(|trial| trial.start).collect();
+    assert_eq!(starts, [1, 2], "the server is started and loaded again");
+}
+
 /// The readiness command of the back end cannot be repeated, so its failure proves nothing.
 #[test]
 fn subject_exit_is_not_blamed_on_back_end() {
