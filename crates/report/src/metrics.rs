@@ -71,7 +71,7 @@ fn metric_table(report: &Report, workload: &str) -> Option<ReportTable> {
     });
     Some(ReportTable {
         class: "facts",
-        heads: [Head::new(&heading)].into_iter().chain(subjects).collect(),
+        heads: [Head::named(heading)].into_iter().chain(subjects).collect(),
         rows: [row("Valid repeats", &valid_repeats)].into_iter().chain(metrics).collect(),
         workloads: PartScope::cell(report, first.reference_cell).workloads,
     })

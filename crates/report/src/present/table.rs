@@ -34,7 +34,12 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Makes a head. A leading `#` marks a column of numbers.
+    /// Makes the head of a column of texts with a name that users gave, such as `#1`.
+    pub(crate) fn named(name: impl Into<String>) -> Head {
+        Head { name: name.into(), is_number: false, subject: None }
+    }
+
+    /// Makes a head from a constant. A leading `#` marks a column of numbers.
     pub(crate) fn new(name: &str) -> Head {
         let number = name.strip_prefix('#');
         let is_number = number.is_some();
@@ -72,6 +77,15 @@ impl ReportTable {
     /// Makes a table of rows with a value for each head.
     pub(crate) fn new(class: &'static str, heads: &[&str], rows: Vec<Row>) -> ReportTable {
         let heads = heads.iter().map(|name| Head::new(name)).collect();
+        ReportTable::with_heads(class, heads, rows)
+    }
+
+    /// Makes a table of rows with a value for each of these heads.
+    pub(crate) const fn with_heads(
+        class: &'static str,
+        heads: Vec<Head>,
+        rows: Vec<Row>,
+    ) -> ReportTable {
         ReportTable { class, heads, rows, workloads: None }
     }
 

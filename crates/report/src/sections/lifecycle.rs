@@ -14,7 +14,7 @@ use crate::overview::killed_starts;
 use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
 use crate::present::sentence::Sentence;
-use crate::present::table::{ReportTable, Row, TableCell, cell, text, value};
+use crate::present::table::{Head, ReportTable, Row, TableCell, cell, text, value};
 
 /// Returns the content of the section.
 pub(super) fn lifecycle(report: &Report) -> Block {
@@ -136,8 +136,7 @@ fn checks(report: &Report) -> Block {
             names.push(&check.name);
         }
     }
-    let mut head = vec!["Subject"];
-    head.extend(&names);
+    let heads = ["Subject"].into_iter().chain(names.iter().copied()).map(Head::named).collect();
     let row = |s: &SubjectResult| {
         let mut row = vec![subject_cell(report, &s.id, &s.title)];
         row.extend(names.iter().map(|n| check_cell(s, n)));
@@ -153,7 +152,7 @@ fn checks(report: &Report) -> Block {
     });
     let mut blocks = vec![
         Block::Heading("Checks".into()),
-        Block::Table(ReportTable::new("checks", &head, rows)),
+        Block::Table(ReportTable::with_heads("checks", heads, rows)),
         Block::note(CHECKS),
     ];
     blocks.extend(details);

@@ -68,6 +68,17 @@ fn overview_rows(page: &str) -> Vec<&str> {
     body.split("<tr").skip(1).collect()
 }
 
+/// A leading `#` of a constant head marks a column of numbers.
+#[test]
+fn name_of_check_keeps_number_sign() {
+    let page = page(|r| {
+        let checks = r.subjects.iter_mut().flat_map(|subject| &mut subject.checks);
+        checks.for_each(|check| check.name = "#health".into());
+    });
+    let head = text_between(section(&page, "life"), "class=\"checks\"", "</thead>");
+    assert!(head.contains(">#health<"), "{head}");
+}
+
 #[test]
 fn rows_and_cards_name_their_scope() {
     let one = page(|_| {});
