@@ -124,9 +124,10 @@ pub struct ServerUse {
     #[serde(skip)]
     pub(crate) busiest_serving_utilisation: Option<f64>,
     /// Serving threads that hardly slept, and ran or waited for a CPU for nearly the whole window.
-    /// Each of them had work all the time, or polls. Only rules of verdicts read it.
+    /// Each of them had work all the time, or polls. `None`: unknown. Only rules of verdicts read
+    /// it.
     #[serde(skip)]
-    pub(crate) sleepless_threads: usize,
+    pub(crate) sleepless_threads: Option<usize>,
     /// Only rules of verdicts read it.
     #[serde(skip)]
     pub(crate) without_requests: WithoutRequests,

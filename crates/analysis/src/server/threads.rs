@@ -140,6 +140,8 @@ pub(super) struct ThreadDeltas {
     pub(super) wanted_s: Option<Vec<f64>>,
     /// The same for the threads of roles that serve, if they hardly slept.
     pub(super) sleepless_s: Vec<f64>,
+    /// Whether it is unknown how often some thread of a role that serves slept.
+    has_unknown_sleeps: bool,
     pub(super) run_delay_s: Option<f64>,
     pub(super) voluntary: Option<u64>,
     pub(super) involuntary: Option<u64>,
@@ -174,9 +176,10 @@ impl ThreadDeltas {
     }
 
     /// Returns the number of threads of roles that serve that hardly slept, and ran or waited for a
-    /// CPU for this many seconds or more.
-    pub(super) fn sleepless(&self, seconds: f64) -> usize {
-        self.sleepless_s.iter().filter(|wanted_s| **wanted_s >= seconds).count()
+    /// CPU for this many seconds or more. `None`: unknown.
+    pub(super) fn sleepless(&self, seconds: f64) -> Option<usize> {
+        let count = self.sleepless_s.iter().filter(|wanted_s| **wanted_s >= seconds).count();
+        (!self.has_unknown_sleeps).then_some(count)
     }
 
     /// Computes the differences between two samples.
@@ -222,8 +225,11 @@ impl ThreadDeltas {
         self.wanted_s.get_or_insert_default().push(wanted_s);
         add_some(&mut self.run_delay_s, delay_s);
         let sleeps = since_some(|t| t.switches_voluntary);
-        if roles::serves(role) && sleeps.is_some_and(|n| (n as f64) < MAX_SLEEPS_PER_S * wanted_s) {
-            self.sleepless_s.push(wanted_s);
+        match sleeps {
+            _ if !roles::serves(role) => {}
+            None => self.has_unknown_sleeps = true,
+            Some(n) if (n as f64) < MAX_SLEEPS_PER_S * wanted_s => self.sleepless_s.push(wanted_s),
+            Some(_) => {}
         }
         add_some(&mut self.voluntary, sleeps);
         add_some(&mut self.involuntary, since_some(|t| t.switches_involuntary));

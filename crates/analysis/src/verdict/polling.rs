@@ -108,30 +108,28 @@ fn is_as_busy_without_load(idle_cpus: f64, server: &ServerUse) -> bool {
 /// of CPU time without requests, its system calls, or its sleeps exclude that it polls.
 ///
 /// Calls and sleeps are those of all threads together. They do not exclude that one thread polls
-/// while others serve, so they decide only if nothing else shows such a thread.
+/// while others serve, unless each thread slept.
 pub(super) fn unseen_polling(load: &LoadResult, server: &ServerUse) -> Option<String> {
     let sleeps = switches_per_response(load, server).is_some_and(|n| n >= NO_SLEEP);
     let may_poll_as_whole = server.calls.is_none() && !sleeps;
     let idle_use =
         |cpus: f64| format!("before the load it used {cpus:.2} CPUs without any request");
     let has_other_threads = server.threads.is_none_or(|n| n > 1);
+    let may_have_poller = has_other_threads && server.sleepless_threads.is_none_or(|n| n > 0);
     let unknown = "its use of CPU time without requests is unknown";
     match (server.without_requests, may_poll_as_whole) {
         (WithoutRequests::Sleeps, _) => None,
         (WithoutRequests::Uses(cpus), true) => Some(whole_may_poll(&idle_use(cpus))),
         (WithoutRequests::Unknown, true) => Some(whole_may_poll(unknown)),
-        (WithoutRequests::Uses(cpus), false) if has_other_threads => Some(format!(
+        (WithoutRequests::Uses(cpus), false) if may_have_poller => Some(format!(
             " A thread of the server may poll (ask for work when there is none) while others \
              serve: {}.",
             idle_use(cpus)
         )),
-        (WithoutRequests::Unknown, false) if sleeps && server.sleepless_threads > 0 => {
-            Some(format!(
-                " A thread of the server may poll (ask for work when there is none) while others \
-                 serve: {} of its threads never slept, and {unknown}.",
-                server.sleepless_threads
-            ))
-        }
+        (WithoutRequests::Unknown, false) if sleeps && may_have_poller => Some(format!(
+            " A thread of the server may poll (ask for work when there is none) while others \
+             serve: not all of its threads slept, and {unknown}."
+        )),
         (WithoutRequests::Uses(_) | WithoutRequests::Unknown, false) => None,
     }
 }

@@ -34,8 +34,8 @@ pub(super) fn limiter(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
         let evidence = json!({"busiest_serving_utilisation": busiest, "cpu_utilisation": used});
         let limiter = full_limiter(Resource::ServerThread, sentence, evidence, (load, server));
         // A thread that polls is always busy, so the full thread may not serve at all.
-        let may_be_poller =
-            server.without_requests.cpus().is_some_and(|idle| idle >= SERVER_BUSY * busiest);
+        let may_be_poller = server.sleepless_threads.is_none_or(|n| n > 0)
+            && server.without_requests.cpus().is_some_and(|idle| idle >= SERVER_BUSY * busiest);
         if may_be_poller { limiter.weaken(Confidence::Low, "") } else { limiter }
     })
 }

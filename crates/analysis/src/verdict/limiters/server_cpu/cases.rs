@@ -48,9 +48,18 @@ const CASES: &[LimiterCase] = &[
             w.server_counters().calls = None;
         })
         .near_miss_is(Resource::ServerCpu, High),
-    // One thread used a CPU before the load, and another one sleeps between requests.
-    medium(|w| w.idle_cpus = Some(1.0), |w| w.idle_cpus = Some(0.19))
-        .given(fill_two_cpus)
+    // One thread never sleeps, another one does, and the server used a CPU before the load.
+    medium(|w| w.idle_cpus = Some(0.2), |w| w.idle_cpus = Some(0.19))
+        .given(|w| {
+            fill_two_cpus(w);
+            w.set_voluntary_switches(9);
+        })
+        .near_miss_is(Resource::ServerCpu, High),
+    medium(|w| w.set_voluntary_switches(9), |w| w.set_voluntary_switches(10))
+        .given(|w| {
+            fill_two_cpus(w);
+            w.idle_cpus = Some(1.0);
+        })
         .near_miss_is(Resource::ServerCpu, High),
     // One thread never sleeps, and another one does. The use before the load is unknown.
     medium(|w| w.set_voluntary_switches(9), |w| w.set_voluntary_switches(10))

@@ -47,12 +47,19 @@ const CASES: &[LimiterCase] = &[
     low(|w| w.idle_cpus = Some(0.9), |w| w.idle_cpus = Some(0.89))
         .given(fill_one_thread_of_two)
         .near_miss_is(Resource::ServerThread, Medium),
+    low(|w| w.set_voluntary_switches(9), |w| w.set_voluntary_switches(10))
+        .given(|w| {
+            fill_one_thread_of_two(w);
+            w.idle_cpus = Some(0.9);
+        })
+        .near_miss_is(Resource::ServerThread, High),
 ];
 
-/// Fills one of four CPUs with a thread, and half of another one. Both threads sleep.
+/// Fills one of four CPUs with a thread that never sleeps, and half of another one.
 fn fill_one_thread_of_two(w: &mut TrialWorld) {
     w.allowed_cpus = 4.0;
     w.set_server_threads(&[(S, 0), (500 * MS, 0)], 0);
+    w.set_voluntary_switches(0);
     w.set_in_flight_time(16 * S);
 }
 
