@@ -15,7 +15,7 @@ use dyno_workload::units;
 use dyno_workload::workloads::Rate;
 
 use crate::load::default_load;
-pub use conflicts::{Conflict, Spelling, error_of_pages, key_not_for_pages};
+pub use conflicts::{Conflict, Notation, error_of_pages, key_not_for_pages};
 pub use reading::with_unit;
 pub use table::SETTINGS;
 

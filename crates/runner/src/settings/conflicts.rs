@@ -8,18 +8,18 @@ use super::{LoadSettings, Setting};
 
 /// How users write settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spelling {
+pub enum Notation {
     /// As options of `dyno load`, such as `--check-one-in`.
     Options,
     /// As keys of `[load]`, such as `check_one_in`.
     Keys,
 }
 
-impl Spelling {
+impl Notation {
     fn name(self, key: &str) -> String {
         match self {
-            Spelling::Options => Setting::with_key(key).flag(),
-            Spelling::Keys => format!("`{key}`"),
+            Notation::Options => Setting::with_key(key).flag(),
+            Notation::Keys => format!("`{key}`"),
         }
     }
 }
@@ -42,22 +42,22 @@ impl LoadSettings {
     /// Returns the first conflict of the settings, whatever they load. `None`: they fit together.
     /// `has_other_rates`: whether workloads have their own rates.
     #[must_use]
-    pub fn conflict(&self, spelling: Spelling, has_other_rates: bool) -> Option<Conflict> {
+    pub fn conflict(&self, notation: Notation, has_other_rates: bool) -> Option<Conflict> {
         self.length_conflict()
-            .or_else(|| self.arrival_conflict(spelling, has_other_rates))
-            .or_else(|| self.timeout_conflict(spelling))
-            .or_else(|| self.priority_conflict(spelling))
+            .or_else(|| self.arrival_conflict(notation, has_other_rates))
+            .or_else(|| self.timeout_conflict(notation))
+            .or_else(|| self.priority_conflict(notation))
     }
 
     /// Returns the first conflict of the settings with the protocols of the workloads.
     #[must_use]
     pub fn protocol_conflict(
         &self,
-        spelling: Spelling,
+        notation: Notation,
         protocols: &[Protocol],
     ) -> Option<Conflict> {
         let is_above_one = |values: &[u32]| values.iter().any(|n| *n > 1);
-        let name = |key| spelling.name(key);
+        let name = |key| notation.name(key);
         if is_above_one(&self.pipeline) && protocols.contains(&Protocol::Auto) {
             let message = "--pipeline: https:// may select HTTP/2, which has no pipelining\nhint: \
                            add --protocol h1, or use --streams (-m) instead";
@@ -67,7 +67,7 @@ impl LoadSettings {
             let message = format!(
                 "{}: needs HTTP/1.1, but {} HTTP/2\nhint: use {} instead",
                 name("pipeline"),
-                users(spelling),
+                users(notation),
                 name("streams")
             );
             return Some(Conflict::new("pipeline", message));
@@ -75,12 +75,12 @@ impl LoadSettings {
         if !protocols.iter().all(|protocol| protocol.is_h1()) {
             return None;
         }
-        let choose = match spelling {
-            Spelling::Options => "choose another --protocol",
-            Spelling::Keys => "set `protocol` of a workload to \"h2\" or \"h2c\"",
+        let choose = match notation {
+            Notation::Options => "choose another --protocol",
+            Notation::Keys => "set `protocol` of a workload to \"h2\" or \"h2c\"",
         };
         let needs_http2 = |key: &'static str, remedy: &str| {
-            let (name, users) = (name(key), users(spelling));
+            let (name, users) = (name(key), users(notation));
             let message =
                 format!("{name}: needs HTTP/2, but {users} HTTP/1.1\nhint: {choose}, or {remedy}");
             Conflict::new(key, message)
@@ -103,15 +103,15 @@ impl LoadSettings {
         })
     }
 
-    fn arrival_conflict(&self, spelling: Spelling, has_other_rates: bool) -> Option<Conflict> {
+    fn arrival_conflict(&self, notation: Notation, has_other_rates: bool) -> Option<Conflict> {
         let is_closed = self.rates.is_empty() && !has_other_rates;
         (is_closed && self.gaps == Gaps::Exponential).then(|| {
-            let message = match spelling {
-                Spelling::Options => {
+            let message = match notation {
+                Notation::Options => {
                     "--arrival poisson: needs --rate or --find\nhint: add one of them, such as \
                      --rate 5k"
                 }
-                Spelling::Keys => {
+                Notation::Keys => {
                     "`arrival = \"poisson\"`: needs a rate\nhint: add `rate`, such as \"5k\", or \
                      remove `arrival`"
                 }
@@ -121,11 +121,11 @@ impl LoadSettings {
     }
 
     /// The request time-out must not always come before the first-byte time-out.
-    fn timeout_conflict(&self, spelling: Spelling) -> Option<Conflict> {
+    fn timeout_conflict(&self, notation: Notation) -> Option<Conflict> {
         let load = &self.load;
         load.first_byte_timeout_ns.is_some_and(|ns| ns >= load.timeout_ns).then(|| {
             let (first_byte, whole) =
-                (spelling.name("first_byte_timeout"), spelling.name("timeout"));
+                (notation.name("first_byte_timeout"), notation.name("timeout"));
             let message = format!(
                 "{first_byte}: must be shorter than {whole} (default 10s)\nhint: use a shorter \
                  {first_byte}, or remove it"
@@ -134,10 +134,10 @@ impl LoadSettings {
         })
     }
 
-    fn priority_conflict(&self, spelling: Spelling) -> Option<Conflict> {
+    fn priority_conflict(&self, notation: Notation) -> Option<Conflict> {
         let is_realtime = self.load.priority == Priority::Realtime;
         (is_realtime && self.load.spin == Spin::Always).then(|| {
-            let spin = spelling.name("spin");
+            let spin = notation.name("spin");
             let message = format!(
                 "{spin}: cannot be used with `priority = \"realtime\"`, because a load generator \
                  that polls with this priority would block all other programs on its CPUs\nhint: \
@@ -148,10 +148,10 @@ impl LoadSettings {
     }
 }
 
-const fn users(spelling: Spelling) -> &'static str {
-    match spelling {
-        Spelling::Options => "this load uses",
-        Spelling::Keys => "all workloads use",
+const fn users(notation: Notation) -> &'static str {
+    match notation {
+        Notation::Options => "this load uses",
+        Notation::Keys => "all workloads use",
     }
 }
 

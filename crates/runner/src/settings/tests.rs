@@ -85,14 +85,14 @@ fn value_out_of_range_is_refused_with_bounds() {
 
 #[test]
 fn conflict_has_same_error_for_option_and_key() {
-    let conflict = |words: &[(&str, &str)], spelling, protocol| {
+    let conflict = |words: &[(&str, &str)], notation, protocol| {
         let mut settings = LoadSettings::default();
         for (key, text) in words {
             settings.set(Setting::with_key(key), text).unwrap();
         }
         settings
-            .conflict(spelling, false)
-            .or_else(|| settings.protocol_conflict(spelling, &[protocol]))
+            .conflict(notation, false)
+            .or_else(|| settings.protocol_conflict(notation, &[protocol]))
     };
     for (words, protocol, key, expected) in [
         (
@@ -112,12 +112,12 @@ fn conflict_has_same_error_for_option_and_key() {
         (&[("window_bits", "30")], Protocol::H1, "window_bits", "needs HTTP/2, but"),
         (&[("pipeline", "2")], Protocol::H2c, "pipeline", "needs HTTP/1.1, but"),
     ] {
-        for spelling in [Spelling::Options, Spelling::Keys] {
-            let Conflict { key: found, message } = conflict(words, spelling, protocol).unwrap();
+        for notation in [Notation::Options, Notation::Keys] {
+            let Conflict { key: found, message } = conflict(words, notation, protocol).unwrap();
             assert_eq!(found, key, "{message}");
-            let name = match spelling {
-                Spelling::Options => Setting::with_key(key).flag(),
-                Spelling::Keys => format!("`{key}"),
+            let name = match notation {
+                Notation::Options => Setting::with_key(key).flag(),
+                Notation::Keys => format!("`{key}"),
             };
             assert!(message.starts_with(&name) && message.contains(expected), "{message}");
             assert!(message.contains("\nhint: "), "{message}");
@@ -129,7 +129,7 @@ fn conflict_has_same_error_for_option_and_key() {
         (&[("streams", "2"), ("window_bits", "30")], Protocol::Auto),
         (&[("pipeline", "2")], Protocol::H1),
     ] {
-        assert_eq!(conflict(words, Spelling::Options, protocol), None, "{words:?}");
+        assert_eq!(conflict(words, Notation::Options, protocol), None, "{words:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use dyno_workload::workloads::{CheckedWorkload, PAGE_STREAMS, Rate};
 
 use crate::limits::{SEARCH_WIDTH, STEP_WARMUP_NS};
 use crate::settings::{
-    Conflict, LoadSettings, Spelling, Warmup, error_of_pages, key_not_for_pages,
+    Conflict, LoadSettings, Notation, Warmup, error_of_pages, key_not_for_pages,
 };
 
 impl LoadSettings {
@@ -134,8 +134,8 @@ impl LoadSettings {
         let protocols: Vec<Protocol> =
             workloads.iter().map(|workload| workload.workload.protocol).collect();
         let conflict = self
-            .conflict(Spelling::Keys, has_other_rates)
-            .or_else(|| self.protocol_conflict(Spelling::Keys, &protocols));
+            .conflict(Notation::Keys, has_other_rates)
+            .or_else(|| self.protocol_conflict(Notation::Keys, &protocols));
         conflict.map_or(Ok(()), |Conflict { key, message }| Err(mistake(key, message)))
     }
 

@@ -14,7 +14,7 @@ use dyno_engine::Protocol;
 use dyno_report::format::plural;
 use dyno_runner::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
 use dyno_runner::settings::single::{Trace, usable_cpus};
-use dyno_runner::settings::{LoadSettings, Setting, Spelling, error_of_pages, key_not_for_pages};
+use dyno_runner::settings::{LoadSettings, Notation, Setting, error_of_pages, key_not_for_pages};
 
 use super::outputs::streams_to_stdout;
 use super::requests::{ReadableFiles, streams};
@@ -27,7 +27,7 @@ use crate::inputs::read_file;
 
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
-    if let Some(conflict) = args.settings.conflict(Spelling::Options, false) {
+    if let Some(conflict) = args.settings.conflict(Notation::Options, false) {
         return Err(usage_error(conflict.message));
     }
     if !args.resources.is_empty() && args.protocol == ProtocolArg::Auto {
@@ -73,7 +73,7 @@ fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
                 .into(),
         );
     }
-    args.settings.protocol_conflict(Spelling::Options, &[protocol]).map(|conflict| conflict.message)
+    args.settings.protocol_conflict(Notation::Options, &[protocol]).map(|conflict| conflict.message)
 }
 
 /// Returns the error of a TLS option that has no effect without TLS.
