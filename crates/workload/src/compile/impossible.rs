@@ -8,10 +8,12 @@ use crate::header;
 /// Refuses expectations of a request that no response can meet.
 pub(super) fn check(request: &Request) -> Result<(), FieldError> {
     check_headers(&request.expect)?;
-    let Some((reason, key)) = reason_for_no_body(request).zip(expected_body_key(request)) else {
+    let Some((reason, (key, content))) = reason_for_no_body(request).zip(expected_content(request))
+    else {
         return Ok(());
     };
-    let message = format!("`{key}`: no response can meet it, because {reason}\nhint: remove it");
+    let message =
+        format!("{content} cannot be expected, because {reason}\nhint: remove this expectation");
     Err((Field::Expected(key), message))
 }
 
@@ -47,20 +49,29 @@ fn reason_for_no_body(request: &Request) -> Option<String> {
     }
 }
 
-/// Returns the first key of the expectations that an empty body does not meet. The exact body of a
-/// response to HEAD is not compared.
-fn expected_body_key(request: &Request) -> Option<&'static str> {
+/// Returns the first expectation that an empty body does not meet: its key, and its content in
+/// words. The exact body of a response to HEAD is not compared.
+fn expected_content(request: &Request) -> Option<(&'static str, &'static str)> {
     let expect = &request.expect;
     let is_compared = |body: &[u8]| !body.is_empty() && request.method != "HEAD";
     let needs_text = |text: &String| expression(text).is_ok_and(|regex| !regex.is_match(b""));
-    let keys = [
-        ("body", expect.body.as_ref().is_some_and(|body| is_compared(&body.0))),
-        ("body_contains", expect.body_contains.as_ref().is_some_and(|text| !text.is_empty())),
-        ("body_matches", expect.body_matches.as_ref().is_some_and(needs_text)),
-        ("json", !expect.json.is_empty()),
-        ("json_matches", !expect.json_match.is_empty()),
+    let contents = [
+        ("body", "a body", expect.body.as_ref().is_some_and(|body| is_compared(&body.0))),
+        (
+            "body_contains",
+            "a text in the body",
+            expect.body_contains.as_ref().is_some_and(|text| !text.is_empty()),
+        ),
+        (
+            "body_matches",
+            "a match in the body",
+            expect.body_matches.as_ref().is_some_and(needs_text),
+        ),
+        ("json", "a JSON value", !expect.json.is_empty()),
+        ("json_matches", "a match in a JSON value", !expect.json_match.is_empty()),
     ];
-    keys.into_iter().find(|(_, is_expected)| *is_expected).map(|(key, _)| key)
+    let expected = contents.into_iter().find(|(.., is_expected)| *is_expected);
+    expected.map(|(key, content, _)| (key, content))
 }
 
 #[cfg(test)]
