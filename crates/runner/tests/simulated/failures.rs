@@ -9,7 +9,7 @@ use dyno_archive::start::FailureKind;
 use dyno_archive::{Outcome, Protocol};
 use dyno_engine::sim::Fault;
 
-use crate::server::{Server, TroubleKind};
+use crate::server::{LifecycleResult, Server, TroubleKind};
 use crate::world::{World, codes, kinds, message, report, status};
 
 /// Two steps of one start.
@@ -97,6 +97,43 @@ fn hanging_server_differs_from_crashed_server() {
     let [trial] = trials(&report, "bad")[..] else { panic!("one step") };
     let expected = ["subject_failed", "outage", "errors", "stalled", "short_window"];
     assert_eq!((trial.valid, codes(&trial.caveats)), (false, expected.into()));
+}
+
+const FULL_TABLE: &str = "the machine dropped packets: 3 by connection tracking, with 64 of 64 \
+                          table entries in use. The server ";
+
+/// The server seems to stop responding in its first step.
+#[test]
+fn silence_during_drops_is_machine_failure() {
+    let mut world = World::new(&["bad"], SUITE);
+    world.surroundings.drops_packets = true;
+    let bad = Server::with_trouble(TroubleKind::Deaf { at_ns: 250_000_000 }, 0);
+    let run = world.walk(&[("bad", bad)]).1;
+    assert_eq!(kinds(&run), [Some(FailureKind::Harness)]);
+    let silence = "stopped responding: its process runs, but did not respond to a request after \
+                   the step: no response in time\nhint: ";
+    assert!(message(&run, 0).starts_with(&format!("{FULL_TABLE}{silence}")), "{run:?}");
+    let report = report(&run);
+    let [trial] = report.trials.as_slice() else { panic!("one step") };
+    assert_eq!((trial.valid, trial.limiter.resource.name()), (false, "dropped_packets"));
+    let dropped = trial.caveats.iter().find(|caveat| caveat.code.name() == "dropped_packets");
+    assert_eq!(dropped.unwrap().evidence["tracking"], 3);
+    assert!(!codes(&trial.caveats).contains(&"subject_failed"), "{:?}", trial.caveats);
+}
+
+#[test]
+fn start_during_drops_is_machine_failure() {
+    let mut world = World::new(&["bad"], SUITE);
+    world.surroundings.drops_packets = true;
+    let bad =
+        Server { never_ready: Some("connections to port 8080 timed out"), ..Server::default() };
+    let run = world.walk(&[("bad", bad)]).1;
+    assert_eq!(kinds(&run), [Some(FailureKind::Harness)]);
+    let reason = format!(
+        "{FULL_TABLE}did not become ready: connections to port 8080 timed out\nhint: Exempt \
+         loopback from connection tracking"
+    );
+    assert!(message(&run, 0).starts_with(&reason), "{}", message(&run, 0));
 }
 
 #[test]
@@ -227,8 +264,8 @@ fn unsupported_protocol_fails_only_its_steps() {
     }
 }
 
-/// A failed lifecycle check excludes all rows of the server. A check that did not pass is repeated
-/// at each start.
+/// A failed lifecycle check excludes all rows of the server, and one without a result excludes
+/// none. A check that did not pass is repeated at each start.
 #[test]
 fn lifecycle_is_checked_once_if_it_passes() {
     let suite = SUITE.replace("repeats = 1", "repeats = 2");
@@ -236,16 +273,21 @@ fn lifecycle_is_checked_once_if_it_passes() {
         let start = ["rehearse own", "start own", "stop own"];
         [&start[..], if rehearsals == 2 { &start } else { &start[1..] }].concat()
     };
-    for (ok, is_waived, rehearsals, trials, expected) in [
-        (true, false, 1, 4, RunStatus::Valid),
-        (false, false, 2, 0, RunStatus::Failed),
-        (false, true, 2, 4, RunStatus::Valid),
+    for (result, is_waived, rehearsals, trials, expected) in [
+        (LifecycleResult::Passed, false, 1, 4, RunStatus::Valid),
+        (LifecycleResult::Failed, false, 2, 0, RunStatus::Failed),
+        (LifecycleResult::Failed, true, 2, 4, RunStatus::Valid),
+        (LifecycleResult::None, false, 2, 4, RunStatus::Valid),
     ] {
         let mut world = World::new(&["own"], &suite);
-        let own = Server { lifecycle: Some(ok), is_waived, ..Server::default() };
+        let own = Server { lifecycle: Some(result), is_waived, ..Server::default() };
         let run = world.walk(&[("own", own)]).1;
-        assert_eq!(world.journal, actions(rehearsals), "{ok} {is_waived}");
-        assert_eq!((run.trials.len(), status(&run).1), (trials, expected), "{ok} {is_waived}");
+        assert_eq!(world.journal, actions(rehearsals), "{result:?} {is_waived}");
+        assert_eq!(
+            (run.trials.len(), status(&run).1),
+            (trials, expected),
+            "{result:?} {is_waived}"
+        );
         for trial in &report(&run).trials {
             let has_mark = codes(&trial.caveats).contains(&"checks_waived");
             assert_eq!(has_mark, is_waived, "{:?}", trial.caveats);

@@ -12,9 +12,11 @@ use dyno_archive::drops::PathUse;
 use dyno_archive::machine::{MachineUse, OtherUse};
 use dyno_archive::plan::Plan;
 use dyno_archive::profile::ProfileRecord;
+use dyno_archive::sample::NetworkUse;
 use dyno_archive::start::{
     Canary, CanaryPiece, Failure, FailureKind, NewFiles, PartStart, Startup, StopRecord,
 };
+use dyno_archive::tracking::TrackingUse;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Protocol, Sample, StartRecord};
 use dyno_contract::listener::Listener;
@@ -28,7 +30,7 @@ use dyno_runner::load::{
 use dyno_runner::run::{DropWatch, Host, Launched, MeasuredTrial, RunEvent, TrialLoad};
 use dyno_testkit::resource_use::{self, ServerCosts};
 
-use crate::server::{Journal, Server, SimulatedPart, TroubleKind};
+use crate::server::{Journal, LifecycleResult, Server, SimulatedPart, TroubleKind};
 
 /// Length of every action except a load.
 const ACTION_NS: u64 = 1_000_000;
@@ -49,6 +51,25 @@ pub struct Surroundings {
     pub interrupts_ns: Vec<u64>,
     /// Measurements, counted from 0, in which another program uses half of a CPU.
     pub disturbed: Range<usize>,
+    /// Whether the kernel drops three packets in each start and load, because its table of tracked
+    /// connections is full.
+    pub drops_packets: bool,
+}
+
+/// Returns the counters of a machine whose table of tracked connections is full.
+fn full_table(dropped: u64) -> PathUse {
+    let tracking = TrackingUse { entries: 64, dropped: Some(dropped), ..TrackingUse::default() };
+    let network = NetworkUse { tracking: Some(tracking), ..NetworkUse::default() };
+    PathUse { network: Some(network), max_tracking_entries: Some(64), ..PathUse::default() }
+}
+
+/// Reads the counters of a machine that has dropped three packets since the last reading.
+fn read_growing_drops() -> PathUse {
+    thread_local! {
+        static DROPPED: Cell<u64> = const { Cell::new(0) };
+    }
+    DROPPED.set(DROPPED.get() + 3);
+    full_table(DROPPED.get())
 }
 
 /// The machine.
@@ -273,7 +294,10 @@ impl<'a> Host for SimulatedHost<'a> {
     }
 
     fn watch_drops(&self) -> DropWatch {
-        DropWatch::with_counters(PathUse::default)
+        DropWatch::with_counters(match self.surroundings.drops_packets {
+            true => read_growing_drops,
+            false => PathUse::default,
+        })
     }
 
     fn network(&self, _: usize) -> io::Result<Network> {
@@ -346,13 +370,14 @@ impl<'a> Host for SimulatedHost<'a> {
     ) -> Result<Vec<CheckResult>, Failure> {
         let record = start.subject().expect("the subject should be recorded");
         let server = self.server(&record.name);
-        let Some(ok) = server.lifecycle else { return Ok(Vec::new()) };
+        let Some(result) = server.lifecycle else { return Ok(Vec::new()) };
+        let ok = result == LifecycleResult::Passed;
         self.note("rehearse", &record.name);
         Ok(vec![CheckResult {
             name: "stops".into(),
             protocol: Protocol::H1,
             ok,
-            has_response: true,
+            has_response: result != LifecycleResult::None,
             waived: server.is_waived,
             is_lifecycle: true,
             asked: "SIGTERM".into(),
@@ -407,6 +432,13 @@ impl<'a> Host for SimulatedHost<'a> {
         exchange_server_use(&mut records);
         if self.surroundings.disturbed.contains(&self.measurements.get()) {
             records.iter_mut().for_each(Self::disturb);
+        }
+        if self.surroundings.drops_packets {
+            for record in &mut records {
+                let machine = record.client.machine.get_or_insert_default();
+                machine.length_ns = record.window_ns.1;
+                machine.path = Some(full_table(3));
+            }
         }
         self.measurements.set(self.measurements.get() + 1);
         for (trial, load) in trials.iter().zip(&records) {

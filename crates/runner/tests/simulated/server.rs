@@ -42,8 +42,8 @@ pub struct Server {
     pub never_ready: Option<&'static str>,
     /// Number of resets of its data during which the user presses Ctrl-C.
     pub interrupted_resets: usize,
-    /// Whether it passes the check of its lifecycle. `None`: its contract has no such check.
-    pub lifecycle: Option<bool>,
+    /// Result of the check of its lifecycle. `None`: its contract has no such check.
+    pub lifecycle: Option<LifecycleResult>,
     pub is_built: bool,
 }
 
@@ -83,6 +83,15 @@ impl Server {
         let trouble = Trouble { kind, start: None, after_loads };
         Server { trouble: Some(trouble), ..Server::default() }
     }
+}
+
+/// Result of the check that a server stops when it gets the signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LifecycleResult {
+    Passed,
+    Failed,
+    /// Nothing was in flight when the server got the signal.
+    None,
 }
 
 /// The misbehaviour of a server from some load on.
