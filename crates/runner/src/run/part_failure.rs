@@ -276,6 +276,25 @@ mod tests {
         assert_eq!(blamed(Crashed).kind, Crashed);
     }
 
+    /// The kernel still accepts connections for a back end that hangs, so only its readiness
+    /// command shows that it does.
+    #[test]
+    fn readiness_command_is_run_again_after_failure() {
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let blamed = |command: &str| {
+            let alive = AliveCheck::Command(fixture::command(command));
+            let failure = Failure { kind: FailureKind::Deaf, message: "silent".into() };
+            blame(&mut [fixture::part(&supervision, None, alive)], failure).failure
+        };
+        assert_eq!(blamed("true").kind, FailureKind::Deaf);
+        let failure = blamed("echo no row; exit 4");
+        assert_eq!(failure.kind, FailureKind::BackendFailed);
+        let reason = "back end x: its process runs, but its command for `ready`, run again, ended \
+                      with exit status: 4:\nno row. Failure of the subject: silent";
+        assert_eq!(failure.message, reason);
+    }
+
     /// The kernel drops the SYN of each connection to a database that works.
     #[test]
     fn silent_back_end_during_drops_is_machine_failure() {
