@@ -210,6 +210,7 @@ mod tests {
             head(&["plan", "a.toml", "--seed", "1", "--seed", "2"]),
             "--seed: may be given only once"
         );
+        assert_eq!(head(&["load", "http://h/", "--width", "3"]), "--find <OBJECTIVE>: required");
     }
 
     #[test]

@@ -75,6 +75,7 @@ mod tests {
     fn bare_interval_is_in_seconds() {
         assert_eq!(interval("1").unwrap().0, 1_000_000_000);
         assert_eq!(interval("0.5").unwrap().0, 500_000_000);
+        assert!(interval("5ms").unwrap_err().contains("must be at least 100ms"));
         assert!(interval("0").is_err() && interval("-1").is_err() && interval("x").is_err());
     }
 

@@ -153,7 +153,35 @@ fn write(prepared: &PreparedLoad, result: &CapacityResult) -> anyhow::Result<()>
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn arguments(words: &[&str]) -> LoadArgs {
+        let words = ["dyno", "load", "http://h/"].iter().chain(words);
+        let Command::Load(args) = Cli::parse_from(words).command else { panic!() };
+        *args
+    }
+
+    #[test]
+    fn search_with_options_of_one_load_is_refused() {
+        let objective = capacity::parse_objective("mean<1ms", &units::duration).unwrap();
+        let start = |words: &[&str]| {
+            let words = [&["--find", "mean<1ms"], words].concat();
+            start_rate(&arguments(&words), &objective, 0.5).map_err(|error| error.to_string())
+        };
+        for option in [&["-n", "100"][..], &["--save", "a"], &["--format", "csv"]] {
+            let error = start(option).unwrap_err();
+            assert!(error.starts_with(option[0]), "{error}");
+            assert!(error.contains("cannot be used with --find"), "{error}");
+        }
+        let error = start(&["-r", "1k..5k"]).unwrap_err();
+        assert!(error.contains("must be one number, the rate at which the search begins"));
+        assert_eq!((start(&["-r", "5k"]), start(&[])), (Ok(5000.0), Ok(START_RPS)));
+        let error = spec::refuse_contradictions(&arguments(&["--arrival", "poisson"]));
+        assert!(error.unwrap_err().to_string().contains("needs --rate or --find"));
+    }
 
     #[test]
     fn raised_rate_note_names_percentiles_that_need_requests() {

@@ -262,9 +262,11 @@ mod tests {
     use std::net::TcpListener;
     use std::process::{Child, Command};
 
+    use clap::Parser as _;
     use dyno_analysis::server::watch::watch_record;
 
     use super::*;
+    use crate::cli::{Cli, Command as DynoCommand};
 
     fn sleep() -> Child {
         Command::new("sleep").arg("60").spawn().unwrap()
@@ -273,6 +275,26 @@ mod tests {
     fn end(mut child: Child) {
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn missing_server_is_reported_by_name() {
+        let refusal = |target: &[&str]| {
+            let words = ["dyno", "watch"].iter().chain(target);
+            let DynoCommand::Watch(args) = Cli::parse_from(words).command else { panic!() };
+            WatchedServer::find(&args).map(|server| server.title).unwrap_err().to_string()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().to_str().unwrap();
+        for (target, expected) in [
+            (["--port", "1"], "no visible process listens"),
+            (["--port", "1"], "in another network namespace"),
+            (["--pid", "4194304"], "process 4194304: not found"),
+            (["--cgroup", folder], "must be the folder of a control group"),
+        ] {
+            let error = refusal(&target);
+            assert!(error.contains(expected), "{target:?}: {error}");
+        }
     }
 
     #[test]
