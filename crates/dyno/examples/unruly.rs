@@ -239,11 +239,9 @@ fn apply_mode(options: &Options) {
 
 fn respond(head: &request::RequestHead<'_>, options: &Options) -> Vec<u8> {
     let is_active = RESPONSES.load(Ordering::Relaxed) >= options.after;
-    let is_wrong = options.mode == "wrong" && is_active;
     let has_escapes = options.mode == "escapes" && is_active;
     let count = RESPONSES.load(Ordering::Relaxed).to_string();
     let (status, kind, body): (u16, &str, &[u8]) = match head.target {
-        b"/plaintext" if is_wrong => (200, "text/plain", b"Hello, Wrong!"),
         b"/plaintext" if has_escapes => (200, "text/plain", b"\x1b]52;c;aGk=\x07\x1b[2JHello"),
         b"/plaintext" => (200, "text/plain", b"Hello, World!"),
         b"/json" => (200, "application/json", br#"{"message":"Hello, World!"}"#),

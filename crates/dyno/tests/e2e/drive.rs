@@ -144,9 +144,15 @@ impl Sandbox {
     }
 
     pub fn write_suite(&self, subjects: &[&str], extra: &str) -> PathBuf {
+        self.write_suite_of(&format!("{subjects:?}"), extra)
+    }
+
+    /// Writes a suite. `subjects`: a list in TOML, which may contain tables.
+    pub fn write_suite_of(&self, subjects: &str, extra: &str) -> PathBuf {
         let path = self.path().join("suite.toml");
         let text = format!(
-            "subjects = {subjects:?}\n{extra}\n[suite]\nrepeats = 1\norder = \"fixed\"\nseed = 7\n\
+            "subjects = {subjects}\n{extra}\n[suite]\nrepeats = 1\norder = \"fixed\"\nseed = 7\n\
+             contaminated = \"counts\"\n\
              [[workloads]]\npath = \"/plaintext\"\n\
              expect = {{ status = 200, body = \"Hello, World!\" }}\n\
              [load]\nconnections = [2, 4]\nwarmup = \"50ms\"\nduration = \"400ms\"\n\
@@ -154,6 +160,14 @@ impl Sandbox {
         );
         fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Replaces a part of the text of a file, which must contain it.
+    pub fn replace(&self, file: &str, from: &str, to: &str) {
+        let path = self.path().join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{from}: {text}");
+        fs::write(path, text.replace(from, to)).unwrap();
     }
 
     /// Returns a command for a program, which first writes its process id into this sandbox.
@@ -314,6 +328,11 @@ pub fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer.into()
+}
+
+/// A run that is stored in the repository.
+pub fn stored_run() -> PathBuf {
+    repository().join("tests/golden/hello/run")
 }
 
 pub fn text(output: &Output) -> String {

@@ -1,39 +1,19 @@
-//! Tests servers that fail: each failure is reported with its kind, the other subject has results,
-//! and no process remains.
+//! Tests servers that fail: each failure is reported with its kind and its cause, the other
+//! subjects have results, and no process remains.
 
+use std::fs;
 use std::process::Output;
 
 use serde_json::Value;
 
-use crate::drive::{Sandbox, not_run, refused_for, text};
-
-/// Runs an unruly subject together with the null responder, checks what all such runs have in
-/// common, and returns the report.
-fn run_unruly(arguments: &[&str], extra: &str) -> Value {
-    run_unruly_within("60s", arguments, extra)
-}
-
-/// Does the same with a subject that does not start, which is detected after `deadline`.
-fn run_unruly_within(deadline: &str, arguments: &[&str], extra: &str) -> Value {
-    let sandbox = Sandbox::new();
-    sandbox.add_unruly_within(deadline, "bad", arguments, "");
-    let (status, report) = sandbox.run(&["bad", "null"], extra);
-    assert_eq!(status, 3, "the exit status of a run with a failed subject");
-    let null: Vec<&Value> = trials(&report, "null");
-    assert_eq!(null.len(), 2, "the other subject has all its steps");
-    for trial in null {
-        let refused = refused_for(&trial["caveats"]);
-        assert!(refused.is_empty(), "{refused:?}: {:#}", trial["caveats"]);
-        assert_books(trial);
-    }
-    for trial in trials(&report, "bad") {
-        assert_books(trial);
-    }
-    report
-}
+use crate::drive::{DYNO, Sandbox, not_run, refused_for, text};
 
 fn trials<'a>(report: &'a Value, subject: &str) -> Vec<&'a Value> {
     report["trials"].as_array().unwrap().iter().filter(|t| t["subject"] == subject).collect()
+}
+
+fn subject<'a>(report: &'a Value, name: &str) -> &'a Value {
+    report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == name).unwrap()
 }
 
 fn assert_books(trial: &Value) {
@@ -42,179 +22,87 @@ fn assert_books(trial: &Value) {
     assert_eq!(n("started"), n("completed") + n("failed") + n("in_flight_at_end"));
 }
 
-/// Returns the kind and message of the unruly subject's failure.
-fn failure(report: &Value) -> (String, String) {
-    let subject =
-        report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
-    let failure = &subject["failures"][0];
-    (failure["kind"].as_str().unwrap().into(), failure["message"].as_str().unwrap().into())
-}
-
+/// Two servers are loaded at the same time, and the controls alone.
 #[test]
-fn real_server_and_null_responder_are_measured() {
+fn real_servers_and_controls_are_measured() {
     let sandbox = Sandbox::new();
     sandbox.copy_subject("nginx");
-    let (status, report) = sandbox.run(&["nginx", "null"], "");
-    assert!(status <= 1, "status {status}");
+    sandbox.add_unruly("good", &[], "");
+    sandbox.write_suite(&["nginx", "good", "null", "closed-port"], "");
+    sandbox.replace("suite.toml", "\"fixed\"", "\"duet\"");
+    let output = sandbox.dyno(&["run", "suite.toml"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
     assert_eq!(report["schema"], "dyno.report/1");
-    for subject in ["nginx", "null"] {
-        let trials = trials(&report, subject);
-        assert_eq!(trials.len(), 2);
+    for name in ["nginx", "good", "null"] {
+        let trials = trials(&report, name);
+        assert_eq!(trials.len(), 2, "{name}");
         for trial in trials {
             assert_books(trial);
             assert!(trial["load"]["outcomes"]["ok"].as_u64().unwrap() > 0);
             assert!(trial["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0);
             assert!(!trial["limiter"]["sentence"].as_str().unwrap().is_empty());
         }
-    }
-    let subjects = report["subjects"].as_array().unwrap();
-    for subject in subjects {
+        let subject = subject(&report, name);
         let checks = subject["checks"].as_array().unwrap();
         // Eight over HTTP/1.1, and five over HTTP/2 where it is supported.
-        assert_eq!(checks.len(), if subject["id"] == "null" { 13 } else { 8 });
+        assert_eq!(checks.len(), if name == "null" { 13 } else { 8 });
         assert!(
             checks.iter().all(|c| c["ok"] == true && c["passed"].as_u64() >= Some(2)),
             "{checks:?}"
         );
         assert!(subject["startup_ms"]["first_answer"]["median"].as_f64().unwrap() > 0.0);
     }
-}
-
-#[test]
-fn closed_port_refusals_do_not_fail_run() {
-    let sandbox = Sandbox::new();
-    let (status, report) = sandbox.run(&["closed-port"], "");
-    assert_eq!(status, 0, "{:#}", report["run"]);
+    for step in 0..2 {
+        let [nginx, good, null] =
+            ["nginx", "good", "null"].map(|name| &trials(&report, name)[step]["duet"]);
+        assert_eq!((&nginx["loads"], &nginx["beside"][0]), (&2.into(), &"good".into()), "{nginx}");
+        assert_eq!(nginx["began_ns"], good["began_ns"], "the loads began at the same instant");
+        assert!(null.is_null(), "{null}");
+    }
     let refused = trials(&report, "closed-port");
-    assert_eq!((refused.len(), &report["run"]["trials_invalid"]), (2, &Value::from(0)));
+    assert_eq!(refused.len(), 2);
     for trial in refused {
-        assert_eq!((&trial["valid"], &trial["refused"]), (&Value::from(false), &Value::from(true)));
+        assert_eq!((&trial["valid"], &trial["refused"]), (&false.into(), &true.into()));
         assert!(trial["load"]["outcomes"]["connect_refused"].as_u64() > Some(0));
         assert_books(trial);
     }
+    // Refusals by the control are expected.
+    let is_invalid = |trial: &&Value| trial["valid"] == false && trial["refused"] != true;
+    let invalid = report["trials"].as_array().unwrap().iter().filter(is_invalid).count();
+    assert_eq!(report["run"]["trials_invalid"], invalid);
 }
 
-#[test]
-fn crash_under_load_is_reported() {
-    let report = run_unruly(&["--mode", "crash", "--after", "300"], "");
-    let (kind, message) = failure(&report);
-    assert_eq!(kind, "crashed");
-    assert!(message.contains("exit status: 9"), "{message}");
-    let subject =
-        report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
-    assert!(subject["failures"][0]["log_tail"].as_str().unwrap().contains("out of luck"));
-}
+/// Servers that fail: name, options, kind of the failure, and parts of its cause and its log.
+const FAULTY: [(&str, &str, &str, &str, &str); 6] = [
+    ("crash", "--mode crash --after 300", "crashed", "exit status: 9", "out of luck"),
+    ("exits", "--mode exit-at-once", "never_ready", "exit status: 7", "line 3"),
+    ("never", "--mode never", "never_ready", NO_LISTENER, ""),
+    ("one-port", "--mode one-port --second-port {tls_port}", "never_ready", NO_LISTENER, ""),
+    ("escapes", "--mode escapes", "wrong_answers", "52;c;aGk=", "unruly is red"),
+    ("hog", "--mode hog --after 100", "out_of_memory", "because the memory limit was reached", ""),
+];
 
-#[test]
-fn server_that_never_listens_is_not_ready() {
-    let (kind, message) = failure(&run_unruly_within("2s", &["--mode", "never"], ""));
-    assert_eq!(kind, "never_ready");
-    assert!(message.contains("nothing listened on port"), "{message}");
-}
+const NO_LISTENER: &str = "nothing listened on port";
 
-#[test]
-fn server_that_exits_at_once_is_reported_with_output() {
-    let report = run_unruly(&["--mode", "exit-at-once"], "");
-    let (kind, message) = failure(&report);
-    assert_eq!(kind, "never_ready");
-    assert!(message.contains("exit status: 7"), "{message}");
-    let subject =
-        report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
-    assert!(subject["failures"][0]["log_tail"].as_str().unwrap().contains("line 3"));
-}
-
-#[test]
-fn server_that_listens_on_one_of_two_ports_is_not_ready() {
-    let report =
-        run_unruly_within("2s", &["--mode", "one-port", "--second-port", "{tls_port}"], "");
-    let (kind, message) = failure(&report);
-    assert_eq!(kind, "never_ready");
-    assert!(message.contains("nothing listened on port"), "{message}");
-}
-
-#[test]
-fn server_on_both_ports_is_ready() {
-    let sandbox = Sandbox::new();
-    sandbox.add_unruly("both", &["--second-port", "{tls_port}"], "");
-    let (_, report) = sandbox.run(&["both"], "");
-    assert_eq!(trials(&report, "both").len(), 2);
-}
-
-#[test]
-fn server_that_ignores_signal_is_killed() {
-    let sandbox = Sandbox::new();
-    sandbox.add_unruly_within("2s", "stubborn", &["--mode", "stubborn"], "");
-    let (_, report) = sandbox.run(&["stubborn"], "");
-    assert_eq!(trials(&report, "stubborn").len(), 2, "its results are valid");
-    assert_eq!(report["subjects"][0]["stop_killed"], 1);
-}
-
-#[test]
-fn memory_limit_kill_is_reported() {
-    if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        not_run("this user cannot create control groups, so there is no memory limit");
-        return;
+/// Adds a subject whose build replaces `{dyno}`'s file by `other`, prints control sequences and
+/// fails.
+fn add_failing_build(sandbox: &Sandbox) {
+    let [program, other] = ["dyno", "other"].map(|name| sandbox.path().join(name));
+    for copy in [&program, &other] {
+        fs::copy(DYNO, copy).unwrap();
     }
-    let report = run_unruly(&["--mode", "hog", "--after", "100"], "[limits]\nmemory = \"96MiB\"");
-    assert_eq!(failure(&report).0, "out_of_memory");
-    let limits = report["subjects"][0]["limits"].as_array().unwrap();
-    let memory = limits.iter().find(|l| l["name"] == "memory").unwrap();
-    assert_eq!(memory["read_back"], "100663296 bytes");
-}
-
-#[test]
-fn cpu_quota_is_enforced_and_is_limiter() {
-    if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        not_run("this user cannot create control groups, so there is no quota");
-        return;
-    }
-    let sandbox = Sandbox::new();
-    sandbox.add_unruly("good", &[], "");
-    let (_, report) = sandbox.run(&["good"], "[limits]\ncpus = 0.2");
-    // If a busy machine gave the server less than its quota, the quota is not the limiter.
-    let trials = trials(&report, "good");
-    let limited = trials.iter().filter(|trial| trial["limiter"]["resource"] == "cpu_quota");
-    let throttled =
-        limited.map(|trial| trial["server"]["throttled_s"].as_f64().unwrap()).collect::<Vec<_>>();
-    let limiters: Vec<_> = trials.iter().map(|trial| &trial["limiter"]["sentence"]).collect();
-    assert!(
-        !throttled.is_empty() && throttled.iter().all(|s| *s > 0.0),
-        "{throttled:?}: {limiters:?}"
+    let command = format!(
+        "mv {} {}; printf '\\033[31merror\\033[0m: \\033]0;owned\\007'; exit 1",
+        other.display(),
+        program.display()
     );
+    let build = format!("[build]\ninputs = []\ncommand = {command:?}\n");
+    sandbox.add_unruly("unbuilt", &[], &build);
 }
 
-#[test]
-fn failed_build_does_not_affect_other_subjects() {
-    let sandbox = Sandbox::new();
-    let build =
-        "[build]\ncommand = \"echo missing semicolon; false\"\ninputs = [\"subject.toml\"]\n";
-    sandbox.add_unruly("bad", &[], build);
-    let (status, report) = sandbox.run(&["bad", "null"], "");
-    assert_eq!(status, 3);
-    let (kind, message) = failure(&report);
-    assert_eq!(kind, "build_failed");
-    assert!(message.contains("missing semicolon"), "{message}");
-    assert_eq!(trials(&report, "null").len(), 2);
-}
-
-#[test]
-fn invalid_suite_exits_with_2_and_position() {
-    let sandbox = Sandbox::without_load();
-    std::fs::write(sandbox.path().join("suite.toml"), "subjects = [\"nul\"]\n").unwrap();
-    let output = sandbox.dyno(&["run", "suite.toml"]);
-    assert_eq!(output.status.code(), Some(2));
-    let text = crate::drive::text(&output);
-    assert!(
-        text.contains("suite.toml:1:")
-            && text.contains("did you mean \"null\"?")
-            && text.contains("^^^"),
-        "{text}"
-    );
-    assert_eq!(sandbox.dyno(&["run", "absent.toml"]).status.code(), Some(2));
-    assert_eq!(sandbox.dyno(&["frobnicate"]).status.code(), Some(2));
-}
-
-/// Asserts that the output has no control sequences.
+/// Asserts that the output has no control sequences, and that it shows those of servers.
 fn assert_no_control_sequences(output: &Output, expected: &str) {
     let printed = text(output);
     let obeyed: Vec<char> =
@@ -224,43 +112,111 @@ fn assert_no_control_sequences(output: &Output, expected: &str) {
 }
 
 #[test]
-fn server_output_is_escaped() {
+fn failures_have_kind_and_cause_and_escaped_output() {
+    let has_groups = dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read());
+    if !has_groups {
+        not_run("this user cannot create control groups, so there is no memory limit and no quota");
+    }
     let sandbox = Sandbox::new();
-    sandbox.add_unruly("bad", &["--mode", "escapes"], "");
-    sandbox.write_suite(&["bad"], "");
-    let output = sandbox.dyno(&["run", "suite.toml"]);
+    let faulty = || FAULTY.iter().filter(|(name, ..)| has_groups || *name != "hog");
+    for (name, options, _, cause, _) in faulty() {
+        // A server without a listener is detected at its deadline.
+        let deadline = if *cause == NO_LISTENER { "500ms" } else { "60s" };
+        sandbox.add_unruly_within(deadline, name, &options.split(' ').collect::<Vec<_>>(), "");
+    }
+    sandbox.add_unruly("slow", &["--second-port", "{tls_port}"], "");
+    add_failing_build(&sandbox);
+    let entry = |name: &str| match name {
+        "hog" => "{ use = \"hog\", memory = \"96MiB\" }".into(),
+        "slow" if has_groups => "{ use = \"slow\", cpus = 0.2 }".into(),
+        name => format!("{name:?}"),
+    };
+    let names = ["unbuilt"].into_iter().chain(faulty().map(|(name, ..)| *name));
+    let entries: Vec<String> = names.chain(["slow", "null"]).map(entry).collect();
+    sandbox.write_suite_of(&format!("[{}]", entries.join(", ")), "");
+    let mut command = sandbox.command(&sandbox.path().join("dyno"));
+    let output = command.args(["run", "suite.toml", "--observe", "none"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    // The output of the server: colours are removed, and the sequence for a title is made visible.
-    assert_no_control_sequences(&output, "52;c;aGk=");
-    assert!(text(&output).contains("unruly is red ␛]0;owned␇"), "the log: {}", text(&output));
-    let run = sandbox.run_folder().unwrap();
-    assert_no_control_sequences(&sandbox.dyno(&["report", run.to_str().unwrap()]), "52;c;aGk=");
-    assert_no_control_sequences(
-        &sandbox.dyno(&["report", run.to_str().unwrap(), "--format", "md"]),
-        "responded incorrectly",
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
+    for (name, _, kind, cause, log) in faulty() {
+        let failure = &subject(&report, name)["failures"][0];
+        assert_eq!(failure["kind"], *kind, "{name}: {failure}");
+        assert!(failure["message"].as_str().unwrap().contains(cause), "{name}: {failure}");
+        assert!(failure["log_tail"].as_str().unwrap_or("").contains(log), "{name}: {failure}");
+        trials(&report, name).into_iter().for_each(assert_books);
+    }
+    let failure = &subject(&report, "unbuilt")["failures"][0];
+    assert_eq!((&failure["kind"], trials(&report, "unbuilt").len()), (&"build_failed".into(), 0));
+    assert_others_are_measured(&report, has_groups);
+    assert_output_is_escaped(&sandbox, &output);
+}
+
+/// Checks the servers that do not fail: the one with a quota, and a control.
+fn assert_others_are_measured(report: &Value, has_groups: bool) {
+    for name in ["slow", "null"] {
+        let trials = trials(report, name);
+        assert_eq!(trials.len(), 2, "{name} has all its steps");
+        for trial in trials {
+            let refused = refused_for(&trial["caveats"]);
+            assert!(refused.is_empty(), "{refused:?}: {:#}", trial["caveats"]);
+            assert_books(trial);
+        }
+    }
+    // `{dyno}` refers to the running program, whose file the build has replaced.
+    let version = &subject(report, "null")["version"];
+    assert!(version.as_str().is_some_and(|v| v.starts_with("dyno ")), "{version}");
+    if !has_groups {
+        return;
+    }
+    let limits = subject(report, "hog")["limits"].as_array().unwrap();
+    let memory = limits.iter().find(|limit| limit["name"] == "memory").unwrap();
+    assert_eq!(memory["read_back"], "100663296 bytes");
+    // If a busy machine gave the server less than its quota, the quota is not the limiter.
+    let trials = trials(report, "slow");
+    let limited = trials.iter().filter(|trial| trial["limiter"]["resource"] == "cpu_quota");
+    let throttled: Vec<f64> =
+        limited.map(|trial| trial["server"]["throttled_s"].as_f64().unwrap()).collect();
+    let limiters: Vec<_> = trials.iter().map(|trial| &trial["limiter"]["sentence"]).collect();
+    assert!(
+        !throttled.is_empty() && throttled.iter().all(|s| *s > 0.0),
+        "{throttled:?}: {limiters:?}"
     );
-    assert_no_control_sequences(&sandbox.dyno(&["subjects", "check", "bad"]), "52;c;aGk=");
+}
+
+/// Checks the output of a run with a failed build and a server that prints control sequences, and
+/// of other commands about them.
+fn assert_output_is_escaped(sandbox: &Sandbox, run: &Output) {
+    let (of_build, response) = ("error: ␛]0;owned␇", "52;c;aGk=");
+    // Colours are removed, and the sequence for a title is made visible.
+    for expected in [of_build, response, "unruly is red ␛]0;owned␇"] {
+        assert_no_control_sequences(run, expected);
+    }
+    let folder = sandbox.run_folder().unwrap().display().to_string();
+    for (arguments, expected) in [
+        (&["report", &folder][..], response),
+        (&["report", &folder, "--format", "md"], "responded incorrectly"),
+        (&["subjects", "check", "escapes"], response),
+        (&["subjects", "build", "unbuilt"], of_build),
+        (&["subjects", "check", "unbuilt"], of_build),
+    ] {
+        assert_no_control_sequences(&sandbox.dyno(arguments), expected);
+    }
 }
 
 #[test]
-fn build_output_is_escaped() {
-    let sandbox = Sandbox::new();
-    let build = "[build]\ninputs = []\ncommand = \"printf '\\\\033[31merror\\\\033[0m: \
-                 \\\\033]0;owned\\\\007'; exit 1\"\n";
-    sandbox.add_unruly("bad", &[], build);
-    sandbox.write_suite(&["bad", "null"], "");
-    let expected = "error: ␛]0;owned␇";
-    assert_no_control_sequences(&sandbox.dyno(&["subjects", "build", "bad"]), expected);
-    assert_no_control_sequences(&sandbox.dyno(&["run", "suite.toml"]), expected);
-    assert_no_control_sequences(&sandbox.dyno(&["subjects", "check", "bad"]), expected);
-}
-
-#[test]
-fn file_content_in_errors_is_escaped() {
+fn invalid_suite_exits_with_2_and_escaped_quotation() {
     let sandbox = Sandbox::without_load();
-    std::fs::write(sandbox.path().join("suite.toml"), "subjects = [\"\u{9b}2J\u{202e}x\"]\n")
-        .unwrap();
-    let output = sandbox.dyno(&["run", "suite.toml"]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert_no_control_sequences(&output, "\\u{9b}2J");
+    let suite = |source: &str| {
+        fs::write(sandbox.path().join("suite.toml"), source).unwrap();
+        let output = sandbox.dyno(&["run", "suite.toml"]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        output
+    };
+    let printed = text(&suite("subjects = [\"nul\"]\n"));
+    for part in ["suite.toml:1:", "did you mean \"null\"?", "^^^"] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    assert_no_control_sequences(&suite("subjects = [\"\u{9b}2J\u{202e}x\"]\n"), "\\u{9b}2J");
+    assert_eq!(sandbox.dyno(&["run", "absent.toml"]).status.code(), Some(2));
 }

@@ -18,7 +18,7 @@ impl Burners {
             command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
             command.spawn().expect("a burner starts")
         };
-        Burners((0..cpus.div_ceil(4)).map(start).collect())
+        Burners((0..cpus).map(start).collect())
     }
 }
 
@@ -31,32 +31,25 @@ impl Drop for Burners {
     }
 }
 
+/// A run waits in vain, and then begins with a warning. Its resumption waits in vain.
 #[test]
-fn wait_on_busy_machine_exits_with_3_and_names() {
+fn busy_programs_are_named_and_waited_for() {
     let sandbox = Sandbox::new();
     sandbox.write_suite(&["null"], "");
     let burners = Burners::start(&sandbox);
-    let output = sandbox.dyno(&["run", "suite.toml", "--wait-quiet", "3s"]);
-    drop(burners);
-    let message = text(&output);
-    assert_eq!(output.status.code(), Some(3), "{message}");
+    let run = |options: &[&str]| {
+        let output = sandbox.dyno(&[&["run"], options].concat());
+        (output.status.code(), text(&output))
+    };
+    let (status, message) = run(&["suite.toml", "--wait-quiet", "3s"]);
+    assert_eq!(status, Some(3), "{message}");
     assert!(
         message.contains("burner-of-test") && message.contains("hint: stop these"),
         "{message}"
     );
     assert!(sandbox.run_folder().is_none(), "no run begins");
-    let output = sandbox.dyno(&["run", "suite.toml", "--wait-quiet", "1s"]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-}
 
-#[test]
-fn run_reports_busy_programs_at_start() {
-    let sandbox = Sandbox::new();
-    sandbox.write_suite(&["null"], "");
-    let burners = Burners::start(&sandbox);
-    let output = sandbox.dyno(&["run", "suite.toml"]);
-    drop(burners);
-    let message = text(&output);
+    let (_, message) = run(&["suite.toml", "--observe", "none"]);
     assert!(
         message.contains("warning: other programs use") && message.contains("burner-of-test"),
         "{message}"
@@ -71,26 +64,18 @@ fn run_reports_busy_programs_at_start() {
     let names: Vec<String> =
         others.map(|other| other["name"].as_str().unwrap().to_string()).collect();
     assert!(names.iter().any(|name| name == "burner-of-test"), "{names:?}");
-}
 
-#[test]
-fn resume_that_does_not_begin_changes_nothing() {
-    let sandbox = Sandbox::new();
-    sandbox.run(&["null"], "");
-    let run = sandbox.run_folder().unwrap();
-    std::fs::remove_file(run.join("trials/0001.json")).unwrap();
-    let header = || std::fs::read_to_string(run.join("run.json")).unwrap();
+    let folder = sandbox.run_folder().unwrap();
+    std::fs::remove_file(folder.join("trials/0001.json")).unwrap();
+    let header = || std::fs::read_to_string(folder.join("run.json")).unwrap();
     let before = header();
-    let resume = ["run", "--resume", run.to_str().unwrap(), "--wait-quiet"];
-    let output = sandbox.dyno(&[&resume[..], &["1s"]].concat());
-    let message = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("must be at least 3s"), "{message}");
-    assert_eq!(header(), before);
-    let burners = Burners::start(&sandbox);
-    let output = sandbox.dyno(&[&resume[..], &["3s"]].concat());
+    for (limit, expected_status, expected) in
+        [("1s", 2, "must be at least 3s"), ("3s", 3, "were not idle")]
+    {
+        let (status, message) = run(&["--resume", folder.to_str().unwrap(), "--wait-quiet", limit]);
+        assert_eq!(status, Some(expected_status), "{message}");
+        assert!(message.contains(expected), "{message}");
+        assert_eq!(header(), before);
+    }
     drop(burners);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("were not idle"), "{}", text(&output));
-    assert_eq!(header(), before);
 }
