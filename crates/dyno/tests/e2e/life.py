@@ -21,7 +21,7 @@ class Front(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        if self.path == "/item" and not (FAULT == "caches" and "item" in CACHED):
+        if self.path == "/item":
             CACHED["item"] = ask("/plaintext")
         answer = CACHED["item"] if self.path == "/item" else b"ready"
         if self.path == "/item" and ("json" not in CACHED or FAULT == "forgets"):

@@ -11,7 +11,7 @@ use dyno_archive::start::FailureKind;
 use dyno_archive::trial::CheckResult;
 
 use crate::drive::not_run;
-use crate::walk;
+use crate::walk::{self, UNOBSERVED};
 
 const CONTRACT: &str = r#"
 [[checks]]
@@ -57,20 +57,15 @@ path = "/item"
 within = "3s"
 "#;
 
-/// Runs the server with a fault, with one trial per start.
-fn run(sandbox: &Path, fault: &str, keys: &str, repeats: u32) -> Run {
-    run_started(sandbox, fault, keys, "", &format!("repeats = {repeats}"))
-}
-
-/// Does the same with additional keys of `[start]`, and of the suite's `[suite]`.
-fn run_started(sandbox: &Path, fault: &str, keys: &str, start: &str, suite_keys: &str) -> Run {
+/// Runs the server with a fault, with one trial per start. Adds keys of `[start]` and `[suite]`.
+fn run_started(sandbox: &Path, fault: &str, start: &str, suite_keys: &str) -> Run {
     let folder = sandbox.join("subjects/front");
     fs::create_dir_all(&folder).unwrap();
     fs::create_dir_all(sandbox.join("contracts")).unwrap();
     fs::write(folder.join("life.py"), include_str!("life.py")).unwrap();
     fs::write(sandbox.join("contracts/life.toml"), CONTRACT).unwrap();
     let text = format!(
-        "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"life\"]\n{keys}\n\
+        "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"life\"]\n\
          [start]\ncommand = [\"python3\", \"{{dir}}/life.py\", \"{fault}\", \"{{port}}\"]\n\
          env = {{ STORE = \"http://{{store.host}}:{{store.port}}\" }}\n{start}\n[stop]\n\
          deadline = \"1s\"\n"
@@ -82,6 +77,7 @@ fn run_started(sandbox: &Path, fault: &str, keys: &str, start: &str, suite_keys:
         .unwrap();
     let suite = format!(
         "subjects = [\"front\"]\n[suite]\n{suite_keys}\n\
+         {UNOBSERVED}\
          [load]\nconnections = 1\nwarmup = \"0\"\nduration = \"200ms\"\n[[workloads]]\n\
          path = \"/item\"\n"
     );
@@ -107,7 +103,9 @@ fn lifecycle_is_checked_once_if_it_passes() {
         return;
     }
     let sandbox = tempfile::tempdir().unwrap();
-    let run = run(sandbox.path(), "none", "", 2);
+    // All starts of the checks use the same port.
+    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let run = run_started(sandbox.path(), "none", &format!("port = {port}"), "repeats = 2");
     let first = lifecycle_results(&run, 0);
     assert!(first.iter().all(|check| check.ok), "{first:#?}");
     assert_eq!((first.len(), run.trials.len()), (6, 2));
@@ -150,7 +148,7 @@ fn lifecycle_is_checked_in_network_namespace() {
     // A port that is in use here is free in the other network namespace.
     let _holds = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let suite_keys = "repeats = 1\nisolation = \"netns\"";
-    let run = run_started(sandbox.path(), "none", "", &format!("port = {port}"), suite_keys);
+    let run = run_started(sandbox.path(), "none", &format!("port = {port}"), suite_keys);
     let all = lifecycle_results(&run, 0);
     assert!(all.len() == 6 && all.iter().all(|check| check.ok), "{all:#?}");
     assert_eq!((run.trials.len(), &run.starts[0].failure), (1, &None));
@@ -182,59 +180,19 @@ fn each_fault_fails_its_lifecycle_check() {
         ("stubborn", vec!["stops"], "the server still ran 3 s after the signal, so dyno killed it"),
     ] {
         let sandbox = tempfile::tempdir().unwrap();
-        let run = run(sandbox.path(), fault, "", if fault == "silent" { 2 } else { 1 });
+        let run = run_started(sandbox.path(), fault, "", "repeats = 1");
         let failed: Vec<&CheckResult> =
             lifecycle_results(&run, 0).into_iter().filter(|check| !check.ok).collect();
         let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
         assert_eq!(names, broken, "{fault}");
         assert!(failed[0].got.contains(words), "{fault}: {}", failed[0].got);
-        // A failed check excludes all rows of the server. Each start is checked again.
+        // A failed check excludes all rows of the server.
         let failure = run.starts[0].failure.as_ref().unwrap();
         assert_eq!(
             (failure.kind, run.trials.len()),
             (FailureKind::IncorrectResponses, 0),
             "{fault}"
         );
-        assert!(
-            (0..run.starts.len()).all(|start| lifecycle_results(&run, start).len() == 6),
-            "{fault}"
-        );
+        assert_eq!(lifecycle_results(&run, 0).len(), 6, "{fault}");
     }
-}
-
-#[test]
-fn lifecycle_checks_with_fixed_port_do_not_conflict() {
-    if !is_here() {
-        return;
-    }
-    let sandbox = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let run = run_started(sandbox.path(), "none", "", &format!("port = {port}"), "repeats = 1");
-    let all = lifecycle_results(&run, 0);
-    assert!(all.iter().all(|check| check.ok), "{all:#?}");
-    assert_eq!((all.len(), run.trials.len()), (6, 1));
-}
-
-#[test]
-fn stop_check_without_request_in_flight_fails() {
-    if !is_here() {
-        return;
-    }
-    let sandbox = tempfile::tempdir().unwrap();
-    let run = run(
-        sandbox.path(),
-        "caches",
-        "waive = [\"asks the store each time, and for JSON once at most\"]",
-        1,
-    );
-    let stops = lifecycle_results(&run, 0).into_iter().find(|check| check.name == "stops").unwrap();
-    assert!(!stops.ok && !stops.has_response, "{stops:?}");
-    assert!(
-        stops
-            .got
-            .contains("the server responded before the signal, without waiting for a back end"),
-        "{}",
-        stops.got
-    );
-    assert_eq!(run.trials.len(), 1, "a check without a result excludes no trial");
 }

@@ -1,16 +1,15 @@
-//! Tests starts with a back end, which is started, seeded, reset, monitored, killed and stopped.
+//! Tests starts with a back end, which is started, seeded, reset, monitored and stopped, or fails.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use dyno_archive::Party;
-use dyno_archive::dir::Run;
 use dyno_archive::start::FailureKind;
 use dyno_runner::run::RunEvent;
 
 use crate::drive::not_run;
-use crate::walk::{self, define};
+use crate::walk::{self, UNOBSERVED, define};
 
 /// A suite of short trials.
 const LOAD: &str = "[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n";
@@ -38,22 +37,18 @@ fn journal(sandbox: &Path) -> Vec<String> {
     text.lines().map(|line| line.split(' ').next().unwrap().to_string()).collect()
 }
 
-/// Runs `front`, which gets the address of the store, and `alone`, which does not.
-fn run(sandbox: &Path, suite: &str, on_event: &mut dyn FnMut(RunEvent<'_>)) -> Run {
-    let subjects = sandbox.join("subjects");
-    define(&subjects, "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
-    define(&subjects, "alone", &walk::null(), "");
-    walk::run_with(sandbox, &walk::planned_with(&subjects, &format!("{suite}{LOAD}")), on_event)
-}
-
 #[test]
 fn back_end_is_run_with_its_subject() {
     let sandbox = tempfile::tempdir().unwrap();
     define_store(sandbox.path(), "[limits]\nfiles = 512\n");
-    let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\norder = \
-                 \"fixed\"\n[[workloads]]\npath = \"/plaintext\"\n[[workloads]]\npath = \
-                 \"/json\"\n";
-    let run = run(sandbox.path(), suite, &mut |_| {});
+    let suite = format!(
+        "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
+         [[workloads]]\npath = \"/plaintext\"\n[[workloads]]\npath = \"/json\"\n{LOAD}"
+    );
+    let subjects = sandbox.path().join("subjects");
+    define(&subjects, "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
+    define(&subjects, "alone", &walk::null(), "");
+    let run = walk::run(sandbox.path(), &walk::planned_with(&subjects, &suite));
     let [start, alone_start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     assert_eq!((&start.failure, &alone_start.failure), (&None, &None));
     // Its data is loaded once per start, and restored before each trial.
@@ -131,137 +126,138 @@ fn network_namespace_separates_counters() {
     assert_eq!(listeners.len(), 1, "{listeners:?}");
 }
 
-#[test]
-fn killed_back_end_does_not_affect_other_results() {
-    let sandbox = tempfile::tempdir().unwrap();
-    define_store(sandbox.path(), "");
-    let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 2\norder = \"fixed\"\n";
-    let mut left = 1;
-    let journal = sandbox.path().join("journal");
-    let run = run(sandbox.path(), suite, &mut |event| {
-        if left > 0 && matches!(event, RunEvent::Interval { .. }) {
-            left -= 1;
-            let text = fs::read_to_string(&journal).unwrap();
-            let session = text.lines().find_map(|line| line.strip_prefix("start ")).unwrap();
-            // The whole session: shell and server.
-            assert!(Command::new("pkill").args(["-9", "-s", session]).status().unwrap().success());
-        }
-    });
-    let failures: Vec<_> = run.starts.iter().map(|s| s.failure.as_ref().map(|f| f.kind)).collect();
-    assert_eq!(failures, [Some(FailureKind::BackendFailed), None, None, None]);
-    let message = &run.starts[0].failure.as_ref().unwrap().message;
-    assert!(message.contains("back end store ended with signal: 9"), "{message}");
-    let report = dyno_analysis::report::report(&run);
-    let valid: Vec<bool> = report
-        .trials
-        .iter()
-        .map(|t| t.caveats.iter().all(|c| c.code.name() != "backend_failed"))
-        .collect();
-    assert_eq!(valid, [false, true, true, true], "the other starts are not affected");
-    assert_eq!(report.subjects[0].failures[0].failure.kind, FailureKind::BackendFailed);
+/// A back end that fails, the begin of its reported failure, and a part of its end.
+struct FailingBackEnd {
+    name: &'static str,
+    definition: String,
+    failure: &'static str,
+    end: &'static str,
 }
 
-#[test]
-fn back_end_that_does_not_start_is_reported() {
-    let sandbox = tempfile::tempdir().unwrap();
-    define_store(sandbox.path(), "");
-    let file = sandbox.path().join("backends/store/backend.toml");
-    let dead = "[start]\ncommand = [\"sh\", \"-c\", \"echo no disk; exit 1\", \"{port}\"]\n";
-    fs::write(file, dead).unwrap();
-    let run = run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
-    let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
-    let failure = start.failure.as_ref().unwrap();
-    assert_eq!(failure.kind, FailureKind::BackendFailed, "the failure is not the subject's");
-    assert!(
-        failure.message.starts_with(
-            "back end store did not become ready: its process ended with exit status: 1"
-        ),
-        "{failure:?}"
-    );
-    assert_eq!((start.parts.len(), run.trials.len()), (1, 0), "the subject was not started");
-    let reported = &dyno_analysis::report::report(&run).subjects[0].failures[0];
-    assert_eq!(
-        (reported.log_of.as_deref(), reported.log_tail.as_deref()),
-        (Some("store"), Some("no disk"))
-    );
-}
-
-#[test]
-fn failed_seed_or_reset_is_back_end_failure() {
-    for (broken, wanted) in [
-        (
-            "seed",
-            "back end store could not load its data: its command for `seed` ended with exit \
-             status: 3:\nno table",
-        ),
-        ("reset", "back end store: its command for `reset` ended with exit status: 3:\nno table"),
-    ] {
-        let sandbox = tempfile::tempdir().unwrap();
-        let folder = sandbox.path().join("backends/store");
-        fs::create_dir_all(&folder).unwrap();
-        let text = format!(
-            "[start]\ncommand = {}\n[{broken}]\ncommand = \"echo no table; exit 3\"\n",
-            walk::null()
-        );
-        fs::write(folder.join("backend.toml"), text).unwrap();
-        let run =
-            run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
-        let failure = run.starts[0].failure.as_ref().unwrap();
-        assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::BackendFailed, wanted));
-        assert_eq!(run.trials.len(), 0);
-    }
-}
-
-#[test]
-fn failed_back_end_build_excludes_subject() {
-    let sandbox = tempfile::tempdir().unwrap();
-    define_store(sandbox.path(), "");
-    let file = sandbox.path().join("backends/store/backend.toml");
-    let text = fs::read_to_string(&file)
-        .unwrap()
-        .replace("echo data > {out}/data", "echo no compiler; exit 1");
-    fs::write(file, text).unwrap();
-    let run = run(
-        sandbox.path(),
-        "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\n",
-        &mut |_| {},
-    );
-    assert_eq!((run.starts.len(), run.trials.len()), (1, 1), "the other subject is measured");
-    let report = dyno_analysis::report::report(&run);
-    let reason = report.subjects[0].skipped.as_deref().unwrap();
-    assert!(
-        reason.starts_with("its back end store could not be built: ")
-            && reason.contains("no compiler"),
-        "{reason}"
-    );
-}
-
-/// The first process survives, so only the control group shows that others were killed.
-#[test]
-fn back_end_memory_limit_kill_is_reported() {
-    if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        not_run("this user cannot create control groups, so there is no memory limit");
-        return;
-    }
-    let sandbox = tempfile::tempdir().unwrap();
-    define_store(sandbox.path(), "[limits]\nmemory = \"64MiB\"\n");
-    let folder = sandbox.path().join("backends/store");
-    let eat = sandbox.path().join("eat");
-    let file = folder.join("backend.toml");
-    let text = fs::read_to_string(&file).unwrap();
+/// Returns the back ends. `journal` is for the session of one, and another fills its memory once
+/// `eat` exists.
+fn failing_back_ends(journal: &Path, eat: &Path) -> [FailingBackEnd; 5] {
+    let (null, dyno) = (walk::null(), env!("CARGO_BIN_EXE_dyno"));
+    let broken = |command| {
+        format!("[start]\ncommand = {null}\n[{command}]\ncommand = \"echo no table; exit 3\"\n")
+    };
+    let shell = |script: &str| {
+        format!("[start]\ncommand = [\"sh\", \"-c\", {:?}]\n", script.replace("DYNO", dyno))
+    };
+    let back_end =
+        |name, definition, failure, end| FailingBackEnd { name, definition, failure, end };
     let hungry = format!(
-        "while ! [ -e {} ]; do sleep 0.02; done; head -c 256M /dev/zero | tail",
+        "DYNO serve-null --port {{port}} & (while ! [ -e {} ]; do sleep 0.02; done; head -c 256M \
+         /dev/zero | tail) & wait",
         eat.display()
     );
-    fs::write(&file, text.replace("& wait\"]", &format!("& ({hungry}) & wait\"]"))).unwrap();
-    let run = run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
-        if matches!(event, RunEvent::TrialStarted { .. }) {
+    let killed = format!("echo $$ >{}; DYNO serve-null --port {{port}} & wait", journal.display());
+    [
+        back_end(
+            "gone",
+            shell("echo no disk; exit 1 # {port}"),
+            "back end gone did not become ready: its process ended with exit status: 1",
+            "",
+        ),
+        back_end(
+            "unseeded",
+            broken("seed"),
+            "back end unseeded could not load its data: its command for `seed` ended with exit \
+             status: 3:\nno table",
+            "",
+        ),
+        back_end(
+            "unreset",
+            broken("reset"),
+            "back end unreset: its command for `reset` ended with exit status: 3:\nno table",
+            "",
+        ),
+        back_end(
+            "killed",
+            shell(&killed),
+            "back end killed ended with signal: 9 (SIGKILL)",
+            "its back end killed ended with signal: 9 (SIGKILL) under load",
+        ),
+        // The first process survives, so only the control group shows that others were killed.
+        back_end(
+            "hungry",
+            shell(&hungry) + "[limits]\nmemory = \"64MiB\"\n",
+            "the kernel killed processes",
+            "because the memory limit was reached: back end hungry continues without these \
+             processes, or with new ones",
+        ),
+    ]
+}
+
+/// Adds a back end, and a subject that names it.
+fn add_back_end(sandbox: &Path, name: &str, definition: &str) {
+    let folder = sandbox.join("backends").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("backend.toml"), definition).unwrap();
+    let port = format!("STORE = \"{{{name}.port}}\"");
+    define(&sandbox.join("subjects"), &format!("on-{name}"), &walk::null(), &port);
+}
+
+/// Each back end fails in another way. None of the failures is the subject's.
+#[test]
+fn failed_back_ends_are_reported_with_cause() {
+    let has_groups = dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read());
+    if !has_groups {
+        not_run("this user cannot create control groups, so there is no memory limit");
+    }
+    let sandbox = tempfile::tempdir().unwrap();
+    let [journal, eat] = ["journal", "eat"].map(|name| sandbox.path().join(name));
+    let back_ends = failing_back_ends(&journal, &eat);
+    let failing = || back_ends.iter().filter(|back_end| has_groups || back_end.name != "hungry");
+    failing().for_each(|it| add_back_end(sandbox.path(), it.name, &it.definition));
+    let unbuilt = "[build]\ncommand = \"echo no compiler; exit 1\"\ninputs = []\n[start]\n\
+                   command = [\"x\", \"{port}\"]\n";
+    add_back_end(sandbox.path(), "unbuilt", unbuilt);
+    let subjects = sandbox.path().join("subjects");
+    define(&subjects, "alone", &walk::null(), "");
+    let names = failing().map(|back_end| format!("on-{}", back_end.name));
+    let names: Vec<String> = names.chain(["on-unbuilt".into(), "alone".into()]).collect();
+    let suite = format!(
+        "subjects = {names:?}\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
+         {UNOBSERVED}{LOAD}"
+    );
+    let planned = walk::planned_with(&subjects, &suite);
+    let arm = |trial: usize| &*planned.plan.arms[planned.plan.trials[trial].arm].name;
+    let mut is_killed = false;
+    let run = walk::run_with(sandbox.path(), &planned, &mut |event| match event {
+        RunEvent::TrialStarted { trial } if arm(trial) == "on-hungry" => {
             fs::write(&eat, "").unwrap();
         }
+        RunEvent::Interval { trial, .. } if arm(trial) == "on-killed" && !is_killed => {
+            is_killed = true;
+            let session = fs::read_to_string(&journal).unwrap();
+            // The whole session: shell and server.
+            let pkill = Command::new("pkill").args(["-9", "-s", session.trim()]).status();
+            assert!(pkill.unwrap().success());
+        }
+        _ => {}
     });
-    let failure = run.starts[0].failure.as_ref().unwrap();
-    assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
-    assert!(failure.message.contains("because the memory limit was reached"), "{failure:?}");
-    let has_event = failure.message.contains("back end store continues without these processes");
-    assert!(has_event, "{failure:?}");
+    for (start, back_end) in run.starts.iter().zip(failing()) {
+        let failure = start.failure.as_ref().unwrap();
+        assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
+        let message = &failure.message;
+        assert!(message.starts_with(back_end.failure), "{message}");
+        assert!(message.ends_with(back_end.end), "{message}");
+    }
+    assert_eq!(run.starts[0].parts.len(), 1, "the subject was not started");
+    let report = dyno_analysis::report::report(&run);
+    let reported = &report.subjects[0].failures[0];
+    assert_eq!(
+        (reported.log_of.as_deref(), reported.log_tail.as_deref()),
+        (Some("gone"), Some("no disk"))
+    );
+    let reason = report.subjects[names.len() - 2].skipped.as_deref().unwrap();
+    assert!(reason.starts_with("its back end unbuilt could not be built: "), "{reason}");
+    assert!(reason.contains("no compiler"), "{reason}");
+    let trials: Vec<&str> = report.trials.iter().map(|trial| &*trial.subject_id).collect();
+    let loaded = ["on-killed", "on-hungry", "alone"];
+    assert_eq!(trials, if has_groups { &loaded[..] } else { &["on-killed", "alone"] });
+    let alone = report.trials.last().unwrap();
+    assert!(alone.caveats.iter().all(|c| c.code.name() != "backend_failed"));
+    assert_eq!(run.starts.last().unwrap().failure, None, "the others are not affected");
 }

@@ -16,6 +16,9 @@ use dyno_subject::definition::find::Folders;
 
 use crate::drive::{not_run, wait_for_other_loads};
 
+/// Table of a suite without probes. The first start of a subject with probes takes a second longer.
+pub const UNOBSERVED: &str = "[observe]\nsyscalls = false\nstates = false\nruntime = false\n";
+
 /// Returns the start command of the null responder.
 pub fn null() -> String {
     format!("[{:?}, \"serve-null\", \"--port\", \"{{port}}\"]", env!("CARGO_BIN_EXE_dyno"))
