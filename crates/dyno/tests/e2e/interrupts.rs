@@ -1,22 +1,22 @@
 //! Tests one and two Ctrl-C, and SIGKILL: no process remains, and finished trials are saved.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use serde_json::json;
+use aya::programs::{ProgramInfo, loaded_programs};
 
-use crate::drive::{DYNO, Sandbox, send_signal, soon, text};
+use crate::drive::{DYNO, Sandbox, not_run, send_signal, soon, text};
 
-/// Starts a long run, and waits until its first trial is in the archive.
-fn long_run(sandbox: &Sandbox) -> Child {
-    sandbox.add_unruly("good", &[], "");
-    sandbox.write_suite(&["good", "null"], "");
+/// Starts a long run of a server that ignores SIGTERM and of a control, and waits until its first
+/// trial is in the archive.
+pub fn long_run(sandbox: &Sandbox) -> Child {
+    sandbox.add_unruly("stubborn", &["--mode", "stubborn"], "");
+    sandbox.write_suite(&["null", "stubborn"], "");
     let mut command = sandbox.command(Path::new(DYNO));
-    command
-        .args(["run", "suite.toml", "--repeats", "20"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let run = ["run", "suite.toml", "--repeats", "20"];
+    let mut child =
+        command.args(run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     if soon(|| (finished(sandbox) > 0).then_some(())).is_none() {
         let _ = child.kill();
         panic!("no trial was finished:\n{}", text(&child.wait_with_output().unwrap()));
@@ -60,6 +60,18 @@ fn interrupted_requirement_test_fails_build() {
     sandbox.assert_nothing_is_left();
 }
 
+/// Asserts that the report has the finished trials, and that no server failed.
+fn assert_finished_trials_are_reported(sandbox: &Sandbox) {
+    let finished = finished(sandbox);
+    assert!((1..80).contains(&finished), "{finished} trials");
+    let report = sandbox.report();
+    assert_eq!(report["run"]["trials_done"], finished);
+    // An interrupt by the user is not a failure of a server.
+    for subject in report["subjects"].as_array().unwrap() {
+        assert_eq!(subject["failures"].as_array().unwrap().len(), 0, "{}", subject["failures"]);
+    }
+}
+
 #[test]
 fn ctrl_c_preserves_finished_trials_for_resume() {
     let sandbox = Sandbox::new();
@@ -70,88 +82,55 @@ fn ctrl_c_preserves_finished_trials_for_resume() {
     let message = text(&output);
     assert!(message.contains("dyno run --resume"), "{message}");
     sandbox.assert_nothing_is_left();
-    let before = finished(&sandbox);
-    assert!((1..80).contains(&before), "{before} trials");
-    let report = sandbox.report();
-    assert_eq!(report["run"]["trials_done"].as_u64().unwrap() as usize, before);
-    // An interrupt by the user is not a failure of a server.
-    for subject in report["subjects"].as_array().unwrap() {
-        assert_eq!(subject["failures"].as_array().unwrap().len(), 0, "{}", subject["failures"]);
-    }
-
-    let run = sandbox.run_folder().unwrap();
-    let child = {
-        let mut command = sandbox.command(Path::new(DYNO));
-        command
-            .args(["run", "--resume", run.to_str().unwrap()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command.spawn().unwrap()
-    };
-    let _ = soon(|| (finished(&sandbox) > before + 3).then_some(()));
-    signal(&child, libc::SIGINT);
-    child.wait_with_output().unwrap();
-    assert!(finished(&sandbox) > before + 3, "the run is resumed");
-    let report = sandbox.report();
-    assert!(report["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "resumed"));
-    sandbox.assert_nothing_is_left();
+    assert_finished_trials_are_reported(&sandbox);
 }
 
+/// The server that is loaded ignores SIGTERM, and may take a minute to stop.
 #[test]
 fn two_ctrl_c_stop_at_once_without_remains() {
     let sandbox = Sandbox::new();
-    let child = long_run(&sandbox);
+    let mut child = long_run(&sandbox);
+    soon(|| (finished(&sandbox) > 2).then_some(())).expect("a trial of the second server");
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
     signal(&child, libc::SIGINT);
+    while !line.contains("at most 5 s each") {
+        line.clear();
+        assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "the message was not printed");
+    }
     signal(&child, libc::SIGINT);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    std::io::copy(&mut stderr, &mut std::io::sink()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3));
     sandbox.assert_nothing_is_left();
+    assert_finished_trials_are_reported(&sandbox);
+}
+
+/// Returns the number of dyno's programs in the kernel.
+fn attached_programs() -> usize {
+    let is_ours =
+        |program: &ProgramInfo| program.name_as_str().is_some_and(|n| n.starts_with("inside_"));
+    loaded_programs().filter_map(Result::ok).filter(is_ours).count()
 }
 
 #[test]
 fn killed_dyno_preserves_trials_without_remains() {
     let sandbox = Sandbox::new();
     let mut child = long_run(&sandbox);
+    match dyno_observer::probes::refusal() {
+        Some(refusal) => not_run(&format!("programs in the kernel: {}", refusal.reason)),
+        None => {
+            soon(|| (attached_programs() > 0).then_some(())).expect("the probes are attached");
+        }
+    }
     signal(&child, libc::SIGKILL);
     child.wait().unwrap();
     sandbox.assert_nothing_is_left_soon();
+    soon(|| (attached_programs() == 0).then_some(())).expect("the kernel removes the programs");
     assert!(finished(&sandbox) >= 1);
     let run = sandbox.run_folder().unwrap();
     let output = sandbox.dyno(&["report", run.to_str().unwrap(), "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["trials"].as_array().unwrap().len(), finished(&sandbox));
-}
-
-/// A subject that lacked only a back end's build takes part once that succeeds, and the experiment
-/// stays the same.
-#[test]
-fn resume_includes_subject_whose_build_succeeds_now() {
-    let sandbox = Sandbox::new();
-    let store = sandbox.path().join("backends/store");
-    std::fs::create_dir_all(&store).unwrap();
-    let compiler = sandbox.path().join("compiler");
-    let file = format!(
-        "[build]\ncommand = \"[ -e {} ]\"\ninputs = []\n[start]\ncommand = [\"{{dyno}}\", \
-         \"serve-null\", \"--port\", \"{{port}}\"]\n",
-        compiler.display()
-    );
-    std::fs::write(store.join("backend.toml"), file).unwrap();
-    sandbox.add_unruly("front", &[], "[start.env]\nSTORE = \"{store.port}\"\n");
-    let (status, report) = sandbox.run(&["front", "null"], "");
-    assert_eq!(status, 3, "a planned subject could not be built");
-    let reason = report["subjects"][0]["skipped"].as_str().unwrap();
-    assert!(reason.starts_with("its back end store could not be built"), "{reason}");
-    assert_eq!(report["run"]["trials_done"], 2);
-    std::fs::write(compiler, "").unwrap();
-    let run = sandbox.run_folder().unwrap();
-    let output = sandbox.dyno(&["run", "--resume", run.to_str().unwrap()]);
-    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    let report = sandbox.report();
-    assert_eq!(
-        (&report["run"]["trials_done"], &report["subjects"][0]["skipped"]),
-        (&json!(4), &json!(null))
-    );
-    assert_eq!(report["subjects"][0]["backends"][0]["name"], "store");
 }
 
 /// The server accepts the connection of the trial request, and never responds.
@@ -160,7 +139,7 @@ fn signal_before_load_ends_with_status_3_and_reason() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::without_load();
     let inputs: [&[&str]; 4] = [
         &["-d", "1s"],
         &["--find", "p90<50ms"],
