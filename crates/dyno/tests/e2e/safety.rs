@@ -4,11 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::drive::{DYNO, Sandbox, not_run, text, unruly};
+use crate::drive::{DYNO, Sandbox, not_run, soon, text, unruly};
 
 /// Adds a subject with a build. A shell runs the command `first`, and then the unruly server.
 fn add(sandbox: &Sandbox, name: &str, build: &str, first: &str, extra: &str) {
@@ -23,7 +22,7 @@ fn add(sandbox: &Sandbox, name: &str, build: &str, first: &str, extra: &str) {
     fs::write(folder.join("subject.toml"), text).unwrap();
 }
 
-fn json(path: &Path) -> Value {
+fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
@@ -35,89 +34,73 @@ fn is_running(words: &str) -> bool {
         .any(|pid| String::from_utf8_lossy(&line(pid)).starts_with(&wanted))
 }
 
-#[test]
-fn path_out_of_folder_is_refused_without_writes() {
-    let sandbox = Sandbox::without_load();
-    let mine = sandbox.path().join("main.c");
-    fs::write(&mine, "int main;").unwrap();
-    for input in [mine.to_str().unwrap(), "../../main.c"] {
-        add(&sandbox, "x", &format!("[build]\ncommand = \"true\"\ninputs = [{input:?}]"), "", "");
-        let output = sandbox.dyno(&["subjects", "build", "x"]);
-        let message = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{message}");
-        assert!(
-            message.contains("subject.toml:7:11: path")
-                && message.contains(input)
-                && message.contains('^'),
-            "{message}"
-        );
-        assert_eq!(fs::read_to_string(&mine).unwrap(), "int main;");
-        assert!(!sandbox.path().join("cache/x").exists());
-    }
-    // A link is detected when the build runs.
-    add(&sandbox, "x", "[build]\ncommand = \"true\"\ninputs = [\"link.c\"]", "", "");
-    std::os::unix::fs::symlink(&mine, sandbox.path().join("subjects/x/link.c")).unwrap();
-    let output = sandbox.dyno(&["subjects", "build", "x"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(text(&output).contains("link.c: is a link that leads out"), "{}", text(&output));
-    assert_eq!(fs::read_to_string(&mine).unwrap(), "int main;");
+/// Variables of dyno's own environment. Subjects inherit only those that they name.
+const OWN_VARIABLES: [(&str, &str); 9] = [
+    ("GOMAXPROCS", "1"),
+    ("LD_BIND_NOW", "1"),
+    ("RUSTFLAGS", "-Cx"),
+    ("npm_config_registry", "r"),
+    ("WANTED", "https://me:hunter2@x.test/"),
+    ("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=hunter2"),
+    ("http_proxy", "me:hunter2@x:1"),
+    ("BUNDLE_GEMS__X__COM", "me:hunter2"),
+    ("MAVEN_OPTS", "-Xmx2g"),
+];
+
+/// Adds a subject that writes its environment and its working folder to `seen`.
+fn add_observed(sandbox: &Sandbox) {
+    let seen = sandbox.path().join("seen");
+    fs::create_dir(&seen).unwrap();
+    let look = format!("env > {0}/env; stat -c %a . > {0}/mode; pwd > {0}/pwd; ", seen.display());
+    let groups = group_script(&sandbox.path().join("made"));
+    let build = "[build]\ncommand = \"true\"\ninputs = []\n[version]\ncommand = \"echo \
+                 v${GOMAXPROCS:-none}\"";
+    let environment = "env = { OWN = \"1\" }\ninherit = [\"NPM_TOKEN\", \"WANTED\"]";
+    add(sandbox, "x", build, &(look + &groups), environment);
 }
 
-#[test]
-fn subject_has_own_folder_and_clean_environment() {
-    let sandbox = Sandbox::new();
-    let observed = sandbox.path().join("seen");
-    fs::create_dir(&observed).unwrap();
-    let first =
-        format!("env > {0}/env; stat -c %a . > {0}/mode; pwd > {0}/pwd; ", observed.display());
-    let build = "[build]\ncommand = \"env > {out}/env\"\ninputs = []\n[version]\ncommand = \"echo \
-                 v${GOMAXPROCS:-none}\"";
-    let environment = "env = { OWN = \"1\" }\ninherit = [\"MY_TOKEN\", \"WANTED\"]";
-    add(&sandbox, "x", build, &first, environment);
-    sandbox.write_suite(&["x"], "");
-    let mut command = sandbox.command(Path::new(DYNO));
-    command
-        .args(["run", "suite.toml"])
-        .env("GOMAXPROCS", "1")
-        .env("LD_BIND_NOW", "1")
-        .env("RUSTFLAGS", "-Cx");
-    command
-        .env("WANTED", "https://me:pw@x.test/")
-        .env("MY_TOKEN", "hunter2")
-        .env("npm_config_registry", "r");
-    let output = command.output().unwrap();
-    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-
-    let names = |path: &Path| -> Vec<String> {
-        let text = fs::read_to_string(path).unwrap();
-        let mut names: Vec<_> =
-            text.lines().filter_map(|l| Some(l.split_once('=')?.0.to_string())).collect();
-        // Variables that the shell itself sets.
-        names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(&name.as_str()));
-        names.sort();
-        names
-    };
-    assert_eq!(
-        names(&observed.join("env")).join(" "),
-        "DYNO_PADDING DYNO_START HOME LANG MY_TOKEN OWN PATH TMPDIR WANTED"
-    );
-    let run = sandbox.run_folder().unwrap();
-    let start = json(&run.join("starts/000.json"));
-    assert_eq!(start["parts"][0]["environment"]["WANTED"], "https://***@x.test/");
-    assert_eq!(start["parts"][0]["environment"]["MY_TOKEN"], "(not recorded)");
-    assert_eq!(start["parts"][0]["environment"]["OWN"], "1");
-    let plan = json(&run.join("run.json"))["plan"].take();
-    let build = &plan["subjects"][0]["build"]["environment"];
-    assert_eq!(build["npm_config_registry"], "r");
-    assert!(build["GOMAXPROCS"].is_null() && build["RUSTFLAGS"].is_null(), "{build}");
-    assert_eq!(plan["subjects"][0]["version"], "vnone");
-
-    let pwd = fs::read_to_string(observed.join("pwd")).unwrap();
+/// Asserts that the subject had only its own variables, and its own folder.
+fn assert_environment_is_clean(sandbox: &Sandbox) {
+    let seen = |name: &str| fs::read_to_string(sandbox.path().join("seen").join(name)).unwrap();
+    let environment = seen("env");
+    let mut names: Vec<&str> =
+        environment.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    // Variables that the shell itself sets.
+    names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
+    names.sort_unstable();
+    let expected = "DYNO_PADDING DYNO_START HOME LANG NPM_TOKEN OWN PATH TMPDIR WANTED";
+    assert_eq!(names.join(" "), expected);
+    let pwd = seen("pwd");
     let name = pwd.trim().rsplit('/').next().unwrap();
-    assert_eq!(fs::read_to_string(observed.join("mode")).unwrap().trim(), "700");
+    assert_eq!(seen("mode").trim(), "700");
     // `dyno`, its PID, the number of the start, and an unguessable part.
     assert!(name.splitn(4, '-').nth(3).is_some_and(|rest| rest.len() >= 12), "{name}");
-    sandbox.assert_nothing_is_left();
+}
+
+/// Asserts that the run records the environments of a start and a build, without secrets.
+fn assert_environment_is_recorded(run: &Path) {
+    let start = read_json(&run.join("starts/000.json"));
+    assert!(start["failure"].is_null(), "{}", start["failure"]);
+    let recorded = &start["parts"][0]["environment"];
+    for (name, value) in
+        [("WANTED", "https://***@x.test/"), ("NPM_TOKEN", "(not recorded)"), ("OWN", "1")]
+    {
+        assert_eq!(recorded[name], value);
+    }
+    let subject = &read_json(&run.join("run.json"))["plan"]["subjects"][0];
+    assert_eq!(subject["version"], "vnone");
+    let of_build = &subject["build"]["environment"];
+    for (name, value) in [
+        ("npm_config_registry", json!("r")),
+        ("MAVEN_OPTS", json!("-Xmx2g")),
+        ("GRADLE_OPTS", json!("(not recorded)")),
+        ("http_proxy", json!("(not recorded)")),
+        ("BUNDLE_GEMS__X__COM", json!("(not recorded)")),
+        ("GOMAXPROCS", Value::Null),
+        ("RUSTFLAGS", Value::Null),
+    ] {
+        assert_eq!(of_build[name], value, "{name}");
+    }
 }
 
 /// Returns the script of a subject that creates control groups below its own, as service managers
@@ -131,52 +114,14 @@ fn group_script(made: &Path) -> String {
     )
 }
 
-#[test]
-fn control_groups_of_subject_are_removed() {
-    let sandbox = Sandbox::new();
-    let made = sandbox.path().join("made");
-    add(&sandbox, "x", "", &group_script(&made), "");
-    sandbox.write_suite(&["x"], "");
-    let output = sandbox.dyno(&["run", "suite.toml"]);
-    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    let Ok(made) = fs::read_to_string(&made) else {
+/// Asserts that no control group of the subject is left, and no process in one.
+fn assert_groups_are_removed(sandbox: &Sandbox) {
+    assert!(!is_running("sleep 86423"));
+    let Ok(made) = fs::read_to_string(sandbox.path().join("made")) else {
         not_run("this user cannot create control groups, so a subject has none to make others in");
         return;
     };
-    assert!(!is_running("sleep 86423"));
     assert!(made.lines().all(|group| !Path::new(group).exists()), "{made}");
-    let start = json(&sandbox.run_folder().unwrap().join("starts/000.json"));
-    assert!(start["failure"].is_null(), "{}", start["failure"]);
-    sandbox.assert_nothing_is_left();
-}
-
-#[test]
-fn build_option_secrets_are_not_recorded() {
-    let sandbox = Sandbox::new();
-    add(&sandbox, "x", "[build]\ncommand = \"env > {out}/env\"\ninputs = []", "", "");
-    sandbox.write_suite(&["x"], "");
-    let mut command = sandbox.command(Path::new(DYNO));
-    command.args(["run", "suite.toml"]);
-    command
-        .env("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=hunter2")
-        .env("http_proxy", "me:hunter2@x:1");
-    command.env("BUNDLE_GEMS__X__COM", "me:hunter2").env("MAVEN_OPTS", "-Xmx2g");
-    let output = command.output().unwrap();
-    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    let record = fs::read_to_string(sandbox.run_folder().unwrap().join("run.json")).unwrap();
-    assert!(!record.contains("hunter2"));
-    let record: Value = serde_json::from_str(&record).unwrap();
-    let environment = &record["plan"]["subjects"][0]["build"]["environment"];
-    for name in ["GRADLE_OPTS", "http_proxy", "BUNDLE_GEMS__X__COM"] {
-        assert_eq!(environment[name], "(not recorded)", "{name}");
-    }
-    assert_eq!(environment["MAVEN_OPTS"], "-Xmx2g");
-    for build in
-        fs::read_dir(sandbox.path().join("cache/x")).unwrap().map(|entry| entry.unwrap().path())
-    {
-        let receipt = fs::read_to_string(build.join("receipt.json")).unwrap_or_default();
-        assert!(!receipt.contains("hunter2"));
-    }
 }
 
 /// Secrets of the environment: by name, possible ones, and within another value.
@@ -189,7 +134,7 @@ const INHERITED: [(&str, &str); 4] = [
 
 /// The secrets in an output, as written and percent-encoded.
 fn leaks(output: &str) -> Vec<&'static str> {
-    let known = ["npm-Leak-1111", "npm%2DLeak", "swordfish", "pat leak", "Url-Leak"];
+    let known = ["npm-Leak-1111", "npm%2DLeak", "swordfish", "pat leak", "Url-Leak", "hunter2"];
     known.into_iter().filter(|secret| output.contains(secret)).collect()
 }
 
@@ -232,22 +177,28 @@ fn files_below(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Commands and servers print the values of variables that dyno does not record.
+/// Commands and servers print the values of variables that dyno does not record. One server makes
+/// control groups below its own.
 #[test]
-fn printed_secrets_are_in_no_output() {
+fn environment_is_clean_and_secrets_are_in_no_output() {
     let sandbox = Sandbox::new();
+    add_observed(&sandbox);
     add_leaking_parts(&sandbox);
-    sandbox.write_suite(&["unbuilt", "dead", "front", "null"], "[[backends]]\nuse = \"store\"");
+    sandbox.write_suite(&["x", "unbuilt", "dead", "front"], "[[backends]]\nuse = \"store\"");
     let dyno = |arguments: &[&str]| {
-        let output =
-            sandbox.command(Path::new(DYNO)).args(arguments).envs(INHERITED).output().unwrap();
+        let mut command = sandbox.command(Path::new(DYNO));
+        let output = command.args(arguments).envs(OWN_VARIABLES).envs(INHERITED).output().unwrap();
         let output = text(&output);
         assert_eq!(leaks(&output), [""; 0], "{arguments:?}: {output}");
         output
     };
-    let output = dyno(&["run", "suite.toml"]);
+    let output = dyno(&["run", "suite.toml", "--observe", "none"]);
     assert!(output.contains("v (not recorded)"), "{output}");
+    sandbox.assert_nothing_is_left();
     let run = sandbox.run_folder().unwrap();
+    assert_environment_is_clean(&sandbox);
+    assert_environment_is_recorded(&run);
+    assert_groups_are_removed(&sandbox);
     for format in ["text", "json", "html", "markdown", "csv"] {
         dyno(&["report", run.to_str().unwrap(), "--format", format]);
     }
@@ -255,7 +206,7 @@ fn printed_secrets_are_in_no_output() {
     dyno(&["subjects", "check", "dead"]);
     dyno(&["subjects", "build", "unbuilt"]);
     let start = |number: &str| fs::read_to_string(run.join("starts").join(number)).unwrap();
-    let starts = ["000.json", "001.json"].map(start).concat();
+    let starts = ["001.json", "002.json"].map(start).concat();
     assert!(starts.contains("`seed` ended") && starts.contains("status: 7"), "{starts}");
     for folder in [run, sandbox.path().join("cache")] {
         for (path, text) in files_below(&folder) {
@@ -272,77 +223,11 @@ fn killed_dyno_stops_build() {
     let mut command = sandbox.command(Path::new(DYNO));
     command.args(["subjects", "build", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    let wait_for = |running: bool| {
-        for _ in 0..600 {
-            if is_running("sleep 86421") == running {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("running: {}", is_running("sleep 86421"));
-    };
-    wait_for(true);
+    let is_building = |expected| soon(|| (is_running("sleep 86421") == expected).then_some(()));
+    is_building(true).expect("the build should start");
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_for(false);
-}
-
-#[test]
-fn build_is_stopped_after_its_deadline() {
-    let sandbox = Sandbox::without_load();
-    let build = "[build]\ncommand = \"echo begun; setsid sleep 86422; true\"\ninputs = \
-                 []\ndeadline = \"300ms\"";
-    add(&sandbox, "x", build, "", "");
-    let output = sandbox.dyno(&["subjects", "build", "x"]);
-    let message = text(&output);
-    assert_eq!(output.status.code(), Some(3), "{message}");
-    assert!(
-        message.contains("had not ended after 300 ms") && message.contains("begun"),
-        "{message}"
-    );
-    assert!(!is_running("sleep 86422"));
-}
-
-#[test]
-fn endless_log_is_truncated_to_its_end() {
-    let sandbox = Sandbox::new();
-    add(
-        &sandbox,
-        "x",
-        "",
-        "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo no luck; exit 7; ",
-        "",
-    );
-    let (status, _) = sandbox.run(&["x", "null"], "");
-    assert_eq!(status, 3);
-    let run = sandbox.run_folder().unwrap();
-    let start = json(&run.join("starts/000.json"));
-    let tail = start["parts"][0]["log_tail"].as_str().unwrap();
-    assert!(tail.ends_with("x\nno luck") && tail.len() <= 64 << 10, "{} bytes", tail.len());
-}
-
-/// `{dyno}` refers to the running program, even if its file is replaced.
-#[test]
-fn replaced_dyno_starts_its_original_program() {
-    let sandbox = Sandbox::new();
-    let (program, other) = (sandbox.path().join("dyno"), sandbox.path().join("other"));
-    for copy in [&program, &other] {
-        fs::copy(DYNO, copy).unwrap();
-    }
-    let build =
-        format!("[build]\ncommand = \"mv {} {}\"\ninputs = []", other.display(), program.display());
-    add(&sandbox, "swap", &build, "", "");
-    sandbox.write_suite(&["swap", "null"], "");
-    let output = sandbox.command(&program).args(["run", "suite.toml"]).output().unwrap();
-    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    assert!(!other.exists(), "the program was replaced");
-    let report = sandbox.report();
-    let null = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "null").unwrap();
-    assert!(
-        null["version"].as_str().is_some_and(|v| v.starts_with("dyno ")),
-        "{}",
-        null["version"]
-    );
+    is_building(false).expect("the build should be ended");
 }
 
 fn resume(sandbox: &Sandbox, more: &[&str]) -> Output {
@@ -350,23 +235,50 @@ fn resume(sandbox: &Sandbox, more: &[&str]) -> Output {
     sandbox.dyno(&[&["run", "--resume", run.to_str().unwrap()], more].concat())
 }
 
+/// Adds a subject whose first start removes its artefact, and a subject that needs a back end whose
+/// build fails until the file `compiler` exists.
+fn add_changing_parts(sandbox: &Sandbox, build: &str) {
+    let mark = sandbox.path().join("mark");
+    let first = format!("[ -e {0} ] || rm {{out}}/in.txt; touch {0}; ", mark.display());
+    add(sandbox, "x", build, &first, "");
+    let store = sandbox.path().join("backends/store");
+    fs::create_dir_all(&store).unwrap();
+    let file = format!(
+        "[build]\ncommand = \"[ -e {} ]\"\ninputs = []\n[start]\n\
+         command = [\"{{dyno}}\", \"serve-null\", \"--port\", \"{{port}}\"]\n",
+        sandbox.path().join("compiler").display()
+    );
+    fs::write(store.join("backend.toml"), file).unwrap();
+    add(sandbox, "front", "", "", "env = { STORE = \"{store.port}\" }");
+}
+
+/// In the second start of a server, its artefact is lost. Later an input of its build has changed,
+/// and the record names another machine. A subject that lacked only a back end's build takes part
+/// once that succeeds.
 #[test]
 fn resume_after_changes_is_refused_or_reported() {
     let sandbox = Sandbox::new();
     let input = sandbox.path().join("subjects/x/in.txt");
     let build = "[build]\ncommand = \"cp in.txt {out}/\"\ninputs = \
                  [\"in.txt\"]\n[version]\ncommand = \"cat {out}/in.txt\"";
-    add(&sandbox, "x", build, "", "");
+    add_changing_parts(&sandbox, build);
     fs::write(&input, "one").unwrap();
-    sandbox.run(&["x"], "");
+    sandbox.write_suite(&["x", "front"], "");
+    let output = sandbox.dyno(&["run", "suite.toml", "--repeats", "2", "--observe", "none"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let lost = "out/in.txt was changed or removed after x was built";
+    assert!(text(&output).contains(lost), "{}", text(&output));
+    let report = sandbox.report();
+    assert_eq!(report["run"]["trials_done"], 2);
+    let reason = report["subjects"][1]["skipped"].as_str().unwrap();
+    assert!(reason.starts_with("its back end store could not be built"), "{reason}");
+
+    fs::write(sandbox.path().join("compiler"), "").unwrap();
+    fs::write(&input, "two").unwrap();
+    sandbox.replace("subjects/x/subject.toml", "[ready]", "env = { A = \"1\" }\n[ready]");
     let run = sandbox.run_folder().unwrap();
     let header = run.join("run.json");
-    fs::remove_file(run.join("trials/0001.json")).unwrap();
-
-    // An input was edited in the meantime, and the record names another machine.
-    fs::write(&input, "two").unwrap();
-    add(&sandbox, "x", build, "", "env = { A = \"1\" }");
-    let mut moved = json(&header);
+    let mut moved = read_json(&header);
     moved["facts"]["kernel"] = "1.0".into();
     fs::write(&header, moved.to_string()).unwrap();
     let before = fs::read(&header).unwrap();
@@ -377,44 +289,24 @@ fn resume_after_changes_is_refused_or_reported() {
         assert!(message.contains(words), "{words}: {message}");
     }
     assert_eq!(fs::read(&header).unwrap(), before, "the record is unchanged");
-    assert!(!run.join("trials/0001.json").exists());
+    assert_eq!(fs::read_dir(run.join("trials")).unwrap().count(), 2);
 
     let output = resume(&sandbox, &["--anyway"]);
+    // Steps may be invalid, because a small machine's generator can be the limit.
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    assert!(run.join("trials/0001.json").exists());
+    let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(message.contains("were measured under different conditions"), "{message}");
+    let stored = read_json(&header);
+    assert_eq!(stored["plan"]["subjects"][0]["version"], "one", "existing records are unchanged");
+    assert_eq!(stored["facts"]["kernel"], "1.0");
     let report = sandbox.report();
+    assert_eq!(report["run"]["trials_done"], 8, "the lost start was repeated");
+    let front = &report["subjects"][1];
+    assert_eq!((&front["skipped"], &front["backends"][0]["name"]), (&Value::Null, &"store".into()));
     let caveat =
         report["caveats"].as_array().unwrap().iter().find(|c| c["code"] == "mixed").unwrap();
     assert_eq!(caveat["severity"], "warning");
-    let parts = caveat["evidence"]["parts"].as_array().unwrap();
-    assert_eq!(
-        (&parts[0]["trials"], &parts[1]["trials"]),
-        (&serde_json::json!([0]), &serde_json::json!([1]))
-    );
-    assert_eq!(
-        (&parts[0]["versions"]["x"], &parts[1]["versions"]["x"]),
-        (&"one".into(), &"two".into())
-    );
-    let stored = json(&header);
-    assert_eq!(stored["plan"]["subjects"][0]["version"], "one", "existing records are unchanged");
-    assert_eq!(stored["facts"]["kernel"], "1.0");
-    let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(message.contains("were measured under different conditions"), "{message}");
-}
-
-#[test]
-fn lost_artefact_fails_start_and_is_built_on_resume() {
-    let sandbox = Sandbox::new();
-    let build = "[build]\ncommand = \"echo 1 > {out}/data\"\ninputs = []";
-    // Only the first start removes the artefact.
-    let mark = sandbox.path().join("mark");
-    let first = format!("[ -e {0} ] || rm {{out}}/data; touch {0}; ", mark.display());
-    add(&sandbox, "x", build, &first, "");
-    sandbox.write_suite(&["x"], "");
-    let message = text(&sandbox.dyno(&["run", "suite.toml", "--repeats", "2"]));
-    assert!(message.contains("out/data was changed or removed after x was built"), "{message}");
-    let output = resume(&sandbox, &[]);
-    // Steps may be invalid, because a small machine's generator can be the limit.
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output));
-    assert_eq!(sandbox.report()["run"]["trials_done"], 4, "the lost start was repeated");
+    let [first, second] = [0, 1].map(|part| &caveat["evidence"]["parts"][part]);
+    assert_eq!((&first["trials"], &second["trials"]), (&json!([0, 1]), &json!([2, 3, 4, 5, 6, 7])));
+    assert_eq!((&first["versions"]["x"], &second["versions"]["x"]), (&"one".into(), &"two".into()));
 }
