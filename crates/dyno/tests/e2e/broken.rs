@@ -1,6 +1,5 @@
 //! Tests the classification of faults with a server that breaks every rule a known number of times.
-//! Each fault must be counted exactly, over keep-alive, pipelined and TLS connections, with both
-//! drivers.
+//! Each fault must be counted exactly, over keep-alive, pipelined and TLS connections.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -72,41 +71,35 @@ const ROUNDS: u64 = 3;
 
 #[test]
 fn keep_alive_faults_are_counted() {
-    for driver in ["uring", "epoll"] {
-        let sandbox = Sandbox::new();
-        let server = Server::broken(&[]);
-        let n = PLAIN_PERIOD * ROUNDS;
-        let url = format!("http://127.0.0.1:{}/{{seq}}", server.port);
-        let result = load(&sandbox, &url, n, &["-c", "8", "--driver", driver]);
-        let counts = counts(&server);
-        assert_fault_counts(&counts, n, PLAIN_PERIOD);
-        assert_classified(&result, &counts, n);
-    }
+    let sandbox = Sandbox::new();
+    let server = Server::broken(&[]);
+    let n = PLAIN_PERIOD * ROUNDS;
+    let url = format!("http://127.0.0.1:{}/{{seq}}", server.port);
+    let result = load(&sandbox, &url, n, &["-c", "8", "--driver", "epoll"]);
+    let counts = counts(&server);
+    assert_fault_counts(&counts, n, PLAIN_PERIOD);
+    assert_classified(&result, &counts, n);
 }
 
 #[test]
 fn faults_over_tls_are_counted() {
-    for driver in ["uring", "epoll"] {
-        let sandbox = Sandbox::new();
-        let (certificate, key) = certificate(sandbox.path());
-        let paths = [certificate.display().to_string(), key.display().to_string()];
-        let server = Server::broken(&["--cert", &paths[0], "--key", &paths[1]]);
-        let n = TLS_PERIOD * ROUNDS;
-        let url = format!("https://localhost:{}/{{seq}}", server.port);
-        let more = ["-c", "8", "--driver", driver, "--cacert", &paths[0], "--resolve"];
-        let resolve = format!("localhost:{}:127.0.0.1", server.port);
-        let more: Vec<&str> = more.into_iter().chain([resolve.as_str()]).collect();
-        let result = load(&sandbox, &url, n, &more);
-        let port = server.port;
-        let counts = counts_over_tls(port, &paths[0]);
-        assert_fault_counts(&counts, n, TLS_PERIOD);
-        assert_classified(&result, &counts, n);
-        let errors = &result["tls"]["errors"];
-        for (name_part, class) in TLS_KINDS {
-            assert_eq!(sum_by_name(errors, name_part), counts[*class], "{name_part}: {errors}");
-        }
-        assert!(result["tls"]["handshakes_resumed"].as_u64().unwrap() > 0, "{}", result["tls"]);
+    let sandbox = Sandbox::new();
+    let (certificate, key) = certificate(sandbox.path());
+    let paths = [certificate.display().to_string(), key.display().to_string()];
+    let server = Server::broken(&["--cert", &paths[0], "--key", &paths[1]]);
+    let n = TLS_PERIOD * ROUNDS;
+    let url = format!("https://localhost:{}/{{seq}}", server.port);
+    let resolve = format!("localhost:{}:127.0.0.1", server.port);
+    let more = ["-c", "8", "--cacert", &paths[0], "--resolve", &resolve];
+    let result = load(&sandbox, &url, n, &more);
+    let counts = counts_over_tls(server.port, &paths[0]);
+    assert_fault_counts(&counts, n, TLS_PERIOD);
+    assert_classified(&result, &counts, n);
+    let errors = &result["tls"]["errors"];
+    for (name_part, class) in TLS_KINDS {
+        assert_eq!(sum_by_name(errors, name_part), counts[*class], "{name_part}: {errors}");
     }
+    assert!(result["tls"]["handshakes_resumed"].as_u64().unwrap() > 0, "{}", result["tls"]);
 }
 
 /// Requests after a fault are lost with its connection, so the number of faults depends on when

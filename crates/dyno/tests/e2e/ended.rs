@@ -22,23 +22,24 @@ fn add(sandbox: &Sandbox, kind: &str) {
     fs::write(folder.join("subject.toml"), text).unwrap();
 }
 
-/// The trials of both kinds of server, at two connections. `load`: more of the load's settings.
-fn trials(is_root: bool, load: &str) -> Vec<Value> {
+/// Returns the trials of both kinds of server, at two connections, with connections that stay open
+/// and with one connection per request.
+fn trials(is_root: bool) -> Vec<Value> {
     let sandbox = Sandbox::new();
     ["threads", "processes"].iter().for_each(|kind| add(&sandbox, kind));
-    let suite = format!(
-        "subjects = [\"threads\", \"processes\"]\n[suite]\nrepeats = 2\nseed = 7\n\
-         contaminated = \"counts\"\n\
-         [[workloads]]\npath = \"/plaintext\"\n\
-         [load]\nconnections = [2]\nwarmup = \"200ms\"\nduration = \"800ms\"\n{load}"
-    );
+    let suite = "subjects = [\"threads\", \"processes\"]\n[suite]\nrepeats = 2\nseed = 7\n\
+                 contaminated = \"counts\"\n\
+                 [[workloads]]\nname = \"open\"\npath = \"/plaintext\"\n\
+                 [[workloads]]\nname = \"closed\"\npath = \"/plaintext\"\n\
+                 requests_per_connection = 1\n\
+                 [load]\nconnections = [2]\nwarmup = \"200ms\"\nduration = \"800ms\"\n";
     fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
     let run = ["run", "suite.toml"];
     let output = if is_root { sandbox.dyno(&run) } else { sandbox.dyno_as_ordinary_user(&run) };
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     sandbox.assert_nothing_is_left();
     let trials = sandbox.report()["trials"].as_array().unwrap().clone();
-    assert_eq!(trials.len(), 4, "{}", text(&output));
+    assert_eq!(trials.len(), 8, "{}", text(&output));
     trials
 }
 
@@ -68,34 +69,23 @@ fn assert_correct_or_unknown(trial: &Value) {
     assert_ne!(limiter["resource"], "concurrency", "{limiter:#}");
 }
 
-/// Checks trials of root, whose servers have control groups, and of an ordinary user.
-fn for_both_users(load: &str, look: fn(bool, &Value)) {
+/// Servers of root have control groups, which include the CPU time of ended threads. Threads of
+/// open connections are sampled before these close.
+#[test]
+#[ignore = "long: runs in make nightly"]
+fn cpu_time_of_ended_threads_is_counted_or_unknown() {
     for is_root in [true, false] {
         if is_root && !runs_as_root() {
             not_run("servers whose threads end, with control groups: only root makes them");
             continue;
         }
-        for trial in trials(is_root, load) {
+        for trial in trials(is_root) {
             assert_correct_or_unknown(&trial);
-            look(is_root, &trial);
+            let (server, is_open) = (&trial["server"], trial["workload"] == "open");
+            let is_counted = server["cpu_us_per_request"].is_f64();
+            assert!(is_counted || !is_root && !is_open, "{trial:#}");
+            let switches = &server["per_request"]["context_switches"];
+            assert!(switches.is_f64() || !is_open, "{trial:#}");
         }
     }
-}
-
-#[test]
-#[ignore = "long: runs in make nightly"]
-fn threads_are_sampled_before_connections_close() {
-    for_both_users("", |_, trial| {
-        assert!(trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
-        assert!(trial["server"]["per_request"]["context_switches"].is_f64(), "{trial:#}");
-    });
-}
-
-#[test]
-#[ignore = "long: runs in make nightly"]
-fn cpu_time_of_ended_threads_is_counted_or_unknown() {
-    for_both_users("requests_per_connection = 1\n", |is_root, trial| {
-        // A control group includes the CPU time of ended threads.
-        assert!(!is_root || trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
-    });
 }

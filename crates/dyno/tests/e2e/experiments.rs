@@ -1,7 +1,7 @@
 //! Experiments on real servers, and the search for a capacity.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -86,45 +86,6 @@ fn commit_twice(repository: &Path, folder: &Path, [before, main]: &[String; 2]) 
     git(&["config", "core.fsmonitor", ".git/monitor"]);
 }
 
-/// If the repository is the server's folder itself, its work trees have no folder of subjects. If
-/// the server's folder is a link out of the repository, a work tree links to the present files.
-#[test]
-fn server_outside_work_tree_has_no_revisions() {
-    let sandbox = Sandbox::without_load();
-    let alone = sandbox.path().join("alone/subjects/web");
-    commit_twice(&alone, &alone, &null_revisions());
-    fs::copy(alone.join("suite.toml"), sandbox.path().join("alone/suite.toml")).unwrap();
-    let linked = sandbox.path().join("linked");
-    let repository = repository_of_two_commits(&sandbox);
-    fs::create_dir_all(linked.join("subjects")).unwrap();
-    std::os::unix::fs::symlink(repository.join("subjects/web"), linked.join("subjects/web"))
-        .unwrap();
-    fs::copy(repository.join("suite.toml"), linked.join("suite.toml")).unwrap();
-    for folder in ["alone", "linked"] {
-        let suite = format!("{folder}/suite.toml");
-        let output =
-            sandbox.dyno(&["compare", "--rev", "before", "--rev", "main", &suite, "--anyway"]);
-        assert_eq!(output.status.code(), Some(2), "{folder}: {}", text(&output));
-        assert!(text(&output).contains("is outside of the repository"), "{}", text(&output));
-        sandbox.assert_nothing_is_left();
-    }
-    // A result that cannot be written is detected before the measurements.
-    let arguments = [
-        "compare",
-        "--rev",
-        "before",
-        "--rev",
-        "main",
-        "repository/suite.toml",
-        "-o",
-        "nowhere/a.md",
-    ];
-    let output = sandbox.dyno(&arguments);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("cannot be written"), "{}", text(&output));
-    assert!(sandbox.run_folder().is_none(), "nothing is measured");
-}
-
 #[test]
 #[ignore = "long: runs in make nightly"]
 fn server_is_compared_with_its_revision() {
@@ -173,23 +134,48 @@ fn server_is_compared_with_its_revision() {
     assert!(text(&resumed).contains("their work trees are removed"), "{}", text(&resumed));
 }
 
+/// If a repository is the server's folder itself, its work trees have no folder of subjects. If the
+/// server's folder is a link out of the repository, a work tree links to the present files.
 #[test]
 fn revisions_that_cannot_be_compared_are_refused() {
     let sandbox = Sandbox::without_load();
-    repository_of_two_commits(&sandbox);
-    for (words, expected) in [
-        (&["--rev", "nowhere"][..], "not a commit of the repository"),
-        (&["--rev=--upload-pack=x"], "not a commit of the repository"),
-        (&["--rev", "main", "--rev", "HEAD"], "are the same commit"),
-        (&["--rev", "before"], "folder and definition are the same in before and worktree"),
-        (&["--rev", "main", "--only", "null"], "null: cannot be compared by revision"),
-        (&["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
-        (&["--only", "web", "other"], "--only: needs --rev"),
-        (&[], "<B>"),
+    let repository = repository_of_two_commits(&sandbox);
+    let [alone, linked] = ["alone", "linked"].map(|name| sandbox.path().join(name));
+    let server = alone.join("subjects/web");
+    commit_twice(&server, &server, &null_revisions());
+    fs::create_dir_all(linked.join("subjects")).unwrap();
+    symlink(repository.join("subjects/web"), linked.join("subjects/web")).unwrap();
+    for folder in [alone, linked] {
+        fs::copy(repository.join("suite.toml"), folder.join("suite.toml")).unwrap();
+    }
+    let both = ["--rev", "before", "--rev", "main"];
+    let unwritable = [&both[..], &["-o", "nowhere/a.md"]].concat();
+    for (folder, words, expected) in [
+        ("repository", &["--rev", "nowhere"][..], "not a commit of the repository"),
+        ("repository", &["--rev=--upload-pack=x"], "not a commit of the repository"),
+        ("repository", &["--rev", "main", "--rev", "HEAD"], "are the same commit"),
+        (
+            "repository",
+            &["--rev", "before"],
+            "folder and definition are the same in before and worktree",
+        ),
+        (
+            "repository",
+            &["--rev", "main", "--only", "null"],
+            "null: cannot be compared by revision",
+        ),
+        ("repository", &["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
+        ("repository", &["--only", "web", "other"], "--only: needs --rev"),
+        ("repository", &[], "<B>"),
+        // A result that cannot be written is detected before the measurements.
+        ("repository", &unwritable, "cannot be written"),
+        ("alone", &[&both[..], &["--anyway"]].concat(), "is outside of the repository"),
+        ("linked", &[&both[..], &["--anyway"]].concat(), "is outside of the repository"),
     ] {
-        let output = sandbox.dyno(&[&["compare", "repository/suite.toml"], words].concat());
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
-        assert!(text(&output).contains(expected), "{words:?}: {}", text(&output));
+        let suite = format!("{folder}/suite.toml");
+        let output = sandbox.dyno(&[&["compare", &suite], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{folder} {words:?}: {}", text(&output));
+        assert!(text(&output).contains(expected), "{folder} {words:?}: {}", text(&output));
         sandbox.assert_nothing_is_left();
     }
     assert!(sandbox.run_folder().is_none(), "nothing is measured");
@@ -247,22 +233,6 @@ fn capacity_search_returns_bracket() {
         message.contains("the search begins at 100/s"),
         "50/s for 400 ms are too few requests: {message}"
     );
-}
-
-#[test]
-fn search_with_unsupported_options_is_refused() {
-    let sandbox = Sandbox::without_load();
-    for (arguments, expected) in [
-        (&["--find", "p42<1ms"][..], "not a metric that an objective can limit"),
-        (&["--find", "p99<1ms", "-n", "100"], "-n: cannot be used with --find"),
-        (&["--find", "p99<1ms", "-r", "1k..5k"], "the rate at which the search begins"),
-        (&["--width", "3"], "--find"),
-        (&["--arrival", "poisson"], "--rate or --find"),
-    ] {
-        let output = sandbox.dyno(&[&["load", "http://127.0.0.1:1/"], arguments].concat());
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
-        assert!(text(&output).contains(expected), "{arguments:?}: {}", text(&output));
-    }
 }
 
 #[test]

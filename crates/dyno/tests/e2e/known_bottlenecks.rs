@@ -133,26 +133,22 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
 }
 
 #[test]
-fn verdicts_outside_source_tree_fail_with_hint() {
+fn verdicts_that_cannot_be_tested_are_refused_with_hint() {
     let sandbox = Sandbox::without_load();
     let program = sandbox.path().join("dyno");
     copy_program(Path::new(DYNO), &program);
-    let output = sandbox.command(&program).args(["calibrate", "--verdicts"]).output().unwrap();
-    let message = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("servers with known bottlenecks were not found\nhint: "), "{message}");
-}
-
-#[test]
-fn unknown_behaviour_is_refused_with_known_names() {
-    let sandbox = Sandbox::without_load();
-    let output = calibrate(&sandbox, &["--only", "lock-sleep,nothing"]).output().unwrap();
-    let message = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(
-        message.contains("--only nothing: unknown behaviour\nhint: choose one of cpu, "),
-        "{message}"
-    );
+    let mut outside_of_sources = sandbox.command(&program);
+    outside_of_sources.args(["calibrate", "--verdicts"]);
+    let unknown = calibrate(&sandbox, &["--only", "lock-sleep,nothing"]);
+    for (mut command, expected) in [
+        (outside_of_sources, "servers with known bottlenecks were not found\nhint: "),
+        (unknown, "--only nothing: unknown behaviour\nhint: choose one of cpu, "),
+    ] {
+        let output = command.output().unwrap();
+        let message = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 #[test]
