@@ -188,24 +188,9 @@ fn capacity_search_returns_bracket() {
     let sandbox = Sandbox::new();
     let server = Server::null_that_works(1_000_000);
     let url = server.url("/plaintext");
-    let output = sandbox.dyno(&[
-        "load",
-        &url,
-        "--find",
-        "p50<200ms,errors<1%",
-        "-d",
-        "400ms",
-        "-w",
-        "100ms",
-        "--width",
-        "30",
-        "-r",
-        "50",
-        "-c",
-        "8",
-        "--format",
-        "json",
-    ]);
+    let search = "--find p50<200ms,errors<1% -d 400ms -w 100ms --width 30 -r 400 -c 8";
+    let options = search.split(' ').chain(["--format", "json"]);
+    let output = sandbox.dyno(&["load", &url].into_iter().chain(options).collect::<Vec<_>>());
     let status = output.status.code().unwrap();
     assert!([0, 1].contains(&status), "{}", text(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -229,10 +214,6 @@ fn capacity_search_returns_bracket() {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     let judged = ["missed: ", "unknown: ", "  met"].map(|word| message.matches(word).count());
     assert_eq!(judged.iter().sum::<usize>(), loads as usize, "{message}");
-    assert!(
-        message.contains("the search begins at 100/s"),
-        "50/s for 400 ms are too few requests: {message}"
-    );
 }
 
 #[test]

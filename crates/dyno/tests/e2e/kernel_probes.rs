@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::drive::{DYNO, Sandbox, not_run, text};
+use crate::walk::UNOBSERVED;
 
 /// Returns why probes are unavailable. `None`: probes are available.
 fn refusal() -> Option<String> {
@@ -120,8 +121,7 @@ fn is_disturbed(found: &Value) -> bool {
 #[test]
 fn probes_off_collect_nothing() {
     let sandbox = Sandbox::new();
-    let off = "[observe]\nsyscalls = false\nstates = false\nruntime = false\n";
-    let trial = run_trial(&sandbox, "null", 4, off);
+    let trial = sandbox.run(&["null"], UNOBSERVED).1["trials"][0].take();
     assert_eq!(
         (&trial["server"]["calls"], &trial["server"]["working"]),
         (&Value::Null, &Value::Null)

@@ -43,7 +43,7 @@ fn back_end_is_run_with_its_subject() {
     define_store(sandbox.path(), "[limits]\nfiles = 512\n");
     let suite = format!(
         "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
-         [[workloads]]\npath = \"/plaintext\"\n[[workloads]]\npath = \"/json\"\n{LOAD}"
+         {UNOBSERVED}[[workloads]]\npath = \"/plaintext\"\n[[workloads]]\npath = \"/json\"\n{LOAD}"
     );
     let subjects = sandbox.path().join("subjects");
     define(&subjects, "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
@@ -106,10 +106,11 @@ fn network_namespace_separates_counters() {
         &walk::null(),
         "STORE = \"{store.host}:{store.port}\"",
     );
-    let suite = "subjects = [\"front\"]\n[suite]\nrepeats = 1\nisolation = \
-                 \"netns\"\n[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \
-                 \"500ms\"\nrequests_per_connection = 7\n";
-    let planned = walk::planned_with(&sandbox.path().join("subjects"), suite);
+    let suite = format!(
+        "subjects = [\"front\"]\n[suite]\nrepeats = 1\nisolation = \"netns\"\n\
+         {UNOBSERVED}{LOAD}requests_per_connection = 7\n"
+    );
+    let planned = walk::planned_with(&sandbox.path().join("subjects"), &suite);
     let before = fs::read_link("/proc/thread-self/ns/net").unwrap();
     let run = walk::run(sandbox.path(), &planned);
     assert_eq!(fs::read_link("/proc/thread-self/ns/net").unwrap(), before);
