@@ -34,7 +34,7 @@ pub trait StartedLoad {
 pub struct Capabilities {
     /// Loads over TLS.
     pub tls: Support,
-    /// Loads without a duration, which end after a number of requests, or when the user ends them.
+    /// Loads with neither a duration nor a number of requests, which only the user ends.
     pub open_end: Support,
     /// Instants at which the kernel received responses.
     pub kernel_stamps: Support,
@@ -67,7 +67,7 @@ impl Capabilities {
     pub fn check(&self, spec: &LoadSpec) -> Result<(), String> {
         let needs = [
             (spec.target.tls.is_some(), self.tls),
-            (spec.load.set_duration_ns().is_none(), self.open_end),
+            (spec.load.has_open_end(), self.open_end),
             (spec.target.endpoint.stamps == Stamps::Kernel, self.kernel_stamps),
         ];
         let mut needed = needs.into_iter().filter(|(is_needed, _)| *is_needed);

@@ -45,7 +45,7 @@ pub struct SimulatedLoad<'a> {
 const CAPABILITIES: Capabilities = Capabilities {
     tls: Support::Unsupported("simulated load: has no TLS"),
     open_end: Support::Unsupported(
-        "simulated load: needs a duration, because nothing else ends it",
+        "simulated load: needs a duration or a number of requests, because no user ends it",
     ),
     kernel_stamps: Support::Unsupported("simulated load: has no kernel"),
 };

@@ -63,6 +63,12 @@ impl Load {
     pub fn set_duration_ns(&self) -> Option<u64> {
         Some(self.duration_ns).filter(|ns| *ns > 0)
     }
+
+    /// Whether only the user ends the load.
+    #[must_use]
+    pub const fn has_open_end(&self) -> bool {
+        self.duration_ns == 0 && self.requests.is_none()
+    }
 }
 
 /// Settings of a load's connections that suites leave at their defaults.
