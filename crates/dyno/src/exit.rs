@@ -128,4 +128,20 @@ mod tests {
             assert!(text.contains(cause), "{cause}");
         }
     }
+
+    #[test]
+    fn status_of_archive_errors_depends_on_cause() {
+        let path = || "runs/a".into();
+        let io = |kind: io::ErrorKind| ArchiveError::Io { path: path(), source: kind.into() };
+        let problem = || "begins before its start".into();
+        for (error, exit) in [
+            (ArchiveError::Contents { path: path(), problem: problem() }, Exit::Usage),
+            (ArchiveError::Busy { path: path() }, Exit::Usage),
+            (io(io::ErrorKind::NotFound), Exit::Usage),
+            (io(io::ErrorKind::StorageFull), Exit::Failed),
+            (ArchiveError::Contradiction { path: path(), problem: problem() }, Exit::Failed),
+        ] {
+            assert_eq!(exit_status(&error.into()), exit);
+        }
+    }
 }

@@ -202,10 +202,13 @@ mod tests {
 
     #[test]
     fn conflicting_options_are_named() {
-        assert_eq!(
-            head(&["run", "--resume", "runs/a", "--driver", "epoll"]),
-            "--resume: cannot be used with --driver"
-        );
+        for (option, value) in [("--driver", "epoll"), ("--runs", "x"), ("--seed", "1")] {
+            assert_eq!(
+                head(&["run", "--resume", "runs/a", option, value]),
+                format!("--resume: cannot be used with {option}")
+            );
+        }
+        assert_eq!(head(&["run", "--anyway", "a.toml"]), "--anyway: cannot be used with [SUITE]");
         assert_eq!(
             head(&["plan", "a.toml", "--seed", "1", "--seed", "2"]),
             "--seed: may be given only once"

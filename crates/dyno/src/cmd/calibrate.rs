@@ -236,7 +236,37 @@ fn machine_ceilings(result: &Calibration) -> MachineCeilings {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::exit::exit_status;
+
+    #[test]
+    fn unusable_files_are_refused_before_measurements() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+        let (file, cache, other) = (at("file"), at("cache"), at("other"));
+        std::fs::write(&file, "mine").unwrap();
+        std::fs::create_dir(&other).unwrap();
+        let ceilings = CalibrationFile::path(other.as_ref());
+        std::fs::write(&ceilings, "notes").unwrap();
+        for (words, text) in [
+            (["-o", &at("file/x"), "--cache", &cache], "file/x: cannot be written"),
+            (["--cache", &file, "-o", "-"], "file: cannot be used"),
+            (["--save", &file, "--cache", &cache], "--save "),
+            (["--cache", &other, "-o", "-"], "calibration.json: is not a file of ceilings"),
+        ] {
+            let words = ["dyno", "calibrate"].iter().chain(&words).map(OsString::from);
+            let cli = Cli::read(&words.collect::<Vec<_>>()).unwrap();
+            let Command::Calibrate(args) = cli.command else { panic!() };
+            let error = run(&args).unwrap_err();
+            assert!(error.to_string().contains(text), "{error:#}");
+            assert_eq!(exit_status(&error), Exit::Usage);
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "mine");
+        assert_eq!(std::fs::read_to_string(ceilings).unwrap(), "notes");
+    }
 
     #[test]
     fn finished_prices_are_kept_after_interrupt() {

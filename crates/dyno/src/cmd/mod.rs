@@ -269,7 +269,43 @@ fn command_line() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::plan::DriverKind;
+
     use super::*;
+    use crate::exit::exit_status;
+
+    fn parse(words: &[&str]) -> Cli {
+        let words = ["dyno"].iter().chain(words).map(Into::into);
+        Cli::read(&words.collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn plan_and_run_have_same_choices() {
+        let options = ["--only", "a", "--repeats", "4", "--seed", "9", "--driver", "epoll"];
+        for command in ["plan", "run"] {
+            let cli = parse(&[&[command, "suite.toml"], &options[..]].concat());
+            let overrides = match cli.command {
+                Command::Plan(args) => args.choices.overrides(),
+                Command::Run(args) => args.choices.overrides(),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((overrides.seed, overrides.repeats), (Some(9), Some(4)), "{command}");
+            assert_eq!(overrides.driver, Some(DriverKind::Epoll), "{command}");
+            assert_eq!(overrides.only, ["a"], "{command}");
+        }
+    }
+
+    #[test]
+    fn output_that_is_file_of_run_is_refused() {
+        let run = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
+        let header = format!("{run}/run.json");
+        for command in [&["report", run, "--format", "json"][..], &["compare", run, run]] {
+            let error = dispatch(parse(&[command, &["-o", &header]].concat())).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("this output would overwrite an input"), "{text}");
+            assert_eq!(exit_status(&error), Exit::Usage);
+        }
+    }
 
     #[test]
     fn unusable_archive_folder_is_usage_error() {

@@ -81,14 +81,22 @@ fn print_plan(plan: &Plan, describe: &dyn Fn(&Plan) -> String) -> anyhow::Result
     if std::io::stdout().is_terminal() {
         return print_text(&describe(plan));
     }
+    let (text, withheld) = redacted_description(plan, describe)?;
+    print_text(&text)?;
+    note_withheld(withheld);
+    Ok(())
+}
+
+/// Returns the description of a plan without its secrets, and the number of secrets if the
+/// description had any.
+fn redacted_description(
+    plan: &Plan,
+    describe: &dyn Fn(&Plan) -> String,
+) -> anyhow::Result<(String, Withheld)> {
     let redacted = RedactedPlan::new(plan)?;
     let text = redacted.text(&describe(redacted.plan()));
-    print_text(&text)?;
-    // A secret that the description does not contain needs no note.
-    if text.contains(redact::MARK) {
-        note_withheld(redacted.withheld());
-    }
-    Ok(())
+    let has_marks = text.contains(redact::MARK);
+    Ok((text, if has_marks { redacted.withheld() } else { Withheld(0) }))
 }
 
 /// Notes on standard error that values of a plan were replaced.
@@ -434,11 +442,15 @@ mod tests {
 
     use super::*;
 
+    fn golden_run() -> Run {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
+        RunDir::open(folder).unwrap().read().unwrap()
+    }
+
     /// Names and descriptions come from a suite, which another person may have written.
     #[test]
     fn control_characters_of_suite_are_visible() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
-        let mut plan = RunDir::open(folder).unwrap().header().unwrap().plan;
+        let mut plan = golden_run().header.plan;
         let lines = describe(&plan, None).lines().count();
         plan.suite.description = "a\u{1b}[31mred\u{1b}]52;c;x\u{7}\nsecond".into();
         plan.workloads[0].requests[0].path = "/\nb\u{9b}1m".into();
@@ -452,13 +464,49 @@ mod tests {
 
     #[test]
     fn search_is_described_with_its_precision() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
-        let mut plan = RunDir::open(folder).unwrap().header().unwrap().plan;
+        let mut plan = golden_run().header.plan;
         plan.search = Some(SearchOptions { width: 0.6, arrival: Arrival::Constant });
         plan.report.objective =
             Some(Objective { text: "errors<1%".into(), conditions: Vec::new() });
         let expected = "the highest rate that meets errors<1%, with a precision of 60.0 %. Each \
                         start of a subject has one search after each closed-loop step";
         assert!(describe(&plan, None).contains(expected), "{}", describe(&plan, None));
+    }
+
+    #[test]
+    fn detectable_differences_depend_on_earlier_run() {
+        let run = golden_run();
+        let text = |repeats: u32, order: Order, pilot: Option<&Run>| {
+            let plan = Plan { repeats, order, ..run.header.plan.clone() };
+            describe_detectable(&plan, pilot)
+        };
+        // A fixed order compares nothing.
+        assert_eq!(text(5, Order::Fixed, Some(&run)), None);
+        let once = text(1, Order::Random, None).unwrap();
+        assert!(once.starts_with("no differences, because one repeat shows no variance"), "{once}");
+        let unknown = text(3, Order::Random, None).unwrap();
+        let begin = "differences of at least 3.33 times the standard deviation between pairs of";
+        assert!(unknown.starts_with(begin), "{unknown}");
+        let known = text(5, Order::Random, Some(&run)).unwrap();
+        let begin = "differences of 2.16 % in throughput and 2.16 % in CPU time per request (";
+        assert!(known.starts_with(begin), "{known}");
+        assert!(known.ends_with("is as in run golden-20260102-030405)"), "{known}");
+        let invalid = Run { trials: Vec::new(), ..run.clone() };
+        let unusable = text(5, Order::Random, Some(&invalid)).unwrap();
+        assert!(unusable.ends_with("no step has 3 valid repeats of two servers"), "{unusable}");
+    }
+
+    /// The text repeats a path that has the value of a secret header. In CI such a text is shared.
+    #[test]
+    fn description_withholds_values_of_secret_headers() {
+        let mut plan = golden_run().header.plan;
+        let describe = |plan: &Plan| describe(plan, None);
+        assert_eq!(redacted_description(&plan, &describe).unwrap().1, Withheld(0));
+        let request = &mut plan.workloads[0].requests[0];
+        request.path = "/plaintext?page=abc125xyz".into();
+        request.headers = vec![("X-Api-Key".into(), "abc125xyz".into())];
+        let (text, withheld) = redacted_description(&plan, &describe).unwrap();
+        assert!(text.contains("/plaintext?page=(withheld) over"), "{text}");
+        assert!(!text.contains("abc125xyz") && withheld == Withheld(1), "{text}");
     }
 }

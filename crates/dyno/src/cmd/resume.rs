@@ -371,6 +371,19 @@ mod tests {
         assert!(error.contains("the run has format \"dyno.run/0\""), "{error}");
     }
 
+    /// `--save` of `dyno load` and of `dyno calibrate` writes runs without a suite.
+    #[test]
+    fn saved_load_is_not_resumed() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
+        let mut run = RunDir::open(folder).unwrap().read().unwrap();
+        run.header.plan.suite.path = "/suites/hello.toml".into();
+        check_resumable(Path::new("r"), &run).unwrap();
+        run.header.plan.suite.path = String::new();
+        let error = check_resumable(Path::new("r"), &run).unwrap_err();
+        assert!(error.to_string().contains("is not the run of a suite"), "{error}");
+        assert_eq!(crate::exit::exit_status(&error), crate::exit::Exit::Usage);
+    }
+
     #[test]
     fn build_with_other_artefact_is_a_difference() {
         let built = |artefact_bytes, hash: Option<&str>| {

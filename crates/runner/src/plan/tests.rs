@@ -48,11 +48,38 @@ fn list_trials_shuffles_each_launch_separately() {
     assert_ne!(random, listed(Order::Random, 2));
 }
 
+#[test]
+fn overrides_replace_values_of_suite() {
+    let subjects = [("a", "\"h1\""), ("b", "\"h1\"")];
+    let suite = "subjects = [\"a\", \"b\"]\n[suite]\nrepeats = 2\nseed = 1\n";
+    let overrides = Overrides {
+        only: vec!["a".into()],
+        repeats: Some(4),
+        seed: Some(9),
+        driver: Some(DriverKind::Epoll),
+        ..Overrides::default()
+    };
+    let plan = resolve_with(&subjects, suite, &overrides).unwrap().plan;
+    assert_eq!((plan.repeats, plan.seed, plan.load.driver), (4, 9, DriverKind::Epoll));
+    assert_eq!((plan.subjects.len(), plan.launches.len()), (1, 4));
+    let unknown = Overrides { only: vec!["gin".into()], ..Overrides::default() };
+    let error = resolve_with(&subjects, suite, &unknown).unwrap_err().to_string();
+    assert!(error.contains("\"gin\": not in the suite\nhint: use one of a, b"), "{error}");
+}
+
 fn plan_suite(subjects: &[(&str, &str)], suite: &str) -> Plan {
     resolve_suite(subjects, suite).unwrap().plan
 }
 
 fn resolve_suite(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, FileError> {
+    resolve_with(subjects, suite, &Overrides::default())
+}
+
+fn resolve_with(
+    subjects: &[(&str, &str)],
+    suite: &str,
+    overrides: &Overrides,
+) -> Result<Planned, FileError> {
     let root = tempfile::tempdir().unwrap();
     for (name, protocols) in subjects {
         let folder = root.path().join(name);
@@ -64,7 +91,7 @@ fn resolve_suite(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, File
         std::fs::write(folder.join("subject.toml"), text).unwrap();
     }
     let suite = SuiteFile::parse(Path::new("s.toml"), suite, &[]).unwrap();
-    resolve(suite, &Folders(vec![root.path().into()]), &Overrides::default(), &[0, 1], &|_| None)
+    resolve(suite, &Folders(vec![root.path().into()]), overrides, &[0, 1], &|_| None)
 }
 
 /// Returns the error of a suite whose subjects a and b have the fixed port 8080 for both keys.

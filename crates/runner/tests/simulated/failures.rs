@@ -1,5 +1,7 @@
 //! Servers that fail: each failure has its kind, and the other server has results.
 
+use std::fs;
+
 use dyno_analysis::Report;
 use dyno_analysis::load::Exchanges;
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
@@ -10,7 +12,7 @@ use dyno_archive::{Outcome, Protocol};
 use dyno_engine::sim::Fault;
 
 use crate::server::{LifecycleResult, Server, TroubleKind};
-use crate::world::{World, codes, kinds, message, report, status};
+use crate::world::{World, codes, kinds, measured, message, report, status};
 
 /// Two steps of one start.
 const SUITE: &str = "[suite]\nrepeats = 1\norder = \"fixed\"\nseed = 7\n[load]\n\
@@ -147,6 +149,10 @@ fn subject_with_unmet_needs_is_skipped_with_reason() {
     assert_eq!(world.journal, ["start good", "stop good"]);
     assert_eq!(status(&run), (RunCompleteness::Complete, RunStatus::Valid));
     assert_eq!(report(&run).subjects[0].skipped.as_deref(), Some("needs unobtainium"));
+    // A trial of the other subject is missing.
+    let last = measured(&run).pop().unwrap();
+    fs::remove_file(world.file(&format!("trials/{last:04}.json"))).unwrap();
+    assert_eq!(status(&world.read()), (RunCompleteness::Incomplete, RunStatus::Failed));
 }
 
 /// The control has no server, so refusals are expected.

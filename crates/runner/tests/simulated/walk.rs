@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use dyno_archive::Outcome;
 use dyno_archive::start::FailureKind;
 use dyno_archive::trial::CheckResult;
 use dyno_engine::sim::ServiceTime;
@@ -72,6 +73,24 @@ fn resumed_walk_measures_only_missing_trials() {
     let starts: Vec<usize> = second.trials.iter().map(|trial| trial.start).collect();
     assert_eq!(starts, [0, 1]);
     assert_eq!(second.starts.iter().map(|start| start.resumed).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn suite_with_steps_is_measured_and_reported() {
+    let sequence = "[[workloads]]\nname = \"session\"\ncookies = true\n\n\
+                    [[workloads.steps]]\npath = \"/plaintext\"\n\
+                    extract = { word = { matches = \"Hello, (W[a-z]*)\" } }\n\n\
+                    [[workloads.steps]]\nname = \"second\"\npath = \"/plaintext\"\n\
+                    headers = { X = \"{extract.word}\" }\n";
+    let run = World::new(&["good"], &format!("{LOAD}{sequence}")).walk(&[]).1;
+    let report = report(&run);
+    let [trial] = report.trials.as_slice() else { panic!("one trial") };
+    let visits = trial.load.visits.as_ref().unwrap();
+    assert_eq!((visits.group.completed, visits.group.unfinished), (394, 0));
+    assert_eq!(trial.load.requests[1].name, "second");
+    assert_eq!(trial.load.outcomes.get(Outcome::ExtractionFailed), 0);
+    let page = dyno_report::html::FORMAT.render(&report);
+    assert!(page.contains("<h3>Visits</h3>"));
 }
 
 #[test]
