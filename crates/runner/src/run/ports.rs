@@ -110,4 +110,25 @@ mod tests {
         let unknown = user(ListenerOwner::Unknown).unwrap();
         assert_eq!(unknown, "a program that dyno is not allowed to inspect");
     }
+
+    #[test]
+    fn occupied_port_error_names_its_holder() {
+        let holder = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = holder.local_addr().unwrap().port();
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("own");
+        std::fs::create_dir(&folder).unwrap();
+        let text = format!(
+            "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\n\
+             port = {port}\n"
+        );
+        std::fs::write(folder.join("subject.toml"), text).unwrap();
+        let definition = Definition::read(&folder).unwrap();
+        let error = Ports::find(&definition).err().unwrap();
+        let begin = format!("port {port}: the fixed port of own is in use by ");
+        let process = format!(", process {}\n", std::process::id());
+        assert!(error.starts_with(&begin) && error.contains(&process), "{error}");
+        drop(holder);
+        assert_eq!(Ports::find(&definition).ok().unwrap().plain, port);
+    }
 }

@@ -16,16 +16,31 @@ use crate::terminal::{Printer, ThirdInterrupt, catch_interrupts, say};
 pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
-    let prerequisites = Prerequisites::new(&supervision);
-    let mut exit = chosen.print_mistakes();
-    let (mut processed, mut printer) = (Vec::<&Subject>::new(), Printer::default());
-    let mut print_row = |id: &str, result: &str| printer.print(|| chosen.row(id, result));
+    let mut printer = Printer::default();
+    let built = build_all(chosen, cache, &supervision, &mut |id, result| {
+        printer.print(|| chosen.row(id, result));
+    });
+    let Some(exit) = built else {
+        say(INTERRUPTED);
+        return Ok(Exit::Failed);
+    };
+    printer.end(exit).map(|()| exit)
+}
+
+/// Builds the chosen subjects, and passes the result of each to `print_row`. `None`: interrupted.
+pub(super) fn build_all(
+    chosen: &ChosenSubjects,
+    cache: &Path,
+    supervision: &Supervision<'_>,
+    print_row: &mut dyn FnMut(&str, &str),
+) -> Option<Exit> {
+    let prerequisites = Prerequisites::new(supervision);
+    let (mut exit, mut processed) = (chosen.print_mistakes(), Vec::<&Subject>::new());
     for subject @ Subject { id, definition: d } in &chosen.subjects {
         let unmet_need = prerequisites.unmet_need(d);
         // A requirement seems unmet if its command was interrupted.
-        if interrupts.count() > 0 {
-            say(INTERRUPTED);
-            return Ok(Exit::Failed);
+        if supervision.interrupts.count() > 0 {
+            return None;
         }
         if let Some(reason) = unmet_need {
             print_row(id, &format!("skipped: {reason}"));
@@ -39,7 +54,7 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
             continue;
         }
         processed.push(subject);
-        match build::build(d, cache, &supervision, &mut |text| show_output(id, text)) {
+        match build::build(d, cache, supervision, &mut |text| show_output(id, text)) {
             Ok(built) => print_row(id, &build_time_text(&built)),
             Err(message) => {
                 print_row(id, &format!("build failed: {message}"));
@@ -47,7 +62,7 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
             }
         }
     }
-    printer.end(exit).map(|()| exit)
+    Some(exit)
 }
 
 /// Describes the time and the size of a build.

@@ -76,7 +76,7 @@ fn more_severe(a: Exit, b: Exit) -> Exit {
 }
 
 /// Results of a start.
-struct Started {
+pub(super) struct Started {
     start: StartRecord,
     /// Results of the checks during the short loads of the start.
     checks_under_load: Vec<CheckResult>,
@@ -85,7 +85,7 @@ struct Started {
 }
 
 /// Outcome of the check of a subject.
-enum CheckOutcome {
+pub(super) enum CheckOutcome {
     Skipped(String),
     /// The subject or a back end has a mistake in its file.
     Mistake(FileError),
@@ -97,7 +97,7 @@ enum CheckOutcome {
 }
 
 /// Builds, starts and checks one subject, and prints the results.
-fn check(
+pub(super) fn check(
     chosen: &ChosenSubjects,
     subject: &Subject,
     cache: &Path,
@@ -230,7 +230,7 @@ impl CheckOutcome {
         }
     }
 
-    fn exit(&self, chosen: &ChosenSubjects) -> Exit {
+    pub(super) fn exit(&self, chosen: &ChosenSubjects) -> Exit {
         match self {
             CheckOutcome::Skipped(_) => chosen.selection.exit_with_skipped(Exit::Valid),
             CheckOutcome::Mistake(_) => Exit::Usage,
@@ -247,7 +247,7 @@ impl CheckOutcome {
     }
 
     /// The row of the subject in the table.
-    fn row(&self, definition: &Definition) -> String {
+    pub(super) fn row(&self, definition: &Definition) -> String {
         match self {
             CheckOutcome::Skipped(reason) => {
                 table_row("–", "–", "–", &format!("skipped: {}", first_line(reason)))

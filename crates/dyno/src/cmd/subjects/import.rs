@@ -15,6 +15,12 @@ use crate::terminal::{print_text, quote};
 
 /// Writes the subject.toml of a server in another collection, and prints the remaining work.
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
+    print_text(&draft(args)?)?;
+    Ok(Exit::Valid)
+}
+
+/// Writes the subject.toml, and returns the remaining work.
+pub(super) fn draft(args: &ImportArgs) -> anyhow::Result<String> {
     let folder = args
         .server
         .canonicalize()
@@ -37,8 +43,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     }
     let parent = quote(&folder.parent().unwrap_or(Path::new("/")).display().to_string());
     summary.push_str(&format!("Then: dyno subjects check {} --subjects {parent}\n", quote(&name)));
-    print_text(&summary)?;
-    Ok(Exit::Valid)
+    Ok(summary)
 }
 
 /// Reads a file of the folder. Links, pipes and devices are refused, because the folder may be

@@ -17,11 +17,20 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
     let interrupts = Interrupts::new();
     let supervision = Supervision { guard, interrupts: &interrupts };
     let prerequisites = Prerequisites::new(&supervision);
+    print_text(&table(chosen, &prerequisites))?;
+    if let Some(command) = install_command(chosen, &prerequisites) {
+        print_text(&format!("\nInstall missing Debian packages with: {command}\n"))?;
+    }
+    Ok(chosen.print_mistakes())
+}
+
+/// Returns a row for each subject, and for each file with a mistake.
+pub(super) fn table(chosen: &ChosenSubjects, prerequisites: &Prerequisites<'_>) -> String {
     let width = chosen.width();
     let mut table = format!("{:<width$} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Subject { id, definition: d } in &chosen.subjects {
         let state =
-            chosen.folders.unavailable_reason(d, &prerequisites).map_or("yes".into(), |reason| {
+            chosen.folders.unavailable_reason(d, prerequisites).map_or("yes".into(), |reason| {
                 format!("no: {}", reason.lines().next().unwrap_or_default())
             });
         let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
@@ -36,11 +45,7 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
             escape_controls(&format!("{name:<width$} {:<12} {:<30} no: {message}", "", ""))
         );
     }
-    print_text(&table)?;
-    if let Some(command) = install_command(chosen, &prerequisites) {
-        print_text(&format!("\nInstall missing Debian packages with: {command}\n"))?;
-    }
-    Ok(chosen.print_mistakes())
+    table
 }
 
 /// Returns the command that installs the Debian packages of all unmet requirements, including those

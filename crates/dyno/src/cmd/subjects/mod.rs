@@ -4,6 +4,8 @@ mod build;
 mod check;
 mod import;
 mod list;
+#[cfg(test)]
+mod tests;
 
 use dyno_launch::guard::Guard;
 use dyno_report::terminal::{escape_controls, escape_line};
@@ -25,34 +27,27 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
         return import::run(args);
     }
     let guard = Guard::start()?;
+    let chosen = choose(args)?;
+    let cache = || args.folder_options.cache_folder();
     match &args.command {
-        None | Some(SubjectsCommand::Import(_)) => list::run(
-            &ChosenSubjects::from_names(&args.folder_options, &[], FolderScope::All)?,
-            &guard,
-        ),
-        Some(SubjectsCommand::List { names }) => list::run(
-            &ChosenSubjects::from_names(&args.folder_options, names, FolderScope::All)?,
-            &guard,
-        ),
-        Some(SubjectsCommand::Build { selection }) => {
-            let chosen = ChosenSubjects::from_names(
-                &args.folder_options,
-                &selection.names,
-                FolderScope::Named,
-            )?
-            .exclude(&selection.except)?;
-            build::run(&chosen, &args.folder_options.cache_folder()?, &guard)
-        }
-        Some(SubjectsCommand::Check { selection }) => {
-            let chosen = ChosenSubjects::from_names(
-                &args.folder_options,
-                &selection.names,
-                FolderScope::Named,
-            )?
-            .exclude(&selection.except)?;
-            check::run(&chosen, &args.folder_options.cache_folder()?, &guard)
+        Some(SubjectsCommand::Build { .. }) => build::run(&chosen, &cache()?, &guard),
+        Some(SubjectsCommand::Check { .. }) => check::run(&chosen, &cache()?, &guard),
+        None | Some(SubjectsCommand::List { .. } | SubjectsCommand::Import(_)) => {
+            list::run(&chosen, &guard)
         }
     }
+}
+
+/// Chooses the subjects that the subcommand is for.
+fn choose(args: &SubjectsArgs) -> anyhow::Result<ChosenSubjects> {
+    let (names, except, scope) = match &args.command {
+        Some(SubjectsCommand::Build { selection } | SubjectsCommand::Check { selection }) => {
+            (&selection.names[..], &selection.except[..], FolderScope::Named)
+        }
+        Some(SubjectsCommand::List { names }) => (&names[..], &[][..], FolderScope::All),
+        None | Some(SubjectsCommand::Import(_)) => (&[][..], &[][..], FolderScope::All),
+    };
+    ChosenSubjects::from_names(&args.folder_options, names, scope)?.exclude(except)
 }
 
 /// The folders from which a command without names takes its subjects.
