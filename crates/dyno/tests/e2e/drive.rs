@@ -296,6 +296,13 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect()
 }
 
+/// Returns the only entry of a folder.
+pub fn only_in(folder: &Path) -> PathBuf {
+    let entries = entries(folder);
+    let [entry] = entries.as_slice() else { panic!("{}: {entries:?}", folder.display()) };
+    entry.clone()
+}
+
 /// Polls `look`, and returns its first result, or `None` after [`PATIENCE`].
 pub fn soon<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();

@@ -14,7 +14,7 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use dyno_analysis::LoadResult;
-use dyno_analysis::load::LoadConfig;
+use dyno_analysis::load::{Ceiling, LoadConfig};
 use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::Workload;
 use dyno_archive::{LoadRecord, Plan};
@@ -38,8 +38,11 @@ use crate::exit::{Exit, usage_error};
 use crate::terminal::{self, first_error};
 
 /// Runs a load, saves it if requested, and writes the result.
-pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
-    let preparation = Preparation::new()?;
+pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
+    run_after(Preparation::new()?, args)
+}
+
+fn run_after(preparation: Preparation, mut args: LoadArgs) -> anyhow::Result<Exit> {
     if let Some(objective) = args.find.take() {
         return find::run(args, &objective, preparation);
     }
@@ -62,8 +65,7 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     let save_result =
         saved_load.as_ref().map_or(Ok(()), |saved_load| saved_load.end(&end, ceiling.clone()));
     let output_result = outcome.and_then(|FinishedLoad { record, stream_result, .. }| {
-        let result =
-            verdict::load(&record, config.clone(), &Context { ceiling, ..Context::default() });
+        let result = load.result(&record, ceiling);
         // The histograms are written even if standard output was closed.
         let written = write_result(&load.plan(), args, &result);
         let results = [written, write_histograms(args, &record), stream_result];
@@ -148,12 +150,7 @@ impl PreparedLoad {
         let (spec, plan) = (self.spec.clone(), self.plan());
         preparation.run(move || {
             dyno_runner::load::preflight(&spec).map_err(|mismatch| {
-                // The message quotes the request.
-                let is_terminal = std::io::stderr().is_terminal();
-                match terminal::redact_about(&plan, &mismatch.message, is_terminal) {
-                    Ok(message) => anyhow::anyhow!("{message}"),
-                    Err(error) => error,
-                }
+                mismatch_error(&plan, &mismatch.message, std::io::stderr().is_terminal())
             })
         })
     }
@@ -175,6 +172,11 @@ impl PreparedLoad {
         note(&self.plan(), &TrackingTable::read(IpVersion::from_address(peer.ip())))
     }
 
+    fn result(&self, record: &LoadRecord, ceiling: Option<Ceiling>) -> LoadResult {
+        let context = Context { ceiling, ..Context::default() };
+        verdict::load(record, self.config.clone(), &context)
+    }
+
     fn plan(&self) -> Plan {
         let server = save::server(&self.url, &self.workload);
         let import_changes = self.config.import_changes.clone();
@@ -182,6 +184,15 @@ impl PreparedLoad {
             import_changes,
             ..single::plan(&server, &self.workload, &self.spec, self.files.file_hashes())
         }
+    }
+}
+
+/// Returns the error of a test request. Its message quotes the request, so that it may have secrets
+/// of the plan.
+fn mismatch_error(plan: &Plan, message: &str, is_terminal: bool) -> anyhow::Error {
+    match terminal::redact_about(plan, message, is_terminal) {
+        Ok(message) => anyhow::anyhow!("{message}"),
+        Err(error) => error,
     }
 }
 
@@ -235,9 +246,4 @@ fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> 
 }
 
 #[cfg(test)]
-mod tests {
-    #[test]
-    fn wall_clock_at_instant_before_now_is_earlier() {
-        assert_eq!(super::wall_clock_at(5_000_000_000, 12_500_000_000, 1000.0), 992.5);
-    }
-}
+mod tests;

@@ -400,16 +400,13 @@ fn metrics_response(head: &[u8], page: impl FnOnce() -> String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::super::requests;
+    use super::super::tests::parse;
     use super::*;
-    use crate::cli::{Cli, Command};
 
     /// Checks the outputs of `dyno load` with these words, after reading its requests.
     fn check_outputs(words: &[&str]) -> Result<(), String> {
-        let words = ["dyno", "load"].iter().chain(words);
-        let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
+        let mut args = parse(words).unwrap();
         let files = requests::readable_files(&args);
         requests::read_requests(&mut args, &files).unwrap();
         if args.files.is_some() {

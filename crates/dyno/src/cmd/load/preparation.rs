@@ -17,9 +17,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The phase from the start of `dyno load` until the load, or the first load of a search, begins.
 /// During this phase, Ctrl-C ends dyno at once. Later interrupts are only counted, and the load has
-/// to react.
+/// to react. A default preparation catches no signals.
+#[derive(Default)]
 pub struct Preparation {
-    interrupts: Arc<Interrupts>,
+    pub interrupts: Arc<Interrupts>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -82,13 +83,9 @@ impl Preparation {
 mod tests {
     use super::*;
 
-    fn preparation() -> Preparation {
-        Preparation { interrupts: Arc::default(), is_over: Arc::default() }
-    }
-
     #[test]
     fn interrupt_ends_work_before_load() {
-        let preparation = preparation();
+        let preparation = Preparation::default();
         let interrupts = Arc::clone(&preparation.interrupts);
         let (_unused, never) = mpsc::channel::<()>();
         let error = preparation
@@ -104,7 +101,7 @@ mod tests {
 
     #[test]
     fn work_before_load_returns_its_result() {
-        let preparation = preparation();
+        let preparation = Preparation::default();
         assert_eq!(preparation.run(|| Ok(7)).unwrap(), 7);
         let error = preparation.run(|| anyhow::bail!("no such host") as anyhow::Result<()>);
         assert_eq!(error.unwrap_err().to_string(), "no such host");

@@ -100,15 +100,11 @@ pub fn read(args: &LoadArgs) -> anyhow::Result<Vec<Request>> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
+    use super::super::tests::parse;
     use super::*;
-    use crate::cli::{Cli, Command};
 
     fn args(words: &[&str]) -> LoadArgs {
-        let words = ["dyno", "load", "http://h/"].iter().chain(words);
-        let Command::Load(args) = Cli::parse_from(words).command else { panic!() };
-        *args
+        parse(&[&["http://h/"], words].concat()).unwrap()
     }
 
     #[test]

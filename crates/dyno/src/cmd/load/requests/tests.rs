@@ -1,13 +1,10 @@
-use clap::Parser as _;
-
+use super::super::tests::parse;
 use super::*;
-use crate::cli::{Cli, Command};
 
 #[test]
 fn errors_quote_no_secret() {
     let error = |words: &[&str]| {
-        let words = ["dyno", "load", "http://h/"].iter().chain(words);
-        let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
+        let mut args = parse(&[&["http://h/"], words].concat()).unwrap();
         let files = ReadableFiles::Nothing;
         read_requests(&mut args, &files).unwrap_err().to_string()
     };
@@ -25,8 +22,7 @@ fn errors_quote_no_secret() {
 /// Returns the changes to an import that `dyno load` reports, and the header names of the first
 /// request.
 fn reported_changes(words: &[&str]) -> (Vec<String>, Vec<String>) {
-    let words = ["dyno", "load"].iter().chain(words);
-    let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
+    let mut args = parse(words).unwrap();
     let files = readable_files(&args);
     let (_, workload, changes) = read_requests(&mut args, &files).unwrap();
     let names = workload.requests[0].headers.iter().map(|(name, _)| name.clone()).collect();
@@ -107,8 +103,7 @@ fn certificates_of_curl_are_read_from_files_folder() {
     let path = folder.path().to_str().unwrap();
     let read = |name: &str, files: &[&str]| {
         let curl = format!("curl --cacert {name} --cert {name} https://h/");
-        let words = [&["dyno", "load", "--curl", &curl], files].concat();
-        let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
+        let mut args = parse(&[&["--curl", &*curl][..], files].concat()).unwrap();
         let files = readable_files(&args);
         let error = read_requests(&mut args, &files).err().map(|error| error.to_string());
         error.map_or(Ok([args.cacert, args.cert, args.key]), Err)
@@ -124,8 +119,7 @@ fn certificates_of_curl_are_read_from_files_folder() {
 
 #[test]
 fn import_refuses_too_short_time_limit() {
-    let words = ["dyno", "load", "--curl", "curl -m 0.0005 http://h/"];
-    let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
+    let mut args = parse(&["--curl", "curl -m 0.0005 http://h/"]).unwrap();
     let files = readable_files(&args);
     let error = read_requests(&mut args, &files).unwrap_err().to_string();
     assert!(error.ends_with("--max-time 0.0005: must be at least 1ms"), "{error}");
