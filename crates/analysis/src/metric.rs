@@ -16,6 +16,7 @@ use crate::server::ServerUse;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 use crate::turns::RoundResult;
+pub use crate::unit::Unit;
 
 /// A quantity that is measured per trial.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
@@ -40,21 +41,6 @@ pub struct Metric {
     /// Function that returns the value in a round of turns; `None`: measured per trial only.
     #[serde(skip)]
     pick_round: Option<fn(&RoundResult) -> Option<f64>>,
-}
-
-/// Unit of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    PerSecond,
-    Microseconds,
-    Bytes,
-    /// 10⁶ bytes, times seconds.
-    MegabyteSeconds,
-    /// 0 to 1, or more where several CPUs are used.
-    Share,
-    /// A plain number.
-    Count,
 }
 
 /// Direction in which a metric is better.

@@ -30,6 +30,7 @@ use complete::PartyDeltas;
 pub use complete::UnreadCounters;
 use host_cpu::{interrupt_s, others_cpu_s, others_on_cpus_s, steal_share, stolen_s};
 pub use runtime::RuntimeMetrics;
+pub(crate) use sockets::socket_rows;
 pub use sockets::{ListenQueue, Sockets, TcpLosses};
 pub use threads::{RoleUse, ServingThreads};
 use threads::{ThreadDeltas, Threads, run_time_s};

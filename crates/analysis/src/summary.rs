@@ -15,7 +15,8 @@ use crate::metric::{self, ByMetric, MetricId, MetricSummary};
 use crate::probe_results::InsideSummary;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
-use crate::use_method::{UseRow, use_table};
+use crate::use_method::use_table;
+use crate::use_row::UseRow;
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// One cell over all its repeats. Invalid trials are excluded from all metrics except the share of

@@ -4,67 +4,29 @@
 
 use dyno_archive::sample::ThreadState;
 use dyno_archive::syscall::UNNAMED;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::metric::Unit;
-use crate::server::CallRates;
+use crate::server::{CallRates, socket_rows};
 use crate::trial::TrialResult;
-
-/// A row of the table: one resource.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct UseRow {
-    pub resource: String,
-    pub utilisation: UseCell,
-    pub saturation: UseCell,
-    pub errors: UseCell,
-}
-
-/// A measured value, or the reason why there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct UseCell {
-    pub value: Option<f64>,
-    pub unit: Unit,
-    /// Meaning of the value. Without a value: the reason why it is unknown.
-    pub note: &'static str,
-}
-
-/// Returns a cell with a value, or with the reason why it is not known.
-fn cell(
-    value: Option<f64>,
-    unit: Unit,
-    note_of_value: &'static str,
-    why_not: &'static str,
-) -> UseCell {
-    UseCell { value, unit, note: if value.is_some() { note_of_value } else { why_not } }
-}
-
-/// Returns a cell without a value.
-fn unknown(why_not: &'static str) -> UseCell {
-    cell(None, Unit::Share, "", why_not)
-}
+use crate::use_row::{NO_COUNTER, UseRow, cell, row, unknown};
 
 const NOT_OBSERVED: &str = "the server was not observed";
 const NO_STATES: &str = "thread states were not observed (`--observe states`)";
 const NO_GROUP: &str = "no cgroup counts this value";
 const NO_PURPOSE: &str =
     "without an eBPF program, waits are not distinguished from other futex calls";
-const NO_COUNTER: &str = "the kernel did not report this value";
 const NOT_IN_LEVEL: &str = "unknown for the part of the window that this result uses";
 const MEAN_WAITING: &str = "threads waiting for a CPU (mean number)";
 
 /// Returns the table of a trial.
 #[must_use]
 pub fn use_table(trial: &TrialResult) -> Vec<UseRow> {
-    let mut rows =
-        vec![cpu(trial), thread(trial), memory(trial), disk(trial), network(trial), locks(trial)];
+    let mut rows = vec![cpu(trial), thread(trial), memory(trial), disk(trial)];
+    rows.extend(sockets(trial));
+    rows.push(locks(trial));
     rows.extend(backends(trial));
     rows.push(generator(trial));
     rows
-}
-
-fn row(resource: &str, utilisation: UseCell, saturation: UseCell, errors: UseCell) -> UseRow {
-    UseRow { resource: resource.into(), utilisation, saturation, errors }
 }
 
 fn cpu(t: &TrialResult) -> UseRow {
@@ -148,21 +110,14 @@ fn disk(t: &TrialResult) -> UseRow {
     )
 }
 
-fn network(t: &TrialResult) -> UseRow {
-    let network = t.server.network;
-    let retransmitted = network.and_then(|n| Some(n.segments_retransmitted? as f64));
-    let overflows = network.and_then(|n| Some(n.listen_overflows? as f64));
-    row(
-        "network and accept queue",
-        cell(
-            t.machine.busiest_link.as_ref().map(|link| link.utilisation),
-            Unit::Share,
-            "of the capacity of the machine's busiest link",
-            "no network device reports its capacity. Loopback and virtual devices have none.",
-        ),
-        cell(overflows, Unit::Count, "connections found the accept queue full", NO_COUNTER),
-        cell(retransmitted, Unit::Count, "segments retransmitted", NO_COUNTER),
-    )
+fn sockets(t: &TrialResult) -> Vec<UseRow> {
+    let link = cell(
+        t.machine.busiest_link.as_ref().map(|link| link.utilisation),
+        Unit::Share,
+        "of the capacity of the machine's busiest link",
+        "no network device reports its capacity. Loopback and virtual devices have none.",
+    );
+    socket_rows(&t.server, link)
 }
 
 /// Whether futex calls were counted by purpose, such as `futex(wait)`. Perf events count them as

@@ -1,9 +1,14 @@
 //! Computes TCP values of the server: its sockets, and the counters of its network namespace. These
-//! values show full queues and lost segments.
+//! values show full queues and lost segments. A counter that reports show is a cell of
+//! [`socket_rows`].
 
 use dyno_archive::sample::{ListenerUse, NetworkUse, SocketsUse};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use super::ServerUse;
+use crate::unit::Unit;
+use crate::use_row::{NO_COUNTER, UseCell, UseRow, cell, row};
 
 /// A server's TCP sockets at one instant of the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -120,6 +125,21 @@ impl From<&NetworkUse> for TcpLosses {
             delayed_acks,
         }
     }
+}
+
+/// Returns the rows of the server's sockets in the table of the USE method. `link`: utilisation of
+/// the machine's busiest network device.
+pub(crate) fn socket_rows(server: &ServerUse, link: UseCell) -> Vec<UseRow> {
+    let count = |pick: fn(TcpLosses) -> Option<u64>, note| {
+        let counter = server.network.and_then(pick);
+        cell(counter.map(|n| n as f64), Unit::Count, note, NO_COUNTER)
+    };
+    vec![row(
+        "network and accept queue",
+        link,
+        count(|tcp| tcp.listen_overflows, "connections found the accept queue full"),
+        count(|tcp| tcp.segments_retransmitted, "segments retransmitted"),
+    )]
 }
 
 #[cfg(test)]

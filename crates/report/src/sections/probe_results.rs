@@ -6,7 +6,7 @@ use dyno_analysis::metric::Unit;
 use dyno_analysis::probe_results::{
     CallPair, CallSummary, InsideSummary, RoleSummary, RuntimeSummary,
 };
-use dyno_analysis::use_method::{UseCell, UseRow};
+use dyno_analysis::use_row::{UseCell, UseRow};
 use maud::{Markup, html};
 
 use crate::format::{css_percent, micros, number, or_dash, percent, quantity};
