@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json cf7916d392c6fbec3c8276c59133b6d415716c8ca557cdec95196e1f1a157922
+// Made by types.mjs from docs/schema/report.schema.json d8ee0394acecbeb60ad06ba3ee2822f69b511ed4a44682a836ff4e051684221f
 
 /**
  * What a caveat is about, by the name in every report.
@@ -3742,6 +3742,11 @@ export interface Sockets {
    */
   nodelay: number | null;
   /**
+   * Open files of the process that has the smallest part of its limit left; `None`: this user
+   * cannot read them.
+   */
+  open_files: OpenFiles | null;
+  /**
    * Segments that the server retransmitted on these connections since they were opened.
    */
   retransmitted: number;
@@ -3761,6 +3766,19 @@ export interface Listener {
    * Connections that wait to be accepted, and the maximum (`backlog`).
    */
   queued: number;
+}
+/**
+ * Open files of a process, and their limit.
+ */
+export interface OpenFiles {
+  /**
+   * Maximum of `open` (RLIMIT_NOFILE).
+   */
+  limit: number;
+  /**
+   * Sockets, files and all other descriptors.
+   */
+  open: number;
 }
 /**
  * Periods of a CPU quota, and the throttled ones among them.

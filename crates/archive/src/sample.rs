@@ -222,6 +222,17 @@ pub struct SocketsUse {
     /// Number of the connections in `options_of` with TCP_NODELAY, and with TCP_CORK.
     pub nodelay: u64,
     pub cork: u64,
+    /// Open files of the process that has the smallest part of its limit left; `None`: not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<OpenFiles>,
+}
+
+/// Open files of a process at one instant: sockets, files and all other descriptors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenFiles {
+    pub open: u64,
+    /// Maximum of `open` (RLIMIT_NOFILE).
+    pub limit: u64,
 }
 
 /// A listening socket.

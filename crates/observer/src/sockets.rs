@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::thread;
 
-use dyno_archive::sample::{ListenerUse, SocketsUse};
+use dyno_archive::sample::{ListenerUse, OpenFiles, SocketsUse};
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
@@ -50,7 +50,27 @@ pub fn read(pids: &[u32]) -> Option<SocketsUse> {
         pids.iter().rev().map(|pid| (network_namespace(*pid), *pid)).collect();
     let holders = socket_holders(pids);
     let each = by_network.values().filter_map(|pid| read_network(*pid, &holders));
-    each.reduce(add)
+    Some(SocketsUse { open_files: read_open_files(pids), ..each.reduce(add)? })
+}
+
+/// Reads the open files of each process, and returns those of the process that has the smallest
+/// part of its limit left. `None`: no process could be read.
+fn read_open_files(pids: &[u32]) -> Option<OpenFiles> {
+    let read = |pid: &u32| {
+        let folder = proc::visible_folder(*pid);
+        let open = fs::read_dir(folder.join("fd")).ok()?.count() as u64;
+        let limit = parse_open_files_limit(&crate::read(folder.join("limits"))?)?;
+        Some(OpenFiles { open, limit })
+    };
+    let share = |files: &OpenFiles| files.open as f64 / files.limit.max(1) as f64;
+    pids.iter().filter_map(read).max_by(|a, b| share(a).total_cmp(&share(b)))
+}
+
+/// Parses the soft limit in `/proc/PID/limits`, whose line is
+/// `Max open files            1024                 524288               files`.
+fn parse_open_files_limit(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Adds the sockets of another network namespace.
@@ -65,6 +85,8 @@ fn add(sum: SocketsUse, other: SocketsUse) -> SocketsUse {
         options_of: sum.options_of + other.options_of,
         nodelay: sum.nodelay + other.nodelay,
         cork: sum.cork + other.cork,
+        // Files belong to processes, not to networks.
+        open_files: None,
     }
 }
 
@@ -268,6 +290,25 @@ mod tests {
         let both = add(network(80, 3, 1), network(81, 4, 4));
         assert_eq!(both.listeners.iter().map(|l| l.port).collect::<Vec<_>>(), [80, 81]);
         assert_eq!((both.connections, both.options_of, both.nodelay), (7, 7, 5));
+    }
+
+    #[test]
+    fn own_open_files_are_below_their_limit() {
+        let _listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = std::process::id();
+        // The second process does not exist.
+        let files = read(&[own, u32::MAX]).unwrap().open_files.unwrap();
+        assert!(files.open >= 4 && files.open < files.limit, "{files:?}");
+        assert_eq!(read_open_files(&[u32::MAX]), None);
+    }
+
+    #[test]
+    fn limit_of_open_files_is_parsed() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
+                      Max processes             63304                63304                none\n\
+                      Max open files            1024                 524288               files\n";
+        assert_eq!(parse_open_files_limit(limits), Some(1024));
+        assert_eq!(parse_open_files_limit("Max open files  unlimited  unlimited  files"), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::ServerUse;
 use crate::unit::Unit;
-use crate::use_row::{NO_COUNTER, UseCell, UseRow, cell, row};
+use crate::use_row::{NO_COUNTER, UseCell, UseRow, cell, row, unknown};
 
 /// A server's TCP sockets at one instant of the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -25,6 +25,26 @@ pub struct Sockets {
     /// cannot read them.
     pub nodelay: Option<f64>,
     pub cork: Option<f64>,
+    /// Open files of the process that has the smallest part of its limit left; `None`: this user
+    /// cannot read them.
+    pub open_files: Option<FileUse>,
+}
+
+/// Open files of a process, and their limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "OpenFiles")]
+pub struct FileUse {
+    /// Sockets, files and all other descriptors.
+    pub open: u64,
+    /// Maximum of `open` (RLIMIT_NOFILE).
+    pub limit: u64,
+}
+
+impl FileUse {
+    /// Returns the share of the limit that is used: 0 to 1.
+    fn share(self) -> f64 {
+        self.open as f64 / self.limit.max(1) as f64
+    }
 }
 
 /// A listening socket and its queue.
@@ -50,6 +70,7 @@ impl Sockets {
             buffer_limited: share(record.buffer_limited_ns, record.busy_ns),
             nodelay: share(record.nodelay, record.options_of),
             cork: share(record.cork, record.options_of),
+            open_files: record.open_files.map(|f| FileUse { open: f.open, limit: f.limit }),
         }
     }
 }
@@ -134,17 +155,57 @@ pub(crate) fn socket_rows(server: &ServerUse, link: UseCell) -> Vec<UseRow> {
         let counter = server.network.and_then(pick);
         cell(counter.map(|n| n as f64), Unit::Count, note, NO_COUNTER)
     };
-    vec![row(
+    let network = row(
         "network and accept queue",
         link,
         count(|tcp| tcp.listen_overflows, "connections found the accept queue full"),
         count(|tcp| tcp.segments_retransmitted, "segments retransmitted"),
-    )]
+    );
+    vec![network, open_files_row(server.sockets.as_ref())]
 }
+
+fn open_files_row(sockets: Option<&Sockets>) -> UseRow {
+    let files = sockets.and_then(|sockets| sockets.open_files);
+    let waiting = sockets.map(|sockets| sockets.listeners.iter().map(|l| l.queued).sum::<u64>());
+    row(
+        "the server's open files",
+        cell(
+            files.map(FileUse::share),
+            Unit::Share,
+            "of the limit of the process nearest to its limit (`ulimit -n`)",
+            NOT_READ,
+        ),
+        cell(
+            waiting.map(|n| n as f64),
+            Unit::Count,
+            "connections waited to be accepted at that instant",
+            NOT_READ,
+        ),
+        unknown("calls that fail for this reason are not counted"),
+    )
+}
+
+const NOT_READ: &str = "the server's sockets were not read";
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::sample::OpenFiles;
+
     use super::*;
+
+    #[test]
+    fn open_files_row_has_share_of_limit_and_waiting_connections() {
+        let listener = |queued| ListenerUse { port: 80, queued, backlog: 8 };
+        let record = SocketsUse {
+            listeners: vec![listener(2), listener(3)],
+            open_files: Some(OpenFiles { open: 512, limit: 1024 }),
+            ..SocketsUse::default()
+        };
+        let row = open_files_row(Some(&Sockets::new(&record)));
+        assert_eq!((row.utilisation.value, row.saturation.value), (Some(0.5), Some(5.0)));
+        let unread = open_files_row(None);
+        assert_eq!((unread.utilisation.value, unread.utilisation.note), (None, NOT_READ));
+    }
 
     #[test]
     fn decreasing_network_counters_are_unknown() {
