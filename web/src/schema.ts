@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d8ee0394acecbeb60ad06ba3ee2822f69b511ed4a44682a836ff4e051684221f
+// Made by types.mjs from docs/schema/report.schema.json 674ada8acc835044f4a144f2adb941b01a062c04390c6f30b915a6e7b8e89bdd
 
 /**
  * What a caveat is about, by the name in every report.
@@ -175,6 +175,7 @@ export type Resource =
   | "gc"
   | "delayed_ack"
   | "accept_queue"
+  | "open_files"
   | "link"
   | "memory"
   | "disk"

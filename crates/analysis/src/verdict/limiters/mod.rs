@@ -19,6 +19,7 @@ mod link;
 mod lock;
 mod memory;
 mod offered_rate;
+mod open_files;
 mod other_programs;
 mod refusal;
 mod server_cpu;
@@ -94,6 +95,7 @@ limiters! {
     Gc = gc,
     DelayedAck = delayed_ack,
     AcceptQueue = accept_queue,
+    OpenFiles = open_files,
     Link = link,
     Memory = memory,
     Disk = disk,
@@ -109,6 +111,9 @@ type LimiterRule = fn(&LimiterInputs<'_>) -> Option<Limiter>;
 /// The first rules, in the order in which they are tried.
 const RULES: &[LimiterRule] = &[
     dropped_packets::limiter,
+    // Requests hang on connections that the server cannot accept, so this rule comes before the
+    // rule for a server that does not respond.
+    open_files::limiter,
     failure::limiter,
     refusal::limiter,
     other_programs::on_generator_cpus,
