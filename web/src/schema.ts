@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 674ada8acc835044f4a144f2adb941b01a062c04390c6f30b915a6e7b8e89bdd
+// Made by types.mjs from docs/schema/report.schema.json 7f7bf33a2b78499357c98be630eb6e8be5fab88c2ce08e11eae308f2dc736540
 
 /**
  * What a caveat is about, by the name in every report.
@@ -80,6 +80,7 @@ export type Code =
   | "machine_changed"
   | "steal"
   | "thermal_throttling"
+  | "slow_clock"
   | "not_served"
   | "fixed_order"
   | "trend"

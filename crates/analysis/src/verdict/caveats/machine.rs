@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::Phase;
 use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;
+use dyno_archive::{Facts, Phase};
 use serde_json::{Value, json};
 
 use super::TrialInputs;
@@ -66,6 +66,11 @@ caveats! {
         properties: [CausesRerun],
         rules: [Trial(thermal_throttling)],
     }
+
+    /// Programs read the clock of this machine by system calls to a slow device.
+    SLOW_CLOCK = "slow_clock" in Machine {
+        rules: [Run(|r| slow_clock(&r.run.header.facts))],
+    }
 }
 
 /// Server and generator share CPUs.
@@ -117,6 +122,24 @@ fn thermal_throttling(trial: &TrialInputs<'_>) -> Option<Caveat> {
         percent(share)
     );
     Some(Caveat::new(Code::THERMAL_THROTTLING, Severity::Warning, message, json!({"share": share})))
+}
+
+/// Clock sources of x86-64 that programs cannot read without a system call, because the vDSO does
+/// not support them. They are devices, or counts of timer ticks. The clock of Xen is absent: its
+/// support depends on the host.
+const SLOW_CLOCKS: [&str; 6] =
+    ["acpi_pm", "hpet", "hyperv_clocksource_msr", "jiffies", "pit", "refined-jiffies"];
+
+/// The kernel uses a clock source that is slow to read.
+fn slow_clock(facts: &Facts) -> Option<Caveat> {
+    let source = facts.clock_source.as_deref().filter(|source| SLOW_CLOCKS.contains(source))?;
+    let message = format!(
+        "The clock source of this machine is {source}, so each reading of the clock is a slow \
+         system call. Servers that read the clock often, and dyno, use more CPU time here than on \
+         other machines. Set the clock source to tsc, or use another machine."
+    );
+    let evidence = json!({"clock_source": source});
+    Some(Caveat::new(Code::SLOW_CLOCK, Severity::Warning, message, evidence))
 }
 
 /// Trials were measured twice, because their first measurement was disturbed and is not valid.

@@ -72,6 +72,11 @@ const RUN_CASES: &[Case<RunWorld>] = &[
         |w| w.set_canaries([2000, 2300]),
         |w| w.set_canaries([2000, 2299]),
     ),
+    run_world::warning(
+        Code::SLOW_CLOCK,
+        |w| w.run.header.facts.clock_source = Some("hpet".into()),
+        |w| w.run.header.facts.clock_source = Some("tsc".into()),
+    ),
 ];
 
 #[test]
