@@ -75,14 +75,7 @@ fn config(protocol: Protocol, connections: u32, depth: u32, requests: u32) -> Wo
         page_connections: None,
         draws: Draws::new(1, 0, 1),
         check_one_in: 17,
-        policy: Policy {
-            timeout_ns: 10 * SECOND,
-            first_byte_timeout_ns: None,
-            connect_timeout_ns: SECOND,
-            requests_per_connection: None,
-            ramp_ns: None,
-            backs_off: true,
-        },
+        policy: Policy { timeout_ns: 10 * SECOND, connect_timeout_ns: SECOND, ..Policy::default() },
         tls: None,
         spin: SpinPolicy::Near,
         window: Window {

@@ -136,11 +136,8 @@ fn config(total: u64, shape: &Shape) -> WorkerConfig {
         check_one_in: 1,
         policy: Policy {
             timeout_ns: 3600 * SECOND,
-            first_byte_timeout_ns: None,
             connect_timeout_ns: 3600 * SECOND,
-            requests_per_connection: None,
-            ramp_ns: None,
-            backs_off: true,
+            ..Policy::default()
         },
         tls: None,
         spin: SpinPolicy::Never,

@@ -65,6 +65,21 @@ pub struct Policy {
     pub backs_off: bool,
 }
 
+impl Default for Policy {
+    /// Returns the policy of a load without options: time-outs of 10 s and 5 s, and no other limit.
+    fn default() -> Policy {
+        const SECOND: u64 = 1_000_000_000;
+        Policy {
+            timeout_ns: 10 * SECOND,
+            first_byte_timeout_ns: None,
+            connect_timeout_ns: 5 * SECOND,
+            requests_per_connection: None,
+            ramp_ns: None,
+            backs_off: true,
+        }
+    }
+}
+
 impl Policy {
     /// Returns the shortest of all time-outs.
     pub(crate) fn shortest_timeout_ns(&self) -> u64 {

@@ -243,11 +243,8 @@ fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
         check_one_in: 1,
         policy: Policy {
             timeout_ns: 120 * SECOND,
-            first_byte_timeout_ns: None,
             connect_timeout_ns: 120 * SECOND,
-            requests_per_connection: None,
-            ramp_ns: None,
-            backs_off: true,
+            ..Policy::default()
         },
         tls: None,
         spin: SpinPolicy::Never,

@@ -84,11 +84,8 @@ fn config_with(requests: u64, pipeline: u32) -> WorkerConfig {
         check_one_in: 1,
         policy: Policy {
             timeout_ns: 120 * SECOND,
-            first_byte_timeout_ns: None,
             connect_timeout_ns: 120 * SECOND,
-            requests_per_connection: None,
-            ramp_ns: None,
-            backs_off: true,
+            ..Policy::default()
         },
         tls: None,
         spin: SpinPolicy::Never,

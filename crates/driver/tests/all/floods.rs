@@ -126,11 +126,8 @@ fn config() -> WorkerConfig {
         check_one_in: 1,
         policy: Policy {
             timeout_ns: 60 * SECOND,
-            first_byte_timeout_ns: None,
             connect_timeout_ns: 60 * SECOND,
-            requests_per_connection: None,
-            ramp_ns: None,
-            backs_off: true,
+            ..Policy::default()
         },
         tls: None,
         spin: SpinPolicy::Never,

@@ -230,11 +230,8 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         check_one_in: plan.load.check_one_in,
         policy: Policy {
             timeout_ns: plan.load.timeout_ns,
-            first_byte_timeout_ns: None,
             connect_timeout_ns: plan.load.connect_timeout_ns,
-            requests_per_connection: None,
-            ramp_ns: None,
-            backs_off: true,
+            ..Policy::default()
         },
         tls: None,
         spin: SpinPolicy::Never,

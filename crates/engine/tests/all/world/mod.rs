@@ -47,14 +47,7 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConf
         worker: 0,
         tls: None,
         spin: SpinPolicy::Near,
-        policy: Policy {
-            timeout_ns: 10 * SECOND,
-            first_byte_timeout_ns: None,
-            connect_timeout_ns: SECOND,
-            requests_per_connection: None,
-            ramp_ns: None,
-            backs_off: true,
-        },
+        policy: Policy { timeout_ns: 10 * SECOND, connect_timeout_ns: SECOND, ..Policy::default() },
         window: Window {
             warmup_ns: 0,
             duration_ns: Some(seconds * SECOND),
