@@ -96,6 +96,12 @@ impl LoadSettings {
         SETTINGS.iter().filter(|setting| self.has(setting.key))
     }
 
+    /// Marks the settings of open loops as not given, without a change of their values: open loops
+    /// follow this closed loop, so the settings have an effect.
+    pub(crate) fn forget_open_loop(&mut self) {
+        self.given.retain(|key| !Setting::with_key(key).needs_open_loop);
+    }
+
     /// Returns the length of the warm-up, nanoseconds; 0: none is given.
     #[must_use]
     pub const fn warmup_length_ns(&self) -> u64 {
@@ -141,6 +147,8 @@ pub struct Setting {
     value: Value,
     /// Whether the setting has an effect in HTTP/2 only.
     pub is_http2: bool,
+    /// Whether the setting has an effect in open loops only.
+    pub needs_open_loop: bool,
     /// `None`: suites have no such key.
     pub suite_key: Option<SuiteKey>,
     /// `None`: `dyno load` has no such option.

@@ -2,7 +2,7 @@
 //! no effect. Suites and `dyno load` refuse them with the same errors.
 
 use dyno_archive::Protocol;
-use dyno_archive::plan::{Gaps, Load, Priority, Spin, Step};
+use dyno_archive::plan::{Load, Priority, Spin, Step};
 
 use super::{LoadSettings, Setting};
 
@@ -40,11 +40,11 @@ impl Conflict {
 
 impl LoadSettings {
     /// Returns the first conflict of the settings, whatever they load. `None`: they fit together.
-    /// `has_other_rates`: whether workloads have their own rates.
+    /// `is_open`: whether a load is open for another reason than a rate among these settings.
     #[must_use]
-    pub fn conflict(&self, notation: Notation, has_other_rates: bool) -> Option<Conflict> {
+    pub fn conflict(&self, notation: Notation, is_open: bool) -> Option<Conflict> {
         self.length_conflict()
-            .or_else(|| self.arrival_conflict(notation, has_other_rates))
+            .or_else(|| self.open_loop_conflict(notation, is_open))
             .or_else(|| self.timeout_conflict(notation))
             .or_else(|| self.priority_conflict(notation))
     }
@@ -103,21 +103,17 @@ impl LoadSettings {
         })
     }
 
-    fn arrival_conflict(&self, notation: Notation, has_other_rates: bool) -> Option<Conflict> {
-        let is_closed = self.rates.is_empty() && !has_other_rates;
-        (is_closed && self.gaps == Gaps::Exponential).then(|| {
-            let message = match notation {
-                Notation::Options => {
-                    "--arrival poisson: needs --rate or --find\nhint: add one of them, such as \
-                     --rate 5k"
-                }
-                Notation::Keys => {
-                    "`arrival = \"poisson\"`: needs a rate\nhint: add `rate`, such as \"5k\", or \
-                     remove `arrival`"
-                }
-            };
-            Conflict::new("arrival", message)
-        })
+    fn open_loop_conflict(&self, notation: Notation, is_open: bool) -> Option<Conflict> {
+        let is_closed = self.rates.is_empty() && !is_open;
+        let key = self.given().find(|setting| is_closed && setting.needs_open_loop)?.key;
+        let name = notation.name(key);
+        let remedy = match notation {
+            Notation::Options => "add --rate or --find, such as --rate 5k",
+            Notation::Keys => "add `rate`, such as 5000",
+        };
+        let message =
+            format!("{name}: has no effect in a closed loop\nhint: {remedy}, or remove {name}");
+        Some(Conflict::new(key, message))
     }
 
     /// The request time-out must not always come before the first-byte time-out.

@@ -63,7 +63,7 @@ pub static SETTINGS: &[Setting] = settings! {
             \"1k@2s,1k..5k@6s,5k\"]`; or shares; or `\"find\"` ([rates](#rates))");
     /// Distribution of the gaps between scheduled requests.
     arrival = choice(&["constant", "poisson"], |s, name| s.gaps = gaps(name))
-        .option(LOAD, "ARRIVAL").default("constant").rare()
+        .option(LOAD, "ARRIVAL").default("constant").rare().open_loop()
         .suite("`\"constant\"`", "or `\"poisson\"`");
     find_width = Setting::new(Value::Text(find_width))
         .suite("`\"5%\"`", "largest gap between the rates at which a search ends; only with `rate \
@@ -222,7 +222,15 @@ const fn counts(max: u32, set: fn(&mut LoadSettings, Vec<u32>)) -> Setting {
 
 impl Setting {
     const fn new(value: Value) -> Setting {
-        Setting { key: "", help: &[], value, is_http2: false, suite_key: None, option: None }
+        Setting {
+            key: "",
+            help: &[],
+            value,
+            is_http2: false,
+            needs_open_loop: false,
+            suite_key: None,
+            option: None,
+        }
     }
 
     /// Adds the key of suites, with its default and its meaning for the reference page (Markdown).
@@ -259,5 +267,10 @@ impl Setting {
     /// Restricts the setting to HTTP/2.
     const fn http2(self) -> Setting {
         Setting { is_http2: true, ..self }
+    }
+
+    /// Restricts the setting to open loops.
+    const fn open_loop(self) -> Setting {
+        Setting { needs_open_loop: true, ..self }
     }
 }

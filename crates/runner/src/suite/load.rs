@@ -69,6 +69,7 @@ impl LoadSettings {
             ));
         }
         self.rates.clear();
+        self.forget_open_loop();
         let width = self.find_width.unwrap_or(SEARCH_WIDTH);
         Ok(Some(SearchOptions { width, arrival: self.arrival() }))
     }
@@ -77,6 +78,7 @@ impl LoadSettings {
     pub(super) fn make_closed(&mut self) {
         self.model = None;
         self.gaps = Gaps::Even;
+        self.forget_open_loop();
     }
 
     /// Returns the checked load with its steps, and for each workload the indices of its steps in
@@ -130,11 +132,12 @@ impl LoadSettings {
 
     /// Refuses settings that conflict with each other, or with all workloads.
     pub(super) fn refuse_conflicts(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
-        let has_other_rates = workloads.iter().any(|workload| workload.steps.rate.is_some());
+        let is_open = workloads.iter().any(|workload| workload.steps.rate.is_some())
+            || self.load.steps.iter().any(|step| !step.arrivals.is_closed());
         let protocols: Vec<Protocol> =
             workloads.iter().map(|workload| workload.workload.protocol).collect();
         let conflict = self
-            .conflict(Notation::Keys, has_other_rates)
+            .conflict(Notation::Keys, is_open)
             .or_else(|| self.protocol_conflict(Notation::Keys, &protocols));
         conflict.map_or(Ok(()), |Conflict { key, message }| Err(mistake(key, message)))
     }

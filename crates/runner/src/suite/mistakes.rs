@@ -53,6 +53,12 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[1, 2]",
         "\"cpu\": cannot be varied",
     ),
+    (
+        "[load]\narrival = \"poisson\"",
+        9,
+        "\"poisson\"",
+        "`arrival`: has no effect in a closed loop",
+    ),
     ("[suite]\ntwin = \"gone\"", 9, "\"gone\"", "twin \"gone\": not one of"),
     // The second of two tables with the same key.
     (

@@ -27,7 +27,8 @@ use crate::inputs::read_file;
 
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
-    if let Some(conflict) = args.settings.conflict(Notation::Options, false) {
+    let is_open = args.find.is_some() || args.trace.is_some();
+    if let Some(conflict) = args.settings.conflict(Notation::Options, is_open) {
         return Err(usage_error(conflict.message));
     }
     if !args.resources.is_empty() && args.protocol == ProtocolArg::Auto {

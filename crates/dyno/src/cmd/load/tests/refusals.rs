@@ -72,9 +72,9 @@ fn options_of_other_protocol_are_refused() {
         (&[URL, "--cacert", "/no/such"], "--cacert: is for TLS"),
         (&[URL, "--cert", "/no", "--key", "/no"], "--cert: is for TLS"),
         (&[URL, "--tls-resumption", "off"], "--tls-resumption: is for TLS"),
-        (&[URL, "--window-bits", "20"], "--window-bits: is for HTTP/2"),
-        (&[URL, "--connection-window-bits", "20"], "--connection-window-bits: is for HTTP/2"),
-        (&[URL, "--header-table-size", "0"], "--header-table-size: is for HTTP/2"),
+        (&[URL, "--window-bits", "20"], "--window-bits: needs HTTP/2"),
+        (&[URL, "--connection-window-bits", "20"], "--connection-window-bits: needs HTTP/2"),
+        (&[URL, "--header-table-size", "0"], "--header-table-size: needs HTTP/2"),
         (
             &[URL, "--protocol", "h2c", "--resource", "/a", "--page-connections", "3"],
             "one connection",
