@@ -152,6 +152,7 @@ fuzz_target!(|input: Input| {
             requests_per_connection: input.per_connection.map(|n| u64::from(n) + 1),
             ramp_ns: input.ramp_ms.map(|ms| u64::from(ms) * MS / 4),
             backs_off: input.seed % 4 > 0,
+            max_waiting: (input.seed % 5 == 0).then_some(input.seed % 3),
         },
         window: Window {
             warmup_ns: u64::from(input.warmup_ms) * MS / 8,

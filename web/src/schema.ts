@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 7f7bf33a2b78499357c98be630eb6e8be5fab88c2ce08e11eae308f2dc736540
+// Made by types.mjs from docs/schema/report.schema.json b6c4b3878baa65da044493a0f12a8035398cf0234be34da9b7f7e725cec7a5ed
 
 /**
  * What a caveat is about, by the name in every report.
@@ -1837,6 +1837,11 @@ export interface Load {
    */
   http2: Http2;
   interval_ns: number;
+  /**
+   * Maximum number of arrivals of an open loop that wait for a connection; further arrivals are
+   * dropped. `None`: only the generator's own limit.
+   */
+  max_waiting?: number | null;
   /**
    * Order of workloads and steps within a start.
    */
@@ -4242,6 +4247,11 @@ export interface Config {
    */
   import_changes?: ImportChange[];
   interval_s: number;
+  /**
+   * Maximum number of requests of an open loop that wait for a connection; further requests are
+   * dropped. Absent: only the generator's own limit.
+   */
+  max_waiting?: number | null;
   method: string;
   model: Model;
   /**

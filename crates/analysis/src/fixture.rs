@@ -116,6 +116,7 @@ pub fn load() -> Load {
         requests_per_connection: None,
         ramp_connections_ns: None,
         reconnect: dyno_archive::plan::Reconnect::Backoff,
+        max_waiting: None,
         check_one_in: 1,
         spin: Spin::Never,
         priority: dyno_archive::plan::Priority::Normal,

@@ -172,6 +172,7 @@ fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals)
         requests_per_connection: None,
         ramp_connections_ns: None,
         reconnect: plan::Reconnect::Backoff,
+        max_waiting: None,
         check_one_in: 1,
         spin: plan::Spin::Never,
         threads: 1,

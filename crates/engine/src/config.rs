@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use crate::recorder::Window;
 use crate::tls::Tls;
 use crate::traffic::{Draws, Traffic};
-use crate::{Instant, Schedule};
+use crate::{Instant, Schedule, limits};
 
 /// Configuration of a worker: requests, connections and schedule.
 #[derive(Clone, Debug)]
@@ -63,6 +63,9 @@ pub struct Policy {
     pub ramp_ns: Option<u64>,
     /// Whether a slot waits longer after each consecutive connection failure.
     pub backs_off: bool,
+    /// Maximum number of arrivals that wait for a connection; further arrivals are dropped. `None`:
+    /// [`limits::WAITING_ARRIVALS`], which larger numbers do not exceed.
+    pub max_waiting: Option<u64>,
 }
 
 impl Default for Policy {
@@ -76,11 +79,18 @@ impl Default for Policy {
             requests_per_connection: None,
             ramp_ns: None,
             backs_off: true,
+            max_waiting: None,
         }
     }
 }
 
 impl Policy {
+    /// Returns the maximum number of arrivals that wait for a connection.
+    pub(crate) fn max_waiting(&self) -> usize {
+        let limit = limits::WAITING_ARRIVALS;
+        self.max_waiting.and_then(|n| usize::try_from(n).ok()).map_or(limit, |n| n.min(limit))
+    }
+
     /// Returns the shortest of all time-outs.
     pub(crate) fn shortest_timeout_ns(&self) -> u64 {
         self.shortest_response_timeout_ns().min(self.connect_timeout_ns)

@@ -90,7 +90,8 @@ impl LoadSpec {
         }
     }
 
-    pub(super) fn policy(&self) -> Policy {
+    /// Returns the policy of a worker. `share`: divides a number among the workers.
+    pub(super) fn policy(&self, share: impl Fn(u64) -> u64) -> Policy {
         Policy {
             timeout_ns: self.load.timeout_ns,
             first_byte_timeout_ns: self.load.first_byte_timeout_ns,
@@ -98,6 +99,7 @@ impl LoadSpec {
             requests_per_connection: self.load.requests_per_connection,
             ramp_ns: self.load.ramp_connections_ns,
             backs_off: self.load.reconnect == plan::Reconnect::Backoff,
+            max_waiting: self.load.max_waiting.map(share),
         }
     }
 
@@ -195,6 +197,7 @@ pub fn default_load() -> plan::Load {
         requests_per_connection: None,
         ramp_connections_ns: None,
         reconnect: plan::Reconnect::Backoff,
+        max_waiting: None,
         check_one_in: CHECK_ONE_IN,
         spin: plan::Spin::Auto,
         priority: dyno_archive::plan::Priority::Normal,

@@ -70,7 +70,7 @@ pub(super) fn config(spec: &LoadSpec, k: u32) -> Result<WorkerConfig, String> {
         traffic: Arc::clone(spec.requests.traffic()),
         draws: spec.requests.traffic().draws(spec.seed, stripe.worker, stripe.workers),
         check_one_in: spec.load.check_one_in,
-        policy: spec.policy(),
+        policy: spec.policy(share),
         tls: spec.target.tls.as_ref().map(TlsOptions::configure).transpose()?,
         spin: spec.spin(),
         window: spec.window(),

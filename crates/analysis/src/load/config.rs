@@ -54,6 +54,10 @@ pub struct LoadConfig {
     /// Time over which connections are opened one by one; `None`: all before the load begins.
     pub ramp_connections_s: Option<f64>,
     pub reconnect: Reconnect,
+    /// Maximum number of requests of an open loop that wait for a connection; further requests are
+    /// dropped. Absent: only the generator's own limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_waiting: Option<u64>,
     pub spin: Spin,
     /// Requested priority of the generator's workers.
     pub priority: Priority,
@@ -135,6 +139,7 @@ impl LoadConfig {
             first_byte_timeout_s: load.first_byte_timeout_ns.map(seconds),
             ramp_connections_s: load.ramp_connections_ns.map(seconds),
             reconnect: load.reconnect,
+            max_waiting: load.max_waiting,
             spin: load.spin,
             priority: load.priority,
             check_one_in: workload

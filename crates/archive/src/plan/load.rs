@@ -36,6 +36,10 @@ pub struct Load {
     /// begins.
     pub ramp_connections_ns: Option<u64>,
     pub reconnect: Reconnect,
+    /// Maximum number of arrivals of an open loop that wait for a connection; further arrivals are
+    /// dropped. `None`: only the generator's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_waiting: Option<u64>,
     /// Interval of full checks: one in this many responses is checked in full. 1: every response;
     /// 0: none.
     pub check_one_in: u64,

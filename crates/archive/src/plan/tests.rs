@@ -17,6 +17,7 @@ fn load_changes_override_only_named_settings() {
         requests_per_connection: Some(7),
         ramp_connections_ns: None,
         reconnect: Reconnect::AtOnce,
+        max_waiting: None,
         check_one_in: 8,
         spin: Spin::Never,
         priority: Priority::Normal,

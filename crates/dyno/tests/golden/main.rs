@@ -168,6 +168,7 @@ fn load() -> Load {
         requests_per_connection: None,
         ramp_connections_ns: None,
         reconnect: plan::Reconnect::Backoff,
+        max_waiting: None,
         check_one_in: 100,
         spin: plan::Spin::Auto,
         priority: dyno_archive::plan::Priority::Normal,

@@ -269,7 +269,7 @@ impl Worker {
                 self.assign_next(conn, intended, now, driver);
                 self.queue_output(conn, driver);
                 self.list_if_idle(conn);
-            } else if self.waiting.len() < limits::WAITING_ARRIVALS {
+            } else if self.waiting.len() < self.shared.config.policy.max_waiting() {
                 self.shared.recorder.record_start(intended, now);
                 self.waiting.push_back(intended);
             } else {

@@ -191,6 +191,24 @@ fn arrivals_due_at_window_end_are_all_counted() {
     assert_eq!((books.scheduled, books.completed), (1000, 1000));
 }
 
+/// A server that serves 100 of 1,000 requests per second. The longest response time is that of a
+/// request that waits for all requests before it, and the others are dropped.
+#[test]
+fn max_waiting_bounds_response_times_and_drops_rest() {
+    for waiting in [0, 5] {
+        let model = ServerModel::new(ServiceTime::Fixed { ns: 10 * MS }, Queue::PerConnection);
+        let mut config = config(1, &Arrivals::Constant { rate: 1000.0 }, 2);
+        config.policy.max_waiting = Some(waiting);
+        let result = sim::simulate(World::new(1, model), config);
+        let books = result.report.books;
+        assert_eq!(books.scheduled, 2000);
+        assert!((1790..=1820).contains(&books.dropped), "{waiting}: {books:?}");
+        let longest_ns = response(&result).max().unwrap();
+        let bounds = (waiting * 10 * MS, (waiting + 1) * 10 * MS + MS);
+        assert!(bounds.0 < longest_ns && longest_ns < bounds.1, "{waiting}: {longest_ns} ns");
+    }
+}
+
 /// Ten connections over a second: the k-th opens after k tenths, and then takes its share of the
 /// load.
 #[test]

@@ -65,6 +65,14 @@ pub static SETTINGS: &[Setting] = settings! {
     arrival = choice(&["constant", "poisson"], |s, name| s.gaps = gaps(name))
         .option(LOAD, "ARRIVAL").default("constant").rare().open_loop()
         .suite("`\"constant\"`", "or `\"poisson\"`");
+    /// Open loop: drop requests while N wait for a connection [default: 262144 per thread].
+    ///
+    /// 0: a request that finds no free connection is dropped at once. Dropped requests are
+    /// reported, and rank above every response in percentiles.
+    max_waiting = whole(0, SMALL, |s, n| s.load.max_waiting = Some(n))
+        .option(LOAD, "N").rare().open_loop()
+        .suite("262,144 per thread", "open loop: requests that may wait for a connection; further \
+            requests are dropped");
     find_width = Setting::new(Value::Text(find_width))
         .suite("`\"5%\"`", "largest gap between the rates at which a search ends; only with `rate \
             = \"find\"`");
