@@ -78,6 +78,13 @@ const cpus = stepsFigure(false, () => ({
   ofTrial: (t) => (t.duet ? null : t.server.cpus),
 }));
 
+const systemCalls = stepsFigure(false, () => ({
+  name: "system calls per request",
+  show: number,
+  ofStep: (s) => s.metrics["server_syscalls_per_request"] ?? null,
+  ofTrial: (t) => (t.duet ? null : (t.server.calls?.per_response ?? null)),
+}));
+
 const memory = stepsFigure(true, () => ({
   name: "memory",
   show: bytes,
@@ -102,6 +109,7 @@ export const FIGURES: Readonly<Record<string, Figure>> = {
   cpu,
   split,
   cpus,
+  "system-calls": systemCalls,
   memory,
   "memory-time": memoryTime,
   lifetimes,

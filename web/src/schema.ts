@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json b6c4b3878baa65da044493a0f12a8035398cf0234be34da9b7f7e725cec7a5ed
+// Made by types.mjs from docs/schema/report.schema.json 4148860e77f0147e7b588b8ef0577711e25b7a75425e453382f3dbdb7ce961cf
 
 /**
  * What a caveat is about, by the name in every report.

@@ -63,11 +63,14 @@ test("every chart is drawn, with its table one click away", async () => {
     const charts = await page.$$eval("figure[data-chart]", (all) =>
       all.map((f) => f.dataset.chart),
     );
-    const [failed, lived] = await page.evaluate(() => {
-      const { trials, subjects } = JSON.parse(document.getElementById("dyno-data").textContent);
+    const [failed, lived, counted] = await page.evaluate(() => {
+      const { trials, subjects, summaries } = JSON.parse(
+        document.getElementById("dyno-data").textContent,
+      );
       return [
         trials.some((t) => t.error_share > 0),
         subjects.some((s) => s.lifetimes.starts.length > 0),
+        summaries.some((s) => s.metrics["server_syscalls_per_request"]?.median != null),
       ];
     });
     assert.deepEqual(
@@ -85,9 +88,10 @@ test("every chart is drawn, with its table one click away", async () => {
         "spectrum",
         "split",
         "startup",
+        ...(counted ? ["system-calls"] : []),
         "throughput",
       ],
-      "charts of errors and of lives stand where there are any, and only there",
+      "charts of errors, lives and system calls stand where there are any, and only there",
     );
     for (const chart of charts) {
       assert.ok((await paths(page, chart)) > 3, `${chart} holds nothing`);

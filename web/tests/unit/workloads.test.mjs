@@ -36,7 +36,16 @@ function drawn(report, chart, workload, more = {}) {
   };
 }
 
-const OVER_STEPS = ["throughput", "errors", "response", "cpu", "cpus", "memory", "memory-time"];
+const OVER_STEPS = [
+  "throughput",
+  "errors",
+  "response",
+  "cpu",
+  "cpus",
+  "system-calls",
+  "memory",
+  "memory-time",
+];
 
 test("a page begins with the first workload, its reference step and its first trial", () => {
   const choice = firstChoice(http2, false);

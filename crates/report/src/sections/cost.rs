@@ -35,12 +35,20 @@ pub(super) fn cost(report: &Report) -> Block {
     let switches = [("#Context switches per request", MetricId::ContextSwitches)];
     let outside =
         [("#Page cache", MetricId::PageCache), ("#Kernel memory", MetricId::KernelMemory)];
+    let io = [
+        ("#Writes per request", MetricId::Writes),
+        ("#Events per epoll_wait", MetricId::EventsPerWait),
+    ];
+    let calls = || steps("system-calls", CALLS_TITLE, MetricId::SystemCalls, CALLS, &io);
+    let are_calls_known =
+        report.summaries.iter().any(|s| s.median_of(MetricId::SystemCalls).is_some());
     let split = split_table(report);
     Block::Group(vec![
         steps("cpu", "Server CPU per request", MetricId::Cpu, "", &switches),
         prices(report),
         chart("split", "User and system CPU per request", &CPU, SPLIT, split),
         steps("cpus", "CPUs used", MetricId::Cpus, CPUS, &[]),
+        if are_calls_known { calls() } else { Block::empty() },
         steps("memory", "Memory", MetricId::Memory, MEMORY, &outside),
         steps("memory-time", "Memory × time per request", MetricId::MemoryTime, MEMORY_TIME, &[]),
         lifetimes(report),
@@ -53,6 +61,10 @@ const SPLIT: &str = "User and system time are medians of the valid repeats of th
                      between user and system time from samples at each timer tick.";
 const CPUS: &str = "CPU time per second of the measured window: how many CPUs were busy with the \
                     server, on average.";
+const CALLS_TITLE: &str = "System calls per request";
+
+const CALLS: &str = "All system calls of the server per response. A server that handles several \
+                     events per epoll_wait needs fewer calls per request under more load.";
 const MEMORY: &str = "Anonymous and shared memory of the server (of its control group, if there is \
                       one). Page cache and the kernel's memory for the server are in separate \
                       columns.";
