@@ -155,10 +155,10 @@ pub const MIN_QUOTA_TURN_NS: u64 = 1_000_000_000;
 /// Time that git has to check out a revision. Large repositories take minutes.
 pub const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// After interference, a plan may re-run one trial in `TRIALS_PER_RERUN`, but always at least
-/// [`MIN_RERUNS`]. The limit ensures that a run on a busy machine is not much longer than its
+/// Default share of a plan's trials that may be re-run after interference. [`MIN_RERUNS`] trials
+/// may always be re-run. The limit ensures that a run on a busy machine is not much longer than its
 /// estimate.
-pub const TRIALS_PER_RERUN: usize = 10;
+pub const RERUN_SHARE: f64 = 0.1;
 
 /// Re-runs after interference that each plan may have.
 pub const MIN_RERUNS: u32 = 2;

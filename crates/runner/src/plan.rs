@@ -26,7 +26,7 @@ use dyno_workload::text::{FileError, nearest};
 use crate::availability::{UnmetNeed, check_cpuset};
 use crate::backends::{self, Needs};
 use crate::bodies;
-use crate::limits::{MAX_TRIALS, MIN_RERUNS, TRIALS_PER_RERUN};
+use crate::limits::{MAX_TRIALS, MIN_RERUNS, RERUN_SHARE};
 use crate::load::{Instrument as _, Native};
 use crate::observe::ProbeChoice;
 use crate::orders::order_launches;
@@ -189,7 +189,7 @@ pub fn resolve(
         seed,
         repeats,
         stop: suite.stop,
-        again: if suite.again { max_reruns(trials.len()) } else { 0 },
+        again: if suite.again { max_reruns(trials.len(), RERUN_SHARE) } else { 0 },
         order: suite.order,
         sharing,
         swaps_cpus,
@@ -567,9 +567,10 @@ fn check_size(
     ))
 }
 
-/// Returns the number of trials of a plan that may be re-run: a tenth, and at least two.
-fn max_reruns(trials: usize) -> u32 {
-    u32::try_from(trials / TRIALS_PER_RERUN).unwrap_or(u32::MAX).max(MIN_RERUNS)
+/// Returns the number of trials of a plan that may be re-run: this share, and at least two.
+fn max_reruns(trials: usize, share: f64) -> u32 {
+    // The addend is for products such as 100 × 0.29, which is slightly below 29.
+    ((trials as f64 * share + 1e-6) as u32).max(MIN_RERUNS)
 }
 
 /// Returns the launches in the suite's order. Arms of a duet run at the same time, so their

@@ -67,6 +67,13 @@ fn overrides_replace_values_of_suite() {
     assert!(error.contains("\"gin\": not in the suite\nhint: use one of a, b"), "{error}");
 }
 
+#[test]
+fn max_reruns_are_share_of_trials_and_at_least_two() {
+    let counts = [0, 20, 29, 30, 70].map(|trials| max_reruns(trials, RERUN_SHARE));
+    assert_eq!(counts, [2, 2, 2, 3, 7]);
+    assert_eq!((max_reruns(100, 0.29), max_reruns(100, 0.5)), (29, 50));
+}
+
 fn plan_suite(subjects: &[(&str, &str)], suite: &str) -> Plan {
     resolve_suite(subjects, suite).unwrap().plan
 }
