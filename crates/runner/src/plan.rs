@@ -26,7 +26,7 @@ use dyno_workload::text::{FileError, nearest};
 use crate::availability::{UnmetNeed, check_cpuset};
 use crate::backends::{self, Needs};
 use crate::bodies;
-use crate::limits::{MAX_TRIALS, MIN_RERUNS, RERUN_SHARE};
+use crate::limits::{MAX_TRIALS, MIN_RERUNS};
 use crate::load::{Instrument as _, Native};
 use crate::observe::ProbeChoice;
 use crate::orders::order_launches;
@@ -189,7 +189,7 @@ pub fn resolve(
         seed,
         repeats,
         stop: suite.stop,
-        again: if suite.again { max_reruns(trials.len(), RERUN_SHARE) } else { 0 },
+        again: suite.rerun_share.map_or(0, |share| max_reruns(trials.len(), share)),
         order: suite.order,
         sharing,
         swaps_cpus,

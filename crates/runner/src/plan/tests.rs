@@ -4,6 +4,7 @@ use dyno_workload::text::Position;
 
 use super::duration::START_NS;
 use super::*;
+use crate::limits::RERUN_SHARE;
 
 #[test]
 fn driver_for_kernel_stamps_is_epoll() {

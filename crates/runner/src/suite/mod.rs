@@ -36,7 +36,7 @@ use dyno_workload::{request_values, units};
 use serde::Deserialize;
 
 use crate::files::Folder;
-use crate::limits::SUITE_BYTES;
+use crate::limits::{RERUN_SHARE, SUITE_BYTES};
 use crate::observe::RawObserve;
 use crate::settings::LoadSettings;
 use experiment::RawExperiment;
@@ -80,9 +80,9 @@ pub struct SuiteFile {
     pub repeats: u32,
     /// Condition of an early end; `None`: all repeats are made.
     pub stop: Option<StopRule>,
-    /// Whether a trial is re-run if another process used the machine during the trial, or heat
-    /// slowed it.
-    pub again: bool,
+    /// Share of the trials that may be re-run, because another process used the machine during the
+    /// trial or heat slowed it. `None`: no trial is re-run.
+    pub rerun_share: Option<f64>,
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
     pub order: Order,
@@ -263,6 +263,7 @@ struct RawSuite {
     isolation: Isolation,
     twin: Option<String>,
     contaminated: Contaminated,
+    reruns: Option<String>,
     placement: RawPlacement,
 }
 
@@ -286,6 +287,21 @@ enum Contaminated {
     Again,
     /// The trial is used, with a caveat.
     Counts,
+}
+
+/// Returns the share of trials that may be re-run; `None`: no trial is re-run.
+fn check_reruns(reruns: Option<&str>, contaminated: Contaminated) -> Result<Option<f64>, Mistake> {
+    let locate = |message: String| mistake("reruns", message).with_parent("suite");
+    let share = reruns.map(units::share).transpose().map_err(locate)?;
+    match (contaminated, share) {
+        (Contaminated::Again, share) => Ok(Some(share.unwrap_or(RERUN_SHARE))),
+        (Contaminated::Counts, None) => Ok(None),
+        (Contaminated::Counts, Some(_)) => Err(locate(
+            "`reruns`: has no effect with `contaminated = \"counts\"`\nhint: remove one of the two \
+             keys"
+                .into(),
+        )),
+    }
 }
 
 /// A back end's table, with its name and its limits.
@@ -419,7 +435,7 @@ impl RawSuiteFile {
             suite: suite_header(self.suite.name, self.suite.description, path),
             repeats,
             stop,
-            again: self.suite.contaminated == Contaminated::Again,
+            rerun_share: check_reruns(self.suite.reruns.as_deref(), self.suite.contaminated)?,
             seed: self.suite.seed,
             order: self.suite.order.unwrap_or_default().start_order(),
             sharing,

@@ -9,6 +9,20 @@ pub(super) fn parse(source: &str) -> Result<SuiteFile, String> {
 }
 
 #[test]
+fn reruns_need_contaminated_again() {
+    let rerun_share = |keys: &str| {
+        parse(&format!("subjects = [\"null\"]\n[suite]\n{keys}")).map(|suite| suite.rerun_share)
+    };
+    assert_eq!(rerun_share(""), Ok(Some(0.1)));
+    assert_eq!(rerun_share("reruns = \"25%\""), Ok(Some(0.25)));
+    assert_eq!(rerun_share("contaminated = \"counts\""), Ok(None));
+    let error = rerun_share("contaminated = \"counts\"\nreruns = \"25%\"").unwrap_err();
+    assert!(error.starts_with("suites/s.toml:4:10: `reruns`: has no effect"), "{error}");
+    let error = rerun_share("reruns = \"100%\"").unwrap_err();
+    assert!(error.contains("must be a share above 0 and below 100 %"), "{error}");
+}
+
+#[test]
 fn suite_reads_files_of_its_folder_only() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("suites");
