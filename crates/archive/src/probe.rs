@@ -5,59 +5,103 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An observation that is optional, because it has a cost.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Probe {
+/// Makes [`Probe`] and its list. Each probe has its name, whether it is on by default, and how it
+/// observes.
+macro_rules! probes {
+    ($($(#[doc = $doc:literal])+ $probe:ident = $name:literal, $default:ident, $means:ident;)+) => {
+        /// An observation that is optional, because it has a cost.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+        )]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Probe {
+            $($(#[doc = $doc])+ $probe,)+
+        }
+
+        impl Probe {
+            pub const ALL: &'static [Probe] = &[$(Probe::$probe),+];
+
+            /// Returns the name in suites and results.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Probe::$probe => $name),+ }
+            }
+
+            const fn default(self) -> ProbeDefault {
+                match self { $(Probe::$probe => ProbeDefault::$default),+ }
+            }
+
+            /// Returns how the probe observes.
+            #[must_use]
+            pub const fn means(self) -> ProbeMeans {
+                match self { $(Probe::$probe => ProbeMeans::$means),+ }
+            }
+        }
+    };
+}
+
+probes! {
     /// The kernel's timestamps of sent and received packets (SO_TIMESTAMPING). Response times from
     /// these timestamps can be compared with the generator's.
-    KernelStamps,
+    KernelStamps = "kernel-stamps", Off, Reads;
     /// System calls by name. Frequent calls are counted only in slices of time.
-    Syscalls,
+    Syscalls = "syscalls", On, CountsCalls;
     /// All system calls by name, regardless of the cost.
-    EverySyscall,
+    EverySyscall = "every-syscall", Off, CountsCalls;
     /// States of threads: running, waiting for a CPU, a lock, a peer, a disk; wake-ups; threads
     /// that end.
-    States,
+    States = "states", On, Traces;
     /// User and system time by entries into the kernel, instead of by its tick.
-    Modes,
+    Modes = "modes", Off, Traces;
     /// Stacks of the server's threads, sampled after each window under the same load.
-    Profile,
+    Profile = "profile", Off, Reads;
     /// Statistics of a subject's runtime, if its definition names their source.
-    Runtime,
+    Runtime = "runtime", On, Reads;
+}
+
+/// Whether a probe is enabled by default.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ProbeDefault {
+    /// The probe costs little and shows much.
+    On,
+    Off,
+}
+
+/// How a probe observes a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeMeans {
+    /// A program in the kernel, attached to the processes of the server.
+    Traces,
+    /// As `Traces`, or a counter of the kernel where programs cannot be loaded.
+    CountsCalls,
+    /// Neither. The probe cannot be detached from a loaded server.
+    Reads,
 }
 
 impl Probe {
-    pub const ALL: [Probe; 7] = [
-        Probe::KernelStamps,
-        Probe::Syscalls,
-        Probe::EverySyscall,
-        Probe::States,
-        Probe::Modes,
-        Probe::Profile,
-        Probe::Runtime,
-    ];
-
-    /// Returns the name in suites and results.
+    /// Returns the key in suites.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Probe::KernelStamps => "kernel-stamps",
-            Probe::Syscalls => "syscalls",
-            Probe::EverySyscall => "every-syscall",
-            Probe::States => "states",
-            Probe::Modes => "modes",
-            Probe::Profile => "profile",
-            Probe::Runtime => "runtime",
-        }
+    pub fn key(self) -> String {
+        self.name().replace('-', "_")
     }
 
     /// Returns whether the probe is enabled by default, because it costs little and shows much.
     #[must_use]
     pub const fn is_enabled_by_default(self) -> bool {
-        matches!(self, Probe::Syscalls | Probe::States | Probe::Runtime)
+        matches!(self.default(), ProbeDefault::On)
+    }
+
+    /// Whether the probe is attached to the processes of a server. Only these probes can be
+    /// detached from a process, so only their cost can be measured.
+    #[must_use]
+    pub const fn is_attached(self) -> bool {
+        matches!(self.means(), ProbeMeans::Traces | ProbeMeans::CountsCalls)
+    }
+
+    /// Whether the probe counts system calls, which is possible without an eBPF program.
+    #[must_use]
+    pub const fn counts_calls(self) -> bool {
+        matches!(self.means(), ProbeMeans::CountsCalls)
     }
 }
 

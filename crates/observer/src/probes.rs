@@ -73,8 +73,8 @@ impl Probes {
     fn probe_refusal(&self, probe: Probe) -> Option<RefusedProbe> {
         let refusal = match probe {
             Probe::Profile => self.profile_refusal.as_ref(),
-            _ if needs_kernel_observer(probe) => match &self.observer {
-                Some(Ok(_)) if counts_syscalls(probe) => None,
+            _ if probe.is_attached() => match &self.observer {
+                Some(Ok(_)) if probe.counts_calls() => None,
                 Some(Ok(observer)) => observer.refusal(),
                 Some(Err(refusal)) => Some(refusal),
                 // The probe was not requested when the programs were loaded.
@@ -113,26 +113,11 @@ pub fn can_count_syscalls() -> bool {
     .is_ok()
 }
 
-/// Whether a probe counts system calls, which is possible without an eBPF program.
-const fn counts_syscalls(probe: Probe) -> bool {
-    matches!(probe, Probe::Syscalls | Probe::EverySyscall)
-}
-
-/// Whether a probe uses the [`ProcessObserver`], which monitors processes in the kernel. Only these
-/// probes can be detached from a process, so only their cost can be measured.
-#[must_use]
-pub const fn needs_kernel_observer(probe: Probe) -> bool {
-    match probe {
-        Probe::Syscalls | Probe::EverySyscall | Probe::States | Probe::Modes => true,
-        Probe::KernelStamps | Probe::Profile | Probe::Runtime => false,
-    }
-}
-
 /// Refuses all available probes that have to be attached to processes, because
 /// [`Probes::attach`] failed. `reason`: its error, as the end of a sentence.
 pub fn refuse_unattached(used: &mut RequestedProbes, reason: &str) {
     let unattached: Vec<Probe> =
-        used.attached.iter().copied().filter(|probe| needs_kernel_observer(*probe)).collect();
+        used.attached.iter().copied().filter(|probe| probe.is_attached()).collect();
     for probe in unattached {
         used.refuse(Some(RefusedProbe {
             probe,

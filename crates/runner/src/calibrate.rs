@@ -251,11 +251,15 @@ pub fn run(
     Ok(Calibrated { measured, archive_error: archive.and_then(CalibrationArchive::end) })
 }
 
-/// Returns the sets of probes whose cost is reported: the default probes, and single probes.
+/// Returns the sets of probes whose cost is reported: the default probes, and single probes, those
+/// that are on by default first.
 #[must_use]
 pub fn priced_probes() -> Vec<BTreeSet<Probe>> {
-    let alone = [Probe::Syscalls, Probe::States, Probe::EverySyscall, Probe::Modes];
-    [observe::default_probes()].into_iter().chain(alone.map(|probe| [probe].into())).collect()
+    let mut alone: Vec<Probe> =
+        Probe::ALL.iter().copied().filter(|probe| probe.is_attached()).collect();
+    alone.sort_by_key(|probe| !probe.is_enabled_by_default());
+    let alone = alone.into_iter().map(|probe| [probe].into());
+    [observe::default_probes()].into_iter().chain(alone).collect()
 }
 
 /// Starts the null responder, and measures the cost of probes. If a probe is unavailable, the

@@ -1,29 +1,29 @@
 //! Selects the probes of a run, from `[observe]` of a suite and `--observe`. A probe is an optional
 //! observation of a server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::probe::Probe;
 use dyno_workload::text::nearest;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+
+use crate::settings::unknown;
 
 /// Returns the probes that are enabled by default.
 #[must_use]
 pub fn default_probes() -> BTreeSet<Probe> {
-    Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()).collect()
+    enabled_by_default().collect()
+}
+
+fn enabled_by_default() -> impl Iterator<Item = Probe> {
+    Probe::ALL.iter().copied().filter(|probe| probe.is_enabled_by_default())
 }
 
 /// The `[observe]` of a suite: each probe on or off.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(from = "BTreeMap<ObserveKey, bool>")]
 pub(crate) struct RawObserve {
-    kernel_stamps: Option<bool>,
-    syscalls: Option<bool>,
-    every_syscall: Option<bool>,
-    states: Option<bool>,
-    modes: Option<bool>,
-    profile: Option<bool>,
-    runtime: Option<bool>,
+    probes: BTreeMap<Probe, bool>,
     /// Whether the first block (pass over all arms) also measures the cost of the probes.
     pub(crate) price: bool,
 }
@@ -31,19 +31,47 @@ pub(crate) struct RawObserve {
 impl RawObserve {
     /// Returns the probes that are on. The default applies to probes that the suite does not set.
     pub(crate) fn probes(&self) -> BTreeSet<Probe> {
-        let setting = |probe| match probe {
-            Probe::KernelStamps => self.kernel_stamps,
-            Probe::Syscalls => self.syscalls,
-            Probe::EverySyscall => self.every_syscall,
-            Probe::States => self.states,
-            Probe::Modes => self.modes,
-            Probe::Profile => self.profile,
-            Probe::Runtime => self.runtime,
+        let is_on = |probe: &Probe| {
+            self.probes.get(probe).copied().unwrap_or(probe.is_enabled_by_default())
         };
-        Probe::ALL
-            .into_iter()
-            .filter(|probe| setting(*probe).unwrap_or(probe.is_enabled_by_default()))
-            .collect()
+        Probe::ALL.iter().copied().filter(is_on).collect()
+    }
+}
+
+impl From<BTreeMap<ObserveKey, bool>> for RawObserve {
+    fn from(settings: BTreeMap<ObserveKey, bool>) -> RawObserve {
+        let mut raw = RawObserve::default();
+        for (key, value) in settings {
+            match key {
+                ObserveKey::Probe(probe) => drop(raw.probes.insert(probe, value)),
+                ObserveKey::Price => raw.price = value,
+            }
+        }
+        raw
+    }
+}
+
+/// A key of `[observe]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ObserveKey {
+    Probe(Probe),
+    Price,
+}
+
+const PRICE: &str = "price";
+
+impl<'de> Deserialize<'de> for ObserveKey {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ObserveKey, D::Error> {
+        let name = String::deserialize(from)?;
+        if name == PRICE {
+            return Ok(ObserveKey::Price);
+        }
+        let probe = Probe::ALL.iter().find(|probe| probe.key() == name);
+        probe.copied().map(ObserveKey::Probe).ok_or_else(|| {
+            let keys: Vec<String> =
+                Probe::ALL.iter().map(|probe| probe.key()).chain([PRICE.into()]).collect();
+            unknown("field", &name, &keys.iter().map(String::as_str).collect::<Vec<_>>())
+        })
     }
 }
 
@@ -68,8 +96,8 @@ pub fn help() -> String {
     format!(
         "Probes, separated by commas: {}. `{DEFAULT}` means {}, `{NONE}` means no probe, and \
          {WITHOUT}NAME removes a probe [default: the probes of the suite]",
-        names(&mut Probe::ALL.into_iter()),
-        names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()))
+        names(&mut Probe::ALL.iter().copied()),
+        names(&mut enabled_by_default())
     )
 }
 
@@ -106,7 +134,7 @@ impl ProbeChoice {
 
 /// Returns the probe of this name. `word`: the word as the user wrote it, for the error.
 fn probe(name: &str, word: &str) -> Result<Probe, String> {
-    let probe = Probe::ALL.into_iter().find(|probe| probe.name() == name);
+    let probe = Probe::ALL.iter().copied().find(|probe| probe.name() == name);
     probe.ok_or_else(|| {
         let names = Probe::ALL.iter().map(|probe| probe.name()).chain([DEFAULT, NONE]);
         match nearest(name, names) {
@@ -114,7 +142,7 @@ fn probe(name: &str, word: &str) -> Result<Probe, String> {
             None => format!(
                 "probe {word:?}: unknown\nhint: use {}, {DEFAULT} or {NONE}, or {WITHOUT}NAME to \
                  remove a probe",
-                Probe::ALL.map(Probe::name).join(", ")
+                Probe::ALL.iter().map(|probe| probe.name()).collect::<Vec<_>>().join(", ")
             ),
         }
     })
@@ -154,7 +182,7 @@ mod tests {
     fn docs_name_every_probe_with_its_default() {
         let docs = include_str!("../../../docs/reference/probes.md");
         for probe in Probe::ALL {
-            let key = probe.name().replace('-', "_");
+            let key = probe.key();
             let default = if probe.is_enabled_by_default() { "yes" } else { "no" };
             assert!(
                 docs.contains(&format!("| `{key}` | {default} |")),
@@ -184,5 +212,10 @@ mod tests {
         let raw: RawObserve = toml::from_str("states = false\nevery_syscall = true").unwrap();
         assert_eq!(raw.probes(), [Probe::Syscalls, Probe::EverySyscall, Probe::Runtime].into());
         assert_eq!(RawObserve::default().probes(), default_probes());
+        assert!(!raw.price && toml::from_str::<RawObserve>("price = true").unwrap().price);
+        let error = toml::from_str::<RawObserve>("stats = true").unwrap_err();
+        assert!(
+            error.message().starts_with("unknown field `stats`, expected one of `kernel_stamps`")
+        );
     }
 }

@@ -16,6 +16,7 @@ use dyno_workload::workloads::Rate;
 
 use crate::load::default_load;
 pub use conflicts::{Conflict, Notation, error_of_pages, key_not_for_pages};
+pub(crate) use reading::unknown;
 pub use reading::with_unit;
 pub use table::SETTINGS;
 

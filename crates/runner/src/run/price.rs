@@ -2,7 +2,6 @@
 //! start. Reports show this price, because probes take CPU time from the server that they observe.
 
 use dyno_archive::probe::{ProbePrice, RequestedProbes};
-use dyno_observer::probes::needs_kernel_observer;
 
 use super::host::Launched;
 use super::real_host::RealHost;
@@ -48,8 +47,8 @@ impl RealHost<'_> {
 /// runtime statistics are read during trials, and timestamps are read by the generator.
 fn priced_probes(used: RequestedProbes) -> RequestedProbes {
     let RequestedProbes { mut attached, mut refused } = used;
-    attached.retain(|probe| needs_kernel_observer(*probe));
-    refused.retain(|refused| needs_kernel_observer(refused.probe));
+    attached.retain(|probe| probe.is_attached());
+    refused.retain(|refused| refused.probe.is_attached());
     RequestedProbes { attached, refused }
 }
 

@@ -157,7 +157,7 @@ fn whole_number(text: &str, min: u64, max: u64) -> Result<u64, String> {
 
 /// Returns the error of an unknown key or value, in the words of serde, which are later replaced by
 /// a suggestion.
-fn unknown<E: Error>(kind: &str, found: &str, names: &[&str]) -> E {
+pub(crate) fn unknown<E: Error>(kind: &str, found: &str, names: &[&str]) -> E {
     E::custom(format!("unknown {kind} `{found}`, expected one of `{}`", names.join("`, `")))
 }
 

@@ -6,7 +6,7 @@ mod cases;
 
 use std::collections::BTreeMap;
 
-use dyno_archive::probe::{Probe, RefusedProbe, RequestedProbes};
+use dyno_archive::probe::{RefusedProbe, RequestedProbes};
 use dyno_archive::run::Run;
 use dyno_archive::start::LimitKind;
 use dyno_archive::{Facts, LoadRecord, Party};
@@ -304,9 +304,8 @@ fn unmeasured_counters(inputs: &ServerInputs<'_>) -> Option<Caveat> {
 
 /// System calls per response are unknown, or their counter stopped before the load ended.
 fn uncounted_calls(server: &ServerUse, probes: &RequestedProbes) -> Option<Caveat> {
-    let counts = |probe: Probe| matches!(probe, Probe::Syscalls | Probe::EverySyscall);
-    let refused = probes.refused.iter().find(|refused| counts(refused.probe));
-    let is_attached = probes.attached.iter().copied().any(counts);
+    let refused = probes.refused.iter().find(|refused| refused.probe.counts_calls());
+    let is_attached = probes.attached.iter().any(|probe| probe.counts_calls());
     // A probe that has counts, but was refused and is not attached, stopped before the load ended.
     let message = match (refused, &server.calls) {
         (Some(refused), Some(calls)) if !is_attached => format!(
@@ -344,11 +343,8 @@ fn missing_runtime_metrics(record: &LoadRecord, party: Party) -> Option<Caveat> 
 
 /// Probes were refused, other than the probes that count system calls.
 fn refused_probes(probes: &RequestedProbes) -> Option<Caveat> {
-    let others: Vec<&RefusedProbe> = probes
-        .refused
-        .iter()
-        .filter(|refused| !matches!(refused.probe, Probe::Syscalls | Probe::EverySyscall))
-        .collect();
+    let others: Vec<&RefusedProbe> =
+        probes.refused.iter().filter(|refused| !refused.probe.counts_calls()).collect();
     let first = others.first()?;
     let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
     let message = format!(
