@@ -4,11 +4,14 @@
 //! A probe is attached to the parties of a start, read with every sample, and detached when the
 //! start ends. Only file descriptors of this process refer to a probe. The kernel therefore removes
 //! the probe when this process ends for any reason, and dyno's guard process need not do it.
+//!
+//! A probe that reads `/proc` at the edges of a window is a [`WindowReader`] of `WINDOW_READERS`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dyno_archive::probe::{Probe, RefusedProbe, RequestedProbes};
+use dyno_archive::sample::PartyUse;
 
 use crate::kernel::Refusal;
 use crate::kernel_probes::{CallCounting, ObservationChoice, PartyMonitor, ProcessObserver};
@@ -71,6 +74,7 @@ impl Probes {
     /// Returns why a probe is unavailable. `None`: the probe is available. An observer without eBPF
     /// counts system calls, but refuses all other probes.
     fn probe_refusal(&self, probe: Probe) -> Option<RefusedProbe> {
+        let own_refusal = window_readers([probe]).find_map(|reader| (reader.refusal)());
         let refusal = match probe {
             Probe::Profile => self.profile_refusal.as_ref(),
             _ if probe.is_attached() => match &self.observer {
@@ -80,14 +84,58 @@ impl Probes {
                 // The probe was not requested when the programs were loaded.
                 None => None,
             },
-            // Other probes need no support from the kernel.
-            _ => None,
+            _ => own_refusal.as_ref(),
         };
         refusal.map(|Refusal { reason, hint }| RefusedProbe {
             probe,
             reason: reason.clone(),
             hint: (*hint).into(),
         })
+    }
+}
+
+/// A probe that reads `/proc` at the edges of a window.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowReader {
+    pub probe: Probe,
+    /// Returns why the probe is unavailable on this machine. `None`: it is available.
+    pub refusal: fn() -> Option<Refusal>,
+    /// Begins the observation of these processes. Returns whether all of them can be observed.
+    pub open: fn(&[u32]) -> bool,
+    /// Adds the values of these processes since the window opened.
+    pub close: fn(&[u32], &mut PartyUse),
+}
+
+/// The probes that read `/proc` at the edges of a window.
+const WINDOW_READERS: &[WindowReader] = &[];
+
+/// Returns the readers of these probes.
+fn window_readers(
+    probes: impl IntoIterator<Item = Probe>,
+) -> impl Iterator<Item = &'static WindowReader> {
+    let reader = |probe| WINDOW_READERS.iter().find(move |reader| reader.probe == probe);
+    probes.into_iter().filter_map(reader)
+}
+
+/// A window of a party in which probes read `/proc`.
+#[derive(Clone, Debug)]
+pub struct ObservedWindow {
+    readers: Vec<&'static WindowReader>,
+}
+
+impl ObservedWindow {
+    /// Opens the window of these processes. A probe that cannot observe all of them reads nothing.
+    #[must_use]
+    pub fn open(requested: &BTreeSet<Probe>, pids: &[u32]) -> ObservedWindow {
+        let readers = window_readers(requested.iter().copied());
+        ObservedWindow { readers: readers.filter(|reader| (reader.open)(pids)).collect() }
+    }
+
+    /// Adds the values of these processes, which may be others than at the beginning.
+    pub fn close(&self, pids: &[u32], used: &mut PartyUse) {
+        for reader in &self.readers {
+            (reader.close)(pids, used);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Monitors the running parts of a start (the subject and its back ends): samples them, and checks
 //! whether they respond.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitStatus;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::probe::RequestedProbes;
+use dyno_archive::probe::{Probe, RequestedProbes};
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, Sample};
@@ -23,6 +24,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{CommandError, ServerCommand};
 use dyno_observer::cgroup::OomKills;
 use dyno_observer::kernel_probes::PartyMonitor;
+use dyno_observer::probes::ObservedWindow;
 use dyno_observer::proc::ListenerOwner;
 use dyno_observer::{Files, Reads, Scope, probes, sockets};
 use dyno_subject::definition::Definition;
@@ -279,6 +281,22 @@ impl<'a, 's> MonitoredProcesses<'a, 's> {
     pub(super) fn read_sockets(&self, sample: &mut Sample) {
         for scope in self.scopes() {
             sample.party_use_mut(scope.party).sockets = sockets::read(&scope.sampler.pids());
+        }
+    }
+
+    /// Opens the window of the probes of each part.
+    pub(super) fn open_windows(&self, observe: &BTreeSet<Probe>) -> Vec<(Party, ObservedWindow)> {
+        let open = |scope: Scope<'_>| ObservedWindow::open(observe, &scope.sampler.pids());
+        self.scopes().map(|scope| (scope.party, open(scope))).collect()
+    }
+
+    /// Adds the values of the probes since their windows opened.
+    pub(super) fn close_windows(&self, windows: &[(Party, ObservedWindow)], sample: &mut Sample) {
+        for scope in self.scopes() {
+            let of_party = windows.iter().filter(|(party, _)| *party == scope.party);
+            for (party, window) in of_party {
+                window.close(&scope.sampler.pids(), sample.party_use_mut(*party));
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! trial is measured.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use dyno_contract::exchange::ServerLoad;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
+use dyno_observer::probes::ObservedWindow;
 use dyno_observer::{Files, Reads};
 
 use super::RunEvent;
@@ -53,6 +55,8 @@ impl<'s> RealHost<'s> {
                 let used = trial.launched.subject.probes_use(probes.probes_use(observe));
                 monitors.push(Monitors::begin(scope, plan, trial, used));
                 watchers.push(Watcher {
+                    observe,
+                    windows: Vec::new(),
                     window_peak_parties: Vec::new(),
                     has_read_sockets: false,
                     takes_turns: plan.sharing.slice_ns().is_some(),
@@ -270,6 +274,9 @@ fn check_under_load(
 struct Watcher<'a, 's> {
     trial: usize,
     response_counts: Arc<ResponseCounts>,
+    observe: &'a BTreeSet<Probe>,
+    /// The windows of the probes that read at its edges.
+    windows: Vec<(Party, ObservedWindow)>,
     /// Parties whose memory peak the kernel reset when the window opened.
     window_peak_parties: Vec<Party>,
     has_read_sockets: bool,
@@ -299,6 +306,9 @@ impl Watch for Watcher<'_, '_> {
         let is_within_turns = edge == Edge::Within && self.takes_turns;
         let reads = if is_within_turns { Reads::WithoutNetworksAndDisks } else { Reads::All };
         let mut sample = self.processes.sample(reads);
+        if edge == Edge::Opens {
+            self.windows = self.processes.open_windows(self.observe);
+        }
         // The sockets are read after the counters, because reading sockets takes long. With turns,
         // `complete` reads the sockets.
         if edge == Edge::Within && !self.takes_turns {
@@ -319,6 +329,7 @@ impl Watch for Watcher<'_, '_> {
         if self.takes_turns {
             self.read_sockets_once(sample);
         }
+        self.processes.close_windows(&self.windows, sample);
         self.processes.count_strays(sample);
     }
 
