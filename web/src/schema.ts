@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 4148860e77f0147e7b588b8ef0577711e25b7a75425e453382f3dbdb7ce961cf
+// Made by types.mjs from docs/schema/report.schema.json cc54126467b604c72918335d1bdfb3aec8263633eb40519dbd8e1235a752aa13
 
 /**
  * What a caveat is about, by the name in every report.
@@ -325,7 +325,7 @@ export type Isolation = "none" | "netns";
 /**
  * An observation that is optional, because it has a cost.
  */
-export type Probe = "kernel-stamps" | "syscalls" | "every-syscall" | "states" | "modes" | "profile" | "runtime";
+export type Probe = "kernel-stamps" | "syscalls" | "every-syscall" | "states" | "modes" | "profile" | "runtime" | "working-set";
 export type FailureKind =
   | "build_failed"
   | "skipped"
@@ -3397,6 +3397,11 @@ export interface ServerUse {
    */
   cpus: number | null;
   intervals: ServerInterval[];
+  /**
+   * Memory that the server accessed in the window, with shared pages once per process. `None`:
+   * not observed (the probe `working-set`).
+   */
+  memory_accessed_bytes?: number | null;
   /**
    * Anonymous memory: the highest sample of the window. If the control group reports 0 (cgroup
    * v1 charges in batches), the sum over its processes.

@@ -601,6 +601,13 @@ metrics! {
             .with_waits();
     PageCache = PAGE_CACHE;
     KernelMemory = KERNEL_MEMORY;
+    WorkingSet = metric(
+        "server_working_set_bytes",
+        "Memory that the server accessed in the window",
+        Bytes,
+        Lower,
+        |t| Some(server(t).memory_accessed_bytes? as f64),
+    );
 }
 
 impl MetricId {

@@ -107,6 +107,10 @@ pub struct ServerUse {
     pub memory_kernel_bytes: Option<u64>,
     /// Resident memory: the highest sample of the window.
     pub rss_bytes: Option<u64>,
+    /// Memory that the server accessed in the window, with shared pages once per process. `None`:
+    /// not observed (the probe `working-set`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_accessed_bytes: Option<u64>,
     /// Memory of the server itself: anonymous and shared memory, or resident memory if only that is
     /// known.
     pub memory_held_bytes: Option<u64>,
@@ -456,6 +460,7 @@ fn with_edge_counters(
         throttling: Throttling::from_readings(first, last),
         network: first.network.zip(last.network).map(|(a, b)| TcpLosses::from_readings(a, b)),
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
+        memory_accessed_bytes: last.used.accessed_bytes,
         steal_share: steal_share(first, last),
         stolen_s: stolen_s(first, last),
         interrupt_s: interrupt_s(first, last),

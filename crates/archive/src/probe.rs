@@ -57,6 +57,8 @@ probes! {
     Profile = "profile", Off, Reads;
     /// Statistics of a subject's runtime, if its definition names their source.
     Runtime = "runtime", On, Reads;
+    /// Memory that the server accesses in the window.
+    WorkingSet = "working-set", Off, Reads;
 }
 
 /// Whether a probe is enabled by default.

@@ -116,6 +116,10 @@ pub struct PartyUse {
     /// memory several times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_shmem_bytes: Option<u64>,
+    /// Memory that the party's processes accessed since the window opened. Shared pages are
+    /// included once per process. `None`: not observed, or not at this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accessed_bytes: Option<u64>,
     /// Counters of the party's network namespace; `None`: not read.
     pub network: Option<NetworkUse>,
     /// The party's sockets, read once in a window; `None`: not read.
@@ -142,6 +146,7 @@ impl PartyUse {
             rss_bytes: None,
             rss_anon_bytes: None,
             rss_shmem_bytes: None,
+            accessed_bytes: None,
             network: None,
             sockets: None,
             calls: None,

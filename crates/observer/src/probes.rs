@@ -7,6 +7,8 @@
 //!
 //! A probe that reads `/proc` at the edges of a window is a [`WindowReader`] of `WINDOW_READERS`.
 
+mod working_set;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -107,7 +109,7 @@ pub struct WindowReader {
 }
 
 /// The probes that read `/proc` at the edges of a window.
-const WINDOW_READERS: &[WindowReader] = &[];
+const WINDOW_READERS: &[WindowReader] = &[working_set::READER];
 
 /// Returns the readers of these probes.
 fn window_readers(

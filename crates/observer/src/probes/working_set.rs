@@ -1,0 +1,106 @@
+//! The probe `working-set`: the memory that processes access while a window is open.
+//!
+//! The kernel marks each accessed page. Writing 1 to `/proc/PID/clear_refs` removes the marks, and
+//! `Referenced` in `/proc/PID/smaps_rollup` is the memory of the marked pages
+//! (proc_pid_clear_refs(5), Documentation/filesystems/proc.rst). Both walk the page tables of the
+//! process, and its page faults wait meanwhile. Thus the probe has a cost.
+
+use std::fs;
+use std::path::Path;
+
+use dyno_archive::probe::Probe;
+use dyno_archive::sample::PartyUse;
+
+use super::WindowReader;
+use crate::kernel::Refusal;
+use crate::{proc, read};
+
+pub(super) const READER: WindowReader =
+    WindowReader { probe: Probe::WorkingSet, refusal, open, close };
+
+fn refusal() -> Option<Refusal> {
+    let has_files = ["clear_refs", "smaps_rollup"]
+        .iter()
+        .all(|name| Path::new("/proc/self").join(name).exists());
+    (!has_files).then(|| Refusal {
+        reason: "the kernel does not report accessed pages (CONFIG_PROC_PAGE_MONITOR)".into(),
+        hint: "Use a kernel with this option, as all large distributions have.",
+    })
+}
+
+/// Removes the marks of all pages.
+fn open(pids: &[u32]) -> bool {
+    let clear = |pid: &u32| {
+        let file = proc::visible_folder(*pid).join("clear_refs");
+        fs::write(file, "1").is_ok() || has_ended(*pid)
+    };
+    pids.iter().all(clear)
+}
+
+/// Adds up the marked pages. Pages that several processes share count once per process.
+fn close(pids: &[u32], used: &mut PartyUse) {
+    let living = pids.iter().filter_map(|pid| match accessed_bytes(*pid) {
+        None if has_ended(*pid) => None,
+        bytes => Some(bytes),
+    });
+    used.accessed_bytes = living.sum::<Option<u64>>().filter(|bytes| *bytes > 0);
+}
+
+fn accessed_bytes(pid: u32) -> Option<u64> {
+    parse_referenced(&read(proc::visible_folder(pid).join("smaps_rollup"))?)
+}
+
+/// Parses the line `Referenced:         892 kB` into bytes.
+fn parse_referenced(rollup: &str) -> Option<u64> {
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Referenced:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn has_ended(pid: u32) -> bool {
+    proc::Stat::read(pid).is_none_or(|stat| stat.is_exiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::Party;
+
+    use super::*;
+
+    #[test]
+    fn referenced_memory_is_parsed() {
+        let rollup = "00400000-7ffd00000000 ---p 00000000 00:00 0    [rollup]\nRss:       9000 kB\n\
+                      Referenced:         892 kB\nAnonymous:   100 kB\n";
+        assert_eq!(parse_referenced(rollup), Some(892 * 1024));
+        assert_eq!(parse_referenced("Rss:       9000 kB\n"), None);
+    }
+
+    #[test]
+    fn window_counts_only_memory_that_is_accessed_in_it() {
+        if refusal().is_some() {
+            return crate::reasons::not_run("the probe working-set: this kernel lacks it");
+        }
+        // 64 MiB that only one of two windows accesses.
+        let mut bytes = vec![1_u8; 64 << 20];
+        let own = [std::process::id()];
+        let mut accessed = |is_used: bool| {
+            assert!(open(&own));
+            if is_used {
+                bytes.iter_mut().step_by(4096).for_each(|byte| *byte = std::hint::black_box(2));
+            }
+            let mut used = PartyUse::empty(Party::SUBJECT);
+            close(&own, &mut used);
+            used.accessed_bytes.expect("own memory is readable")
+        };
+        let (idle, busy) = (accessed(false), accessed(true));
+        assert!(busy >= 64 << 20 && idle < busy - (32 << 20), "idle {idle}, busy {busy}");
+    }
+
+    #[test]
+    fn memory_of_ended_processes_is_unknown() {
+        let mut used = PartyUse::empty(Party::SUBJECT);
+        assert!(open(&[u32::MAX]));
+        close(&[u32::MAX], &mut used);
+        assert_eq!(used.accessed_bytes, None);
+    }
+}
