@@ -2,7 +2,7 @@
 //! Run `cargo run --example seeds` in this folder after a target has changed how it reads its
 //! input.
 
-#[path = "../../crates/wire/tests/talk/mod.rs"]
+#[path = "../../crates/wire/tests/all/talk/mod.rs"]
 mod talk;
 
 use std::fs;

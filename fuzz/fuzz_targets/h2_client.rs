@@ -2,7 +2,7 @@
 //! 9113 and to its own contract. Its events and output do not depend on the cuts.
 #![no_main]
 
-#[path = "../../crates/wire/tests/talk/mod.rs"]
+#[path = "../../crates/wire/tests/all/talk/mod.rs"]
 mod talk;
 
 use dyno_wire::h1::response::RequestKind;
