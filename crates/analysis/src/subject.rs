@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{self, Arm, Conditions, Launch, Plan};
 use dyno_archive::run::Run;
-use dyno_archive::secret::may_be_secret;
 use dyno_archive::start::{Binary, Failure, FailureKind, IdleUse, LimitReadBack, PartStart};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord, SubjectVersion};
+use dyno_config::secret::may_be_secret;
 use schemars::JsonSchema;
 use serde::Serialize;
 

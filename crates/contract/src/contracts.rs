@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Request, Workload};
+use dyno_config::keys::{self, Keys};
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::text::{FileError, nearest};
 use dyno_engine::Http2;
 use dyno_engine::traffic::Template;
 use dyno_launch::folder::read_in_folder;
 use dyno_workload::ReadFile;
 use dyno_workload::compile;
 use dyno_workload::header;
-use dyno_workload::keys::{self, Keys};
-use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::text::{FileError, nearest};
 use dyno_workload::workloads::RawRequest;
 
 use crate::bytes::{self, ByteCheck};

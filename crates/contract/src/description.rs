@@ -3,7 +3,7 @@
 use std::io;
 
 use dyno_archive::plan::{Body, Expect, Request};
-use dyno_archive::secret::may_be_secret;
+use dyno_config::secret::may_be_secret;
 
 use crate::client::ProbeResponse;
 use crate::limits::SHOWN_BODY_BYTES;

@@ -5,10 +5,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use dyno_config::keys::Keys;
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::units;
 use dyno_workload::compile;
-use dyno_workload::keys::Keys;
-use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::units;
 use regex::bytes::Regex;
 use serde::{Deserialize, Deserializer, de};
 

@@ -103,7 +103,7 @@ pub fn exit_status(error: &anyhow::Error) -> Exit {
         return Exit::Unread;
     }
     let is_input = error.is::<BadInput>()
-        || error.is::<dyno_workload::text::FileError>()
+        || error.is::<dyno_config::text::FileError>()
         || error.downcast_ref::<ArchiveError>().is_some_and(|e| match e {
             // A folder without a run is a mistake of the user. A full disk is not.
             ArchiveError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,

@@ -6,17 +6,19 @@ use std::process::Command;
 /// Allowed dependencies between the workspace's crates.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("dyno-wire", &[]),
+    ("dyno-config", &[]),
     ("dyno-archive", &[]),
     ("dyno-engine", &["dyno-archive", "dyno-wire"]),
-    ("dyno-workload", &["dyno-archive", "dyno-engine", "dyno-wire"]),
+    ("dyno-workload", &["dyno-archive", "dyno-config", "dyno-engine", "dyno-wire"]),
     ("dyno-driver", &["dyno-archive", "dyno-engine"]),
     ("dyno-responder", &["dyno-wire"]),
     ("dyno-observer", &["dyno-archive"]),
-    ("dyno-launch", &["dyno-archive", "dyno-observer"]),
+    ("dyno-launch", &["dyno-archive", "dyno-config", "dyno-observer"]),
     (
         "dyno-contract",
         &[
             "dyno-archive",
+            "dyno-config",
             "dyno-engine",
             "dyno-launch",
             "dyno-observer",
@@ -26,7 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "dyno-subject",
-        &["dyno-archive", "dyno-contract", "dyno-launch", "dyno-observer", "dyno-workload"],
+        &["dyno-archive", "dyno-config", "dyno-contract", "dyno-launch", "dyno-observer"],
     ),
     (
         "dyno-generator",
@@ -45,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "dyno-analysis",
             "dyno-archive",
+            "dyno-config",
             "dyno-contract",
             "dyno-driver",
             "dyno-engine",
@@ -55,14 +58,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dyno-workload",
         ],
     ),
-    ("dyno-analysis", &["dyno-archive"]),
-    ("dyno-report", &["dyno-analysis", "dyno-archive"]),
+    ("dyno-analysis", &["dyno-archive", "dyno-config"]),
+    ("dyno-report", &["dyno-analysis", "dyno-archive", "dyno-config"]),
     ("dyno-testkit", &["dyno-archive"]),
     (
         "dyno",
         &[
             "dyno-analysis",
             "dyno-archive",
+            "dyno-config",
             "dyno-contract",
             "dyno-driver",
             "dyno-engine",

@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
-use dyno_archive::secret::{
+use dyno_config::secret::{
     NOT_RECORDED, holds_secret, is_possible_secret, is_secret, without_userinfo,
 };
 use serde::{Deserialize, Deserializer, de};

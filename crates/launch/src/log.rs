@@ -342,7 +342,7 @@ mod tests {
         follower.read_lines(&mut |line| lines.push(line.to_string()));
         writer.write_all(&TOKEN.as_bytes()[..15]).unwrap();
         follower.finish(&mut |line| lines.push(line.to_string()));
-        let mark = dyno_archive::secret::NOT_RECORDED;
+        let mark = dyno_config::secret::NOT_RECORDED;
         let expected = [format!("a {mark} b"), format!("{mark}{mark} c"), mark.into()];
         assert_eq!(lines, expected);
     }
@@ -364,7 +364,7 @@ mod tests {
         }
         writeln!(writer, "\nnext").unwrap();
         follower.finish(&mut |line| lines.push(line.to_string()));
-        let mark = dyno_archive::secret::NOT_RECORDED;
+        let mark = dyno_config::secret::NOT_RECORDED;
         assert_eq!(lines, [format!("{kept}{mark}{CUT_MARK}"), "next".into()]);
     }
 
@@ -389,7 +389,7 @@ mod tests {
         let mut writer = log.file.try_clone().unwrap();
         let rest = "x".repeat(LOG_TAIL_BYTES as usize - 8 - 9);
         write!(writer, "{TOKEN}{rest}{}", &TOKEN[..9]).unwrap();
-        let mark = dyno_archive::secret::NOT_RECORDED;
+        let mark = dyno_config::secret::NOT_RECORDED;
         assert_eq!(log.tail(20), format!("{mark}{rest}{mark}"));
     }
 
@@ -401,7 +401,7 @@ mod tests {
         write!(writer, "a {TOKEN}\n\u{FFFD}b").unwrap();
         log.erase_secrets().unwrap();
         let stored = std::fs::read_to_string(root.path().join("log")).unwrap();
-        assert_eq!(stored, format!("a {}\n\u{FFFD}b", dyno_archive::secret::NOT_RECORDED));
+        assert_eq!(stored, format!("a {}\n\u{FFFD}b", dyno_config::secret::NOT_RECORDED));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use dyno_archive::secret::{
+use dyno_config::secret::{
     MIN_ERASED_CHARS, NOT_RECORDED, STATES, end_of_authority, has_secret_word, holds_secret,
     is_distinctive, is_scheme, is_secret, is_secret_field, is_token, may_be_secret,
     without_escapes,

@@ -29,7 +29,7 @@ use std::fmt;
 use dyno_analysis::Report;
 use dyno_analysis::compare::ComparisonResult;
 use dyno_archive::plan::{Plan, Request};
-use dyno_archive::secret::{
+use dyno_config::secret::{
     holds_secret, is_credential, is_distinctive, may_be_secret, without_escapes,
 };
 

@@ -1,8 +1,8 @@
 //! Checks whether this machine has what a server needs.
 
 use dyno_archive::cpus::cpu_list_text;
+use dyno_config::mistake::{Mistake, mistake};
 use dyno_subject::definition::Definition;
-use dyno_workload::mistake::{Mistake, mistake};
 
 /// Returns why this machine cannot run a server, as a sentence. `None`: the machine can run it.
 pub type UnmetNeed<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
@@ -27,7 +27,7 @@ pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistak
 mod tests {
     use std::path::Path;
 
-    use dyno_workload::text::Position;
+    use dyno_config::text::Position;
 
     use super::*;
 

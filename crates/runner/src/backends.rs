@@ -4,18 +4,17 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use dyno_archive::hint::one_line;
 use dyno_archive::plan::{Backend, Placement, Subject};
+use dyno_config::hint::one_line;
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::text::FileError;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::{DefinitionError, Folders};
 use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::placeholders;
-use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::text::FileError;
 
 use crate::availability::{UnmetNeed, check_cpuset};
-use crate::suite::profile;
-use crate::suite::{SuiteBackend, SuiteFile, SuiteSubject};
+use crate::suite::{SuiteBackend, SuiteFile, SuiteSubject, profile};
 
 /// Names of the back ends that a subject uses.
 pub(crate) struct Needs {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::probe::Probe;
-use dyno_workload::text::nearest;
+use dyno_config::text::nearest;
 use serde::{Deserialize, Deserializer};
 
 use crate::settings::unknown;

@@ -12,6 +12,8 @@ use dyno_archive::plan::{
     Trial, Workload,
 };
 use dyno_archive::probe::Probe;
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::text::{FileError, nearest};
 use dyno_contract::listener;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
@@ -20,8 +22,6 @@ use dyno_subject::definition::find::{DefinitionError, Folders};
 use dyno_subject::definition::snapshot::Snapshot;
 use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::paths::Name;
-use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::text::{FileError, nearest};
 
 use crate::availability::{UnmetNeed, check_cpuset};
 use crate::backends::{self, Needs};

@@ -10,7 +10,7 @@ use dyno_analysis::{Code, LoadResult};
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::{Gaps, Load, Objective, Step};
 use dyno_launch::supervision::Interrupts;
-use dyno_workload::units::Profile;
+use dyno_workload::rates::Profile;
 
 use crate::load::{self, LoadSpec, SingleResponse, StopWhen};
 

@@ -11,7 +11,7 @@ mod table;
 use std::collections::BTreeSet;
 
 use dyno_archive::plan::{Arrival, Arrivals, DriverKind, Gaps, Load, LoadModel};
-use dyno_workload::units;
+use dyno_workload::rates;
 use dyno_workload::workloads::Rate;
 
 use crate::load::default_load;
@@ -126,7 +126,7 @@ impl LoadSettings {
     /// # Errors
     /// The rate is invalid.
     pub fn schedule(&self, rate: &Rate) -> Result<Arrivals, String> {
-        let profile = units::rate(&rate.to_string(), self.load.warmup_ns, self.load.duration_ns)?;
+        let profile = rates::parse(&rate.to_string(), self.load.warmup_ns, self.load.duration_ns)?;
         Ok(profile.arrivals(self.gaps))
     }
 

@@ -1,8 +1,8 @@
 //! Reads the keys of `[limits]` in suites and in files of back ends.
 
 use dyno_archive::plan::Limits;
-use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::units;
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::units;
 use serde::Deserialize;
 
 /// Limits of a file, with unchecked values.

@@ -6,9 +6,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use dyno_config::relative_path::RelativePath;
+use dyno_config::text::parse_string;
 use dyno_launch::folder;
-use dyno_workload::relative_path::RelativePath;
-use dyno_workload::text::parse_string;
 use serde::{Deserialize, Deserializer};
 
 /// A subject's name, which is also its folder's name: one path component.

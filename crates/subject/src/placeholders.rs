@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use dyno_workload::text::nearest;
+use dyno_config::text::nearest;
 
 /// Placeholders of all commands of a subject.
 pub const COMMON_NAMES: [&str; 3] = ["out", "dir", "dyno"];

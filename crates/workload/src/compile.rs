@@ -10,6 +10,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
+use dyno_config::quotation::{plain, quote, quote_in};
 use dyno_engine::expect::{ExpectedValue, FullChecks};
 use dyno_engine::extraction::ValuePlace;
 use dyno_engine::sequence::CookiePolicy;
@@ -23,7 +24,6 @@ use regex::bytes::Regex;
 
 use crate::ReadFile;
 use crate::header;
-use crate::quotation::{plain, quote, quote_in};
 use crate::template::Templates;
 use crate::value_names::ValueNames;
 

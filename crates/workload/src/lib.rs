@@ -5,23 +5,19 @@
 
 pub mod command_line;
 pub mod compile;
-pub mod document;
 pub mod header;
 pub mod import;
-pub mod keys;
 pub mod limits;
-pub mod mistake;
-pub mod one_or_many;
-pub mod quotation;
+pub mod rates;
 mod raw_expect;
-pub mod relative_path;
 pub mod request_values;
 pub mod sequence;
 pub mod template;
-pub mod text;
-pub mod units;
 pub mod value_names;
 pub mod workloads;
+
+// The longest duration of a file must fit into the distributions of times.
+const _: () = assert!(dyno_config::units::MAX_DURATION_NS <= dyno_archive::times::MAX_NS);
 
 /// Reads the file at a path as written. `Err`: the reason why it cannot be read.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;

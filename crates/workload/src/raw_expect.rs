@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dyno_archive::plan::{Body, Expect};
 use serde::Deserialize;
 
-use crate::mistake::{Mistake, mistake};
+use dyno_config::mistake::{Mistake, mistake};
 
 /// Expectations of a file, with unchecked values.
 #[derive(Debug, Default, PartialEq, Deserialize)]

@@ -1,11 +1,11 @@
 //! Reads the values that requests of a sequence extract, from suites and from the command line.
 
 use dyno_archive::plan::{Extraction, ExtractionSource};
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::quotation::quote;
 use serde::Deserialize;
 
 use crate::limits;
-use crate::mistake::{Mistake, mistake};
-use crate::quotation::quote;
 
 /// Message for cookies without a sequence.
 pub const COOKIES_NEED_STEPS: &str = concat!(

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use csv::ByteRecord;
 use dyno_archive::plan::EXTRACTED_VALUE;
+use dyno_config::quotation::plain;
+use dyno_config::units;
 use dyno_engine::traffic::RequestPart;
 
-use crate::quotation::plain;
+use crate::ReadFile;
 use crate::value_names::ValueNames;
-use crate::{ReadFile, units};
 
 /// Values of a column of a file.
 type Column = Arc<[Box<[u8]>]>;

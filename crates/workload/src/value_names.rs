@@ -4,7 +4,7 @@ use dyno_archive::plan::{EXTRACTED_VALUE, Workload};
 use dyno_engine::extraction::ValuePlace;
 use dyno_engine::traffic::RequestPart;
 
-use crate::text::nearest;
+use dyno_config::text::nearest;
 
 /// The values that the placeholders `{extract.NAME}` of a workload can have. Empty: the workload is
 /// not a sequence, or extracts nothing.

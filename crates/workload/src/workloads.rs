@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use dyno_archive::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
-use dyno_archive::secret::{is_secret_parameter, with_parameters};
+use dyno_config::mistake::{Mistake, all_positive, mistake};
+use dyno_config::one_or_many::OneOrMany;
+use dyno_config::quotation::quote;
+use dyno_config::relative_path::RelativePath;
+use dyno_config::secret::{is_secret_parameter, with_parameters};
 use dyno_engine::Protocol;
 use serde::Deserialize;
 
 use crate::compile::{CompileError, Field};
-use crate::mistake::{Mistake, all_positive, mistake};
-use crate::one_or_many::OneOrMany;
-use crate::quotation::quote;
 use crate::raw_expect::RawExpect;
-use crate::relative_path::RelativePath;
 use crate::sequence::{
     COOKIES_NEED_STEPS, NO_PIPELINED_STEPS, RawExtraction, SINGLE_STEP, too_many_steps,
 };

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::run::Run;
-use dyno_archive::secret::{holds_secret, may_be_secret, without_userinfo};
 use dyno_archive::start::PartStart;
 use dyno_archive::{Party, StartRecord};
+use dyno_config::secret::{holds_secret, may_be_secret, without_userinfo};
 
 use super::RunDifference;
 

@@ -15,7 +15,7 @@ pub struct Ns(pub u64);
 /// Parses a duration of up to an hour, the longest time that dyno can record. A bare number is in
 /// seconds, as in wrk's `-d2`.
 pub(super) fn duration(text: &str) -> Result<Ns, String> {
-    dyno_workload::units::duration(&with_unit(text)).map(Ns)
+    dyno_config::units::duration(&with_unit(text)).map(Ns)
 }
 
 /// Parses a timeout of at least a millisecond.
@@ -41,7 +41,7 @@ pub(super) fn quiet_wait(text: &str) -> Result<Ns, String> {
 
 /// Parses the length of a load or warm-up: up to 30 days.
 pub(super) fn load_length(text: &str) -> Result<Ns, String> {
-    dyno_workload::units::span(&with_unit(text)).map(Ns)
+    dyno_config::units::span(&with_unit(text)).map(Ns)
 }
 
 /// Parses the time for a whole run: from a second to 30 days.

@@ -189,6 +189,5 @@ fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
 }
 
 fn parse_margin(text: &str) -> anyhow::Result<f64> {
-    dyno_workload::units::share(text)
-        .map_err(|error| usage_error(format!("--same-within: {error}")))
+    dyno_config::units::share(text).map_err(|error| usage_error(format!("--same-within: {error}")))
 }

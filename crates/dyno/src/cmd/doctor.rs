@@ -2,6 +2,7 @@
 
 use dyno_archive::Facts;
 use dyno_archive::facts::CgroupVersion;
+use dyno_config::text::FileError;
 use dyno_launch::guard::Guard;
 use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
@@ -13,7 +14,6 @@ use dyno_report::terminal::escape_line;
 use dyno_runner::tracking::{self, LoopbackTracking};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::prerequisites::Prerequisites;
-use dyno_workload::text::FileError;
 
 use crate::cli::SubjectFolders;
 use crate::exit::Exit;

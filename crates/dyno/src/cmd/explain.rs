@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use dyno_analysis::Code;
 use dyno_analysis::caveat::CaveatGroup;
 use dyno_analysis::verdict::Resource;
+use dyno_config::text::nearest;
 use dyno_report::present::style::Style;
 use dyno_report::present::text::wrap;
-use dyno_workload::text::nearest;
 
 use crate::cli::ExplainArgs;
 use crate::exit::{Exit, usage_error};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use dyno_archive::secret::{
+use dyno_config::secret::{
     MIN_ERASED_CHARS, end_of_authority, is_credential, is_distinctive, is_secret, is_secret_field,
     is_secret_parameter, is_token, may_be_secret_header, with_parameters, without_escapes,
 };

@@ -1,7 +1,7 @@
 //! Withholds secrets in commands: dyno's own commands, and curl commands in values of their
 //! options.
 
-use dyno_archive::secret::{is_credential, is_distinctive, is_secret, is_token, without_escapes};
+use dyno_config::secret::{is_credential, is_distinctive, is_secret, is_token, without_escapes};
 
 use super::Secrets;
 use super::value::is_harmless;

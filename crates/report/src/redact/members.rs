@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use dyno_archive::secret::{is_secret, is_secret_field, is_secret_parameter, without_escapes};
+use dyno_config::secret::{is_secret, is_secret_field, is_secret_parameter, without_escapes};
 
 use super::name::{Span, ValueName, is_message_about_name, is_secret_object, name_at_end};
 use super::value::{

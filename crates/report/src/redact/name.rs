@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use dyno_archive::secret::{is_secret, is_secret_field};
+use dyno_config::secret::{is_secret, is_secret_field};
 
 use super::value;
 

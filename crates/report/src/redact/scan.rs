@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use dyno_archive::secret::{
+use dyno_config::secret::{
     is_distinctive, is_scheme, is_secret, is_secret_field, is_secret_parameter, is_token,
     may_be_secret, may_be_secret_header, without_escapes,
 };

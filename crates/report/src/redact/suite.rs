@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::secret::{MIN_ERASED_CHARS, holds_secret, is_credential, may_be_secret};
+use dyno_config::secret::{MIN_ERASED_CHARS, holds_secret, is_credential, may_be_secret};
 
 use super::Secrets;
 use super::value::is_harmless;

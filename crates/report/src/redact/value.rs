@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use dyno_archive::secret::{
+use dyno_config::secret::{
     NOT_RECORDED, STATES, is_scheme, is_secret, is_secret_field, is_secret_parameter,
     may_be_secret, small_letters, without_escapes,
 };

@@ -5,7 +5,7 @@ use dyno_analysis::cell::CellKey;
 use dyno_analysis::metric::MetricId;
 use dyno_analysis::profile::{Flame, HotFunction, ProfileResult, SampleKind};
 use dyno_analysis::report::Report;
-use dyno_archive::hint::one_line;
+use dyno_config::hint::one_line;
 use maud::{Markup, html};
 
 use super::swatch;

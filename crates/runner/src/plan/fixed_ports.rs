@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::plan::Plan;
+use dyno_config::mistake::{Mistake, mistake};
 use dyno_subject::definition::Definition;
-use dyno_workload::mistake::{Mistake, mistake};
 
 /// Checks that servers and back ends that run at the same time have different fixed ports.
 /// `subjects`, `backends`: definitions, in the plan's order.

@@ -1,6 +1,6 @@
 //! Tests that suites resolve to the expected plans.
 
-use dyno_workload::text::Position;
+use dyno_config::text::Position;
 
 use super::duration::START_NS;
 use super::*;

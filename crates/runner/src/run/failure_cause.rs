@@ -4,9 +4,9 @@
 use std::io;
 use std::process::ExitStatus;
 
-use dyno_archive::hint;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
+use dyno_config::hint;
 use dyno_contract::problem::is_own_shortage;
 use dyno_launch::tool::CommandError;
 use dyno_observer::cgroup::OomKills;

@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dyno_archive::hint;
 use dyno_archive::start::{Failure, PartStart};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord};
+use dyno_config::hint;
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::{Check, lifecycle_promises};
 use dyno_contract::exchange::{self, ServerLoad};

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dyno_archive::cpus::{AllowedCpus, cpu_list_text};
-use dyno_archive::hint;
 use dyno_archive::plan::{Limits, Placement};
 use dyno_archive::probe::Probe;
 use dyno_archive::start::{
     Failure, FailureKind, LimitKind, LimitReadBack, PADDING, PartStart, Startup,
 };
 use dyno_archive::{Party, Protocol, StartRecord};
+use dyno_config::hint;
+use dyno_config::units::Nanoseconds;
 use dyno_contract::client::ProbeClient;
 use dyno_contract::listener::Listener;
 use dyno_contract::ready;
@@ -32,7 +33,7 @@ use dyno_launch::{StartError, folder, open_files_hard_limit};
 use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
-use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, ReadyBy};
+use dyno_subject::definition::{CommandSpec, Definition, FileSpec, ReadyBy};
 use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::{PROFILE_NAMES, Placeholders};
 

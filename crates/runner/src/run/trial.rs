@@ -7,12 +7,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::hint;
 use dyno_archive::plan::Plan;
 use dyno_archive::probe::{Probe, RefusedProbe, RequestedProbes};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample};
+use dyno_config::hint;
 use dyno_contract::exchange::ServerLoad;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Interrupts;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use dyno_workload::one_or_many::OneOrMany;
-use dyno_workload::units;
+use dyno_config::one_or_many::OneOrMany;
+use dyno_config::units;
 use dyno_workload::workloads::Rate;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, de};
@@ -39,7 +39,7 @@ impl LoadSettings {
                 set(self, vec![whole_number(text, 1, max.into())? as u32]);
             }
             Value::Rates => {
-                // The error of `units::rate` explains less.
+                // The error of `rates::parse` explains less.
                 let number = text.trim().parse().or_else(|_| units::count(text));
                 if number.is_ok_and(|number| number <= 0.0) {
                     return Err(

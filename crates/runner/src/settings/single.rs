@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dyno_archive::plan::Arrivals;
 use dyno_driver::PeerAddress;
 use dyno_engine::SpinPolicy;
-use dyno_workload::units;
+use dyno_workload::rates;
 use sha2::{Digest as _, Sha256};
 
 use super::LoadSettings;
@@ -91,7 +91,7 @@ impl LoadSettings {
         let is_duration_given = self.has("duration");
         self.load.warmup_ns = self.warmup_length_ns();
         let rate = self.rates.first().map(ToString::to_string);
-        let rate_length_ns = rate.as_deref().and_then(units::rate_length_ns);
+        let rate_length_ns = rate.as_deref().and_then(rates::length_ns);
         if let Some(length_ns) = rate_length_ns.filter(|_| !is_duration_given) {
             if length_ns < MIN_DURATION_NS {
                 return Err("--rate: the sections must last at least 10ms together".into());

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use dyno_archive::plan::{Arm, ArmSharing, Arrivals, Load, Priority, Subject};
-use dyno_workload::mistake::{Mistake, mistake};
+use dyno_config::mistake::{Mistake, mistake};
 
 use super::{SubjectSharing, SuiteFile};
 

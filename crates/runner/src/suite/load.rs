@@ -6,7 +6,7 @@ use dyno_archive::Protocol;
 use dyno_archive::plan::{
     Arrivals, Gaps, Load, LoadModel, Order, SearchOptions, Step, StillWarming, UntilSteady,
 };
-use dyno_workload::mistake::{Mistake, all_positive, mistake};
+use dyno_config::mistake::{Mistake, all_positive, mistake};
 use dyno_workload::sequence::NO_PIPELINED_STEPS;
 use dyno_workload::workloads::{CheckedWorkload, PAGE_STREAMS, Rate};
 

@@ -24,22 +24,23 @@ use dyno_archive::plan::{
     StopRule, Suite, Workload,
 };
 use dyno_archive::probe::Probe;
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::text::FileError;
+use dyno_config::units;
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_subject::definition::{backend_name_error, is_backend_name};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
 use dyno_subject::placeholders::PlaceholderScope;
-use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::text::FileError;
+use dyno_workload::request_values;
 use dyno_workload::workloads::{CheckedWorkload, RawWorkload, check_workloads};
-use dyno_workload::{request_values, units};
+use experiment::RawExperiment;
 use serde::Deserialize;
 
 use crate::files::Folder;
 use crate::limits::{RERUN_SHARE, SUITE_BYTES};
 use crate::observe::RawObserve;
 use crate::settings::LoadSettings;
-use experiment::RawExperiment;
 pub use reading::AcrossRevisions;
 use reading::SuiteReading;
 use stop::RawStop;

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use dyno_archive::plan::Suite;
-use dyno_workload::document::{Document, TomlTable};
-use dyno_workload::mistake::mistake;
-use dyno_workload::text::{FileError, nearest};
+use dyno_config::document::{Document, TomlTable};
+use dyno_config::mistake::mistake;
+use dyno_config::text::{FileError, nearest};
 use serde::Deserialize;
 
 /// Key of the table of profiles.

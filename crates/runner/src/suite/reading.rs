@@ -2,7 +2,7 @@
 //! measured capacities.
 
 use dyno_archive::plan::{Capacity, Experiment, ExperimentKind, SearchOptions};
-use dyno_workload::mistake::{Mistake, mistake};
+use dyno_config::mistake::{Mistake, mistake};
 use dyno_workload::workloads::{CheckedWorkload, Rate};
 
 use super::experiment::{self, RawExperiment};

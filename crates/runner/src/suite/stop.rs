@@ -3,8 +3,8 @@
 use dyno_analysis::compare;
 use dyno_analysis::stats::REPEATS_FOR_INTERVAL;
 use dyno_archive::plan::StopRule;
-use dyno_workload::mistake::{Mistake, mistake, positive};
-use dyno_workload::units;
+use dyno_config::mistake::{Mistake, mistake, positive};
+use dyno_config::units;
 use serde::Deserialize;
 
 /// Default number of repeats.

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::plan::server_id;
+use dyno_config::mistake::{Mistake, mistake};
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
 use dyno_subject::placeholders::PlaceholderScope;
-use dyno_workload::mistake::{Mistake, mistake};
 use serde::{Deserialize, Deserializer, de};
 
 use super::values::NumberOrText;

@@ -3,8 +3,8 @@
 //! equally.
 
 use dyno_archive::plan::{Load, Order, Plan, Workload};
-use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::units;
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::units;
 use dyno_workload::workloads::CheckedWorkload;
 use serde::Deserialize;
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use dyno_archive::secret::may_be_secret;
-use dyno_workload::mistake::{Mistake, mistake};
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::secret::may_be_secret;
 use serde::Deserialize;
 
 /// A value of a factor or of a request's placeholder, as the suite writes it.

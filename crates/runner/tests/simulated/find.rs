@@ -7,12 +7,12 @@ use dyno_analysis::load::LoadConfig;
 use dyno_analysis::run_status::RunStatus;
 use dyno_archive::plan::{Arrival, Gaps};
 use dyno_archive::{LoadRecord, Protocol};
+use dyno_config::units;
 use dyno_contract::listener::Listener;
 use dyno_engine::sim::{self, Fault, Queue, ServerModel, ServiceTime};
 use dyno_runner::load::{LoadSpec, SimulatedLoad, SingleResponse, simulate};
 use dyno_runner::load_at;
 use dyno_runner::rate_finder::{FinderEvent, RateFinder, SearchedServer};
-use dyno_workload::units;
 
 use crate::world::{World, round};
 

@@ -1,6 +1,6 @@
 //! Tests of builds with small shell commands.
 
-use dyno_workload::relative_path::RelativePath;
+use dyno_config::relative_path::RelativePath;
 
 use super::*;
 
@@ -295,7 +295,7 @@ fn version_command_has_env_of_build() {
     definition.build.as_mut().unwrap().env.insert("TOOLCHAIN".into(), "2".into());
     definition.version = Some(crate::definition::CommandSpec {
         command: "echo v${TOOLCHAIN:-none}".into(),
-        deadline: crate::definition::Nanoseconds(60_000_000_000),
+        deadline: dyno_config::units::Nanoseconds(60_000_000_000),
     });
     assert_eq!(version(&definition, root.path(), &supervision).as_deref(), Some("v2"));
 }
@@ -388,7 +388,7 @@ fn build_environment_is_minimal_and_recorded() {
 fn build_at_deadline_fails_and_is_killed() {
     let root = tempfile::tempdir().unwrap();
     let mut definition = subject(root.path(), "echo so far; setsid sleep 97531; true");
-    definition.build.as_mut().unwrap().deadline = crate::definition::Nanoseconds(200_000_000);
+    definition.build.as_mut().unwrap().deadline = dyno_config::units::Nanoseconds(200_000_000);
     let error = build(&definition, &root.path().join("cache")).unwrap_err();
     assert!(error.contains("had not ended after 200 ms") && error.contains("so far"), "{error}");
     let command_line = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

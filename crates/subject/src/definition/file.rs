@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use dyno_archive::Protocol;
+use dyno_config::keys::{self, Keys};
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::relative_path::RelativePath;
+use dyno_config::text::{FileError, nearest};
+use dyno_config::units::Nanoseconds;
 use dyno_contract::contracts::{Contract, ContractError};
 use dyno_contract::ready::Status;
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_launch::folder::{read_in_folder, read_regular};
 use dyno_launch::process::Signal;
-use dyno_workload::keys::{self, Keys};
-use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::relative_path::RelativePath;
-use dyno_workload::text::{FileError, nearest};
 
 use super::spec::{
-    BUILD, BuildSpec, CommandSpec, DATA, FileSpec, Nanoseconds, ProfileSpec, QUERY, ReadyBy,
-    ReadyKeys, ReadySpec, Require, RuntimeSpec, StartSpec, StopKeys, StopSpec, Variant,
+    BUILD, BuildSpec, CommandSpec, DATA, FileSpec, ProfileSpec, QUERY, ReadyBy, ReadyKeys,
+    ReadySpec, Require, RuntimeSpec, StartSpec, StopKeys, StopSpec, Variant,
 };
 use super::{Definition, Role};
 use crate::limits::{DEFINITION_BYTES, TEMPLATE_BYTES};

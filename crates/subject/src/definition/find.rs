@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::hint::one_line;
-use dyno_workload::text::{FileError, nearest};
+use dyno_config::hint::one_line;
+use dyno_config::text::{FileError, nearest};
 
 use super::prerequisites::Prerequisites;
 use super::{Definition, Role};

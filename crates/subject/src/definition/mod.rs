@@ -13,12 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dyno_archive::Protocol;
+use dyno_config::mistake::{Mistake, mistake};
+use dyno_config::units::Nanoseconds;
 use dyno_contract::contracts::Contract;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder::read_in_folder;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{ToolCommand, ToolOutput};
-use dyno_workload::mistake::{Mistake, mistake};
 
 use crate::limits::TEMPLATE_BYTES;
 use crate::limits_keys::CheckedLimits;
@@ -28,8 +29,8 @@ pub(crate) use sources::is_usually_written;
 
 pub use file::{backend_name_error, is_backend_name};
 pub use spec::{
-    BuildSpec, CommandSpec, FileSpec, Nanoseconds, ProfileSpec, ReadyBy, ReadySpec, Require,
-    RuntimeSpec, StartSpec, StopSpec, Target, Variant,
+    BuildSpec, CommandSpec, FileSpec, ProfileSpec, ReadyBy, ReadySpec, Require, RuntimeSpec,
+    StartSpec, StopSpec, Target, Variant,
 };
 
 /// Role of a definition, which decides the name of its file.

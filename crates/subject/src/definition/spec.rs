@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
+use dyno_config::relative_path::RelativePath;
+use dyno_config::text;
+use dyno_config::units::Nanoseconds;
 use dyno_contract::ready::Status;
 use dyno_launch::environment::{DynoVariables, Environment, Inherit};
 use dyno_launch::process::{LOG, RESERVED_PREFIX, Signal};
-use dyno_workload::relative_path::RelativePath;
-use dyno_workload::text;
-use dyno_workload::units;
 use serde::{Deserialize, Deserializer};
 
 use crate::limits;
@@ -246,21 +245,4 @@ pub struct StopKeys {
 pub struct ReadyKeys {
     pub by: Option<ReadyBy>,
     pub deadline: Option<Nanoseconds>,
-}
-
-/// A duration, written like `5s` in files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nanoseconds(pub u64);
-
-impl Nanoseconds {
-    #[must_use]
-    pub const fn duration(self) -> Duration {
-        Duration::from_nanos(self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Nanoseconds {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text::parse_string(from, |text| units::duration(text).map(Nanoseconds))
-    }
 }

@@ -9,7 +9,7 @@ mod dockerfile;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use dyno_workload::relative_path::RelativePath;
+use dyno_config::relative_path::RelativePath;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 //! Restores the bodies of a HAR's requests: the recorded bytes, if the file has them.
 
 use base64::Engine as _;
+use dyno_config::quotation::quote;
 
 use super::har_members::{NameValue, PostData};
 use super::{BASE64, ChangeKind, ImportedRequest, encode_form_value};
-use crate::quotation::quote;
 
 /// Returns the body of a request. `sent_bytes`: the recorded length of the body. `None`: the
 /// request has no body.

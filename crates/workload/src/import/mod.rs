@@ -23,11 +23,11 @@ pub use urls::urls;
 pub use vegeta::vegeta;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
-use dyno_archive::hint;
+use dyno_config::hint;
+use dyno_config::quotation::{plain, quote, quote_header, without_found_value};
 
 use crate::ReadFile;
 use crate::header::is_framing;
-use crate::quotation::{plain, quote, quote_header, without_found_value};
 
 /// A request of another tool.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashMap};
 
 use dyno_archive::plan::{Body, Expect, Request};
+use dyno_config::quotation::plain;
 
 use super::{ChangeKind, Changes, ImportedRequest};
 use crate::command_line::request;
-use crate::quotation::plain;
 use crate::template::{literal, literal_text};
 
 /// The meaning of braces in an imported request.

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
+use dyno_config::quotation::{plain, quote_header};
 use serde::Deserialize;
 
 use super::{
     BASE64, Changes, ImportedRequest, Imports, ReadFile, check_header, json_error_text, read_file,
     read_method_and_url, require_requests,
 };
-use crate::quotation::{plain, quote_header};
 
 /// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of
 /// `METHOD URL`, headers and `@body-file`. `Err`: a line is wrong, a body cannot be read, or there

@@ -4,15 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
-use dyno_archive::{Protocol, hint};
+use dyno_config::hint;
+use dyno_config::quotation::{quote, quote_header};
 use dyno_runner::files::Folder;
 use dyno_runner::settings::Setting;
 use dyno_workload::import::{
     self, Braces, ChangeKind, Changes, ImportFormat, ImportOrder, ImportedRequest, Imports,
     UniqueRequests,
 };
-use dyno_workload::quotation::{quote, quote_header};
 use dyno_workload::{command_line, header, workloads};
 
 use super::steps;

@@ -5,8 +5,8 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use dyno_config::quotation::{plain, quote_in};
 use dyno_driver::{Endpoint, PeerAddress, Stamps};
-use dyno_workload::quotation::{plain, quote_in};
 
 use crate::cli::LoadArgs;
 use crate::exit::usage_error;

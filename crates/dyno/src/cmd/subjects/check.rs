@@ -9,6 +9,7 @@ use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::start::FailureKind;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, RunDir, RunId, StartRecord};
+use dyno_config::text::FileError;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_report::terminal::escape_line;
@@ -18,7 +19,6 @@ use dyno_runner::run::{RealHost, RunEnd, RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_subject::definition::{Definition, ReadyBy};
-use dyno_workload::text::FileError;
 
 use super::{ChosenSubjects, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;

@@ -7,11 +7,11 @@ mod list;
 #[cfg(test)]
 mod tests;
 
+use dyno_config::text::{FileError, nearest};
 use dyno_launch::guard::Guard;
 use dyno_report::terminal::{escape_controls, escape_line};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
-use dyno_workload::text::{FileError, nearest};
 
 use super::FolderOptions;
 use crate::cli::{SubjectsArgs, SubjectsCommand};

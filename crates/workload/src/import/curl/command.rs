@@ -1,6 +1,7 @@
 //! Converts the options of a curl command to requests.
 
 use base64::Engine as _;
+use dyno_config::quotation::{plain, quote_header};
 
 use super::form::{BOUNDARY, FORM_TYPE, FormPart, encode_multipart};
 use super::jar::{JarUse, LiteralCookies};
@@ -11,7 +12,6 @@ use crate::import::{
     BASE64, ChangeKind, Changes, ImportOrder, ImportedRequest, Url, check_header, check_method,
     encode_form_value, read_file,
 };
-use crate::quotation::{plain, quote_header};
 
 /// curl 7.88 sends `Expect: 100-continue` for bodies above this size, and for every upload.
 const EXPECTED_BODY_BYTES: usize = 1 << 20;

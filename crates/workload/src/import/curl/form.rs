@@ -2,10 +2,11 @@
 
 use std::mem;
 
+use dyno_config::quotation::{plain, quote, quote_value};
+
 use super::shell::into_text;
 use crate::ReadFile;
 use crate::import::read_file;
-use crate::quotation::{plain, quote, quote_value};
 
 /// Separates the parts of a form.
 pub const BOUNDARY: &str = "------------------------dyno-form-boundary";

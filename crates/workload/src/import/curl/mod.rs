@@ -11,12 +11,13 @@ mod shell;
 #[cfg(test)]
 mod tests;
 
+use dyno_config::quotation::quote;
+
 use self::command::CurlCommand;
 use self::jar::JarUse;
 use self::shell::{ShellWord, split_commands};
 use super::{Changes, Imports, require_requests};
 use crate::ReadFile;
-use crate::quotation::quote;
 
 /// Reads curl commands, one per line or separated by `;`, each with one or more URLs. The word
 /// `curl` may be missing from the first command. `Err`: a shell or curl would refuse the commands,

@@ -1,7 +1,8 @@
 //! The table of curl's options, and the parser of a word with options.
 
+use dyno_config::text::nearest;
+
 use super::shell::into_text;
-use crate::text::nearest;
 
 /// Whether an option takes a value, and whether it has an effect on a load.
 #[derive(Clone, Copy, Debug, PartialEq)]

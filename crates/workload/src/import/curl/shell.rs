@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use crate::quotation::quote;
+use dyno_config::quotation::quote;
 
 /// A word of a command, without its quotes. A word can have any bytes, because of `\xHH`.
 #[derive(Debug)]

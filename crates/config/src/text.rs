@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use dyno_archive::hint;
 use serde::de::{self, DeserializeOwned, Deserializer};
 
+use crate::hint;
 use crate::quotation::{MARK, quote_line, secret_ranges, without_found_value};
 
 /// A mistake in a suite or subject file.
@@ -257,7 +257,15 @@ mod tests {
         repeats: u32,
         #[allow(dead_code)]
         #[serde(default)]
-        order: dyno_archive::plan::Order,
+        order: SampleOrder,
+    }
+
+    #[derive(Debug, Default, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum SampleOrder {
+        #[default]
+        Random,
+        Fixed,
     }
 
     fn error(source: &str) -> String {

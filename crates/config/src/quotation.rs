@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use dyno_archive::secret::{
+use crate::secret::{
     end_of_authority, is_credential, is_scheme, is_secret_field, is_secret_parameter, is_token,
     may_be_secret_header,
 };
@@ -44,7 +44,7 @@ pub fn quote_header(line: &str) -> String {
     let Some((end, mark)) = end else { return quote(line) };
     let (name, value) = (&line[..end], &line[end + 1..]);
     let is_harmless =
-        mark == ':' && !may_be_secret_header(name) && !dyno_archive::secret::holds_secret(value);
+        mark == ':' && !may_be_secret_header(name) && !crate::secret::holds_secret(value);
     if is_harmless { quote(line) } else { quote(&format!("{name}{mark}{MARK}")) }
 }
 
