@@ -2,7 +2,7 @@
 //! written and read again.
 #![no_main]
 
-use dyno_archive::TrialRecord;
+use dyno_model::TrialRecord;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -2,9 +2,9 @@
 //! accept can be sent.
 #![no_main]
 
-use dyno_archive::Protocol;
-use dyno_archive::plan::{Body, Expect, Request, Workload};
 use dyno_engine::Http2;
+use dyno_model::Protocol;
+use dyno_model::plan::{Body, Expect, Request, Workload};
 use dyno_workload::{compile, import};
 use libfuzzer_sys::fuzz_target;
 

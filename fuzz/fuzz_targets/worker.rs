@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use arbitrary::Arbitrary;
-use dyno_archive::plan::Arrivals;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Net, Pause, Queue, ServerModel, ServiceTime, World};
 use dyno_engine::traffic::{StreamTemplate, Template};
@@ -12,6 +11,7 @@ use dyno_engine::{
     CompiledRequest, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, SpinPolicy,
     Stop, Traffic, Window, WorkerConfig,
 };
+use dyno_model::plan::Arrivals;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use libfuzzer_sys::fuzz_target;

@@ -1,9 +1,9 @@
 //! Summarizes the back ends of a subject over its trials and starts. A back end is a service that
 //! the subject needs, such as a database.
 
-use dyno_archive::plan::Plan;
-use dyno_archive::start::{LimitReadBack, PartStart};
-use dyno_archive::{Party, StartRecord};
+use dyno_model::plan::Plan;
+use dyno_model::start::{LimitReadBack, PartStart};
+use dyno_model::{Party, StartRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,11 +1,10 @@
 //! Computes the resources that the back ends of a subject used in one trial, and their share of a
 //! request's CPU time.
 
-use dyno_archive::StartRecord;
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::plan::{Backend, Placement, Plan};
-use dyno_archive::start::PartStart;
-use dyno_archive::{LoadRecord, Party};
+use dyno_model::cpus::AllowedCpus;
+use dyno_model::plan::{Backend, Placement, Plan};
+use dyno_model::start::PartStart;
+use dyno_model::{LoadRecord, Party, StartRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::Plan;
+use dyno_model::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -206,7 +206,7 @@ fn comparison(
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Subject;
+    use dyno_model::plan::Subject;
 
     use super::*;
     use crate::fixture::{self, five_block_report, response_count};

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::Plan;
-use dyno_archive::run::Run;
+use dyno_model::plan::Plan;
+use dyno_model::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -420,8 +420,8 @@ fn variances(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{ArmSharing, Subject};
-    use dyno_archive::search::{SearchLoad, SearchRecord};
+    use dyno_model::plan::{ArmSharing, Subject};
+    use dyno_model::search::{SearchLoad, SearchRecord};
 
     use super::*;
     use crate::fixture;
@@ -577,10 +577,10 @@ mod tests {
         // A run that was resumed after a reboot has another clock.
         let mut resumed = pilot();
         resumed.starts = (0..8)
-            .map(|start| dyno_archive::StartRecord {
+            .map(|start| dyno_model::StartRecord {
                 start,
                 launch: start,
-                ..dyno_archive::StartRecord::default()
+                ..dyno_model::StartRecord::default()
             })
             .collect();
         for trial in &mut resumed.trials[4..] {

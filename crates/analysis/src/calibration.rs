@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::{DriverKind, Load, Placement, Spin, Step, Workload};
-use dyno_archive::{LoadRecord, Outcome, Protocol};
+use dyno_model::plan::{DriverKind, Load, Placement, Spin, Step, Workload};
+use dyno_model::{LoadRecord, Outcome, Protocol};
 use serde::Serialize;
 
 use crate::caveat::{Code, Severity};
@@ -294,12 +294,12 @@ impl RefusedConnections {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::interval::WorkerUse;
-    use dyno_archive::load::Books;
-    use dyno_archive::plan::Arrivals;
-    use dyno_archive::sample::ThreadUse;
-    use dyno_archive::times::Recording;
-    use dyno_archive::{Interval, Phase, Times};
+    use dyno_model::interval::WorkerUse;
+    use dyno_model::load::Books;
+    use dyno_model::plan::Arrivals;
+    use dyno_model::sample::ThreadUse;
+    use dyno_model::times::Recording;
+    use dyno_model::{Interval, Phase, Times};
 
     use super::*;
     use crate::fixture;

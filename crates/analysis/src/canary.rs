@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::run::Run;
+use dyno_model::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,9 +43,9 @@ pub struct CanaryStart {
 #[must_use]
 pub(crate) fn canary(run: &Run) -> Option<CanaryResult> {
     let plan = &run.header.plan;
-    let canary_start = |start: &dyno_archive::StartRecord| {
+    let canary_start = |start: &dyno_model::StartRecord| {
         let pieces = &start.canary.as_ref()?.pieces;
-        let us = |pick: fn(&dyno_archive::start::CanaryPiece) -> u64| {
+        let us = |pick: fn(&dyno_model::start::CanaryPiece) -> u64| {
             median(&pieces.iter().map(|piece| pick(piece) as f64 / 1e3).collect::<Vec<_>>())
         };
         let launch = &plan.launches[start.launch];
@@ -76,7 +76,7 @@ pub(crate) fn canary(run: &Run) -> Option<CanaryResult> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::start::{Canary, CanaryPiece};
+    use dyno_model::start::{Canary, CanaryPiece};
 
     use super::*;
     use crate::fixture::five_blocks;
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(canary(&run), None);
         let piece = |ms: u64| CanaryPiece { wall_ns: ms * 1_000_000, cpu_ns: ms * 900_000 };
         let canary_of = |all: [u64; 3]| Some(Canary { steps: 1, pieces: all.map(piece).to_vec() });
-        let start = |start, launch, canary| dyno_archive::StartRecord {
+        let start = |start, launch, canary| dyno_model::StartRecord {
             start,
             launch,
             canary,
@@ -113,10 +113,10 @@ mod tests {
         run.header.plan.swaps_cpus = true;
         let piece = |ms: u64| CanaryPiece { wall_ns: ms * 1_000_000, cpu_ns: ms * 1_000_000 };
         let plan = &run.header.plan;
-        let start = |(launch, planned): (usize, &dyno_archive::plan::Launch)| {
+        let start = |(launch, planned): (usize, &dyno_model::plan::Launch)| {
             let ms = if planned.block % 2 == 0 { 20 } else { 30 + u64::from(planned.block == 3) };
             let canary = Some(Canary { steps: 1, pieces: vec![piece(ms)] });
-            dyno_archive::StartRecord { start: launch, launch, canary, ..Default::default() }
+            dyno_model::StartRecord { start: launch, launch, canary, ..Default::default() }
         };
         run.starts = plan.launches.iter().enumerate().map(start).collect();
         assert!((canary(&run).unwrap().slowest_to_fastest - 31.0 / 30.0).abs() < 1e-12);

@@ -1,10 +1,10 @@
 //! Chooses the ceiling with which a load is compared. Ceilings come from a calibration on this
 //! machine.
 
-use dyno_archive::limits::COUNT;
-use dyno_archive::plan::{DriverKind, LoadModel};
-use dyno_archive::trial::Ceiling;
-use dyno_archive::{LoadRecord, Protocol};
+use dyno_model::limits::COUNT;
+use dyno_model::plan::{DriverKind, LoadModel};
+use dyno_model::trial::Ceiling;
+use dyno_model::{LoadRecord, Protocol};
 use serde::{Deserialize, Serialize};
 
 use crate::load::LoadConfig;
@@ -71,7 +71,7 @@ pub fn find_for_load<'a>(
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Arrivals;
+    use dyno_model::plan::Arrivals;
 
     use super::*;
     use crate::fixture;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Arrivals, Plan, Segment, Step, Trial};
+use dyno_model::plan::{Arrivals, Plan, Segment, Step, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -171,7 +171,7 @@ impl Shape {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Gaps;
+    use dyno_model::plan::Gaps;
 
     use super::*;
 

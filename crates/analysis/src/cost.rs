@@ -1,6 +1,6 @@
 //! Computes the price of a billion requests, and the resources that they use.
 
-use dyno_archive::plan::Cost;
+use dyno_model::plan::Cost;
 use schemars::JsonSchema;
 use serde::Serialize;
 

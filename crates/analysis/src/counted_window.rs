@@ -6,10 +6,10 @@
 //! more. A window is not shortened for a change of the machine, because that would select the
 //! faster level.
 
-use dyno_archive::load::Books;
-use dyno_archive::outcome::Outcomes;
-use dyno_archive::plan::{LoadModel, StillWarming};
-use dyno_archive::{Interval, LoadRecord, Party, Phase};
+use dyno_model::load::Books;
+use dyno_model::outcome::Outcomes;
+use dyno_model::plan::{LoadModel, StillWarming};
+use dyno_model::{Interval, LoadRecord, Party, Phase};
 
 use crate::load::{LoadConfig, LoadResult};
 use crate::server::{ServerInterval, ServerUse};
@@ -150,9 +150,9 @@ pub(crate) fn result_in_window(full_window: LoadResult, later_window: LoadResult
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Sample;
-    use dyno_archive::outcome::Outcome;
-    use dyno_archive::sample::{CgroupUse, PartyUse};
+    use dyno_model::Sample;
+    use dyno_model::outcome::Outcome;
+    use dyno_model::sample::{CgroupUse, PartyUse};
 
     use super::*;
     use crate::fixture;

@@ -2,7 +2,7 @@
 //!
 //! The order decides whether a drift of the machine biases the differences between subjects.
 
-use dyno_archive::plan::{Order, Plan};
+use dyno_model::plan::{Order, Plan};
 
 /// Whether a drift of the machine biases the differences between a run's subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(crate) fn fixed_position(plan: &Plan, arm: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{ArmSharing, Launch, Subject};
+    use dyno_model::plan::{ArmSharing, Launch, Subject};
 
     use super::*;
     use crate::fixture;

@@ -4,10 +4,10 @@
 //! tracking, the receive queues of CPUs, the neighbour table, or the memory of TCP. A listener's
 //! queues are not included, because the server chose their length.
 
-use dyno_archive::drops::PathUse;
-use dyno_archive::sample::{NetworkUse, Party};
-use dyno_archive::tracking::{TrackingUse, is_table_full};
-use dyno_archive::{LoadRecord, Outcome, Sample};
+use dyno_model::drops::PathUse;
+use dyno_model::sample::{NetworkUse, Party};
+use dyno_model::tracking::{TrackingUse, is_table_full};
+use dyno_model::{LoadRecord, Outcome, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -238,10 +238,11 @@ fn entries(sample: &Sample) -> impl Iterator<Item = u64> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_model::host::{BacklogUse, TcpMemoryUse};
+    use dyno_model::machine::MachineUse;
+
     use super::*;
     use crate::fixture::record_with_threads;
-    use dyno_archive::host::{BacklogUse, TcpMemoryUse};
-    use dyno_archive::machine::MachineUse;
 
     fn network_with_tracking(entries: u64, dropped: u64) -> NetworkUse {
         let tracking = TrackingUse { entries, dropped: Some(dropped), ..TrackingUse::default() };

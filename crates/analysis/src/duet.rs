@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::plan::Plan;
-use dyno_archive::{LoadRecord, Party, TrialRecord};
+use dyno_model::cpus::AllowedCpus;
+use dyno_model::plan::Plan;
+use dyno_model::{LoadRecord, Party, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -330,10 +330,10 @@ pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{ArmSharing, Subject};
-    use dyno_archive::run::Run;
-    use dyno_archive::sample::{CgroupUse, PartyUse};
-    use dyno_archive::{Interval, Phase, Sample};
+    use dyno_model::plan::{ArmSharing, Subject};
+    use dyno_model::run::Run;
+    use dyno_model::sample::{CgroupUse, PartyUse};
+    use dyno_model::{Interval, Phase, Sample};
 
     use super::*;
     use crate::fixture;
@@ -346,7 +346,7 @@ mod tests {
         let interval = |k: u64| {
             let phase = if k < 5 { Phase::Warmup } else { Phase::Measured };
             let mut interval = Interval::new(phase, k * 200 * MS, (k + 1) * 200 * MS);
-            (0..10).for_each(|_| interval.outcomes.count(dyno_archive::outcome::Outcome::Ok));
+            (0..10).for_each(|_| interval.outcomes.count(dyno_model::outcome::Outcome::Ok));
             interval
         };
         let sample = |k: u64| {

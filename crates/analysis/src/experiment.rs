@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Experiment, ExperimentKind, Plan, Subject};
-use dyno_archive::run::Run;
-use dyno_archive::start::LimitKind;
+use dyno_model::plan::{Experiment, ExperimentKind, Plan, Subject};
+use dyno_model::run::Run;
+use dyno_model::start::LimitKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -373,7 +373,7 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<ConditionChange> {
     let without_values =
         |name: &&String| ConditionChange { name: (*name).clone(), from: None, to: None };
     changes.extend(names.iter().filter(differs).map(without_values));
-    let backends = |arm: &dyno_archive::plan::Arm| {
+    let backends = |arm: &dyno_model::plan::Arm| {
         let names: Vec<&str> =
             arm.backends.iter().map(|index| &*plan.backends[*index].name).collect();
         json!(names.join(", "))
@@ -462,10 +462,9 @@ fn slopes(levels: &[f64], blocks: Vec<Vec<RepeatValue>>) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::TrialRecord;
-    use dyno_archive::plan::{Arm, Arrivals, Launch, Subject, Trial};
-    use dyno_archive::start::{LimitReadBack, PartStart};
-    use dyno_archive::{Party, StartRecord};
+    use dyno_model::plan::{Arm, Arrivals, Launch, Subject, Trial};
+    use dyno_model::start::{LimitReadBack, PartStart};
+    use dyno_model::{Party, StartRecord, TrialRecord};
 
     use super::*;
     use crate::fixture;
@@ -584,8 +583,8 @@ mod tests {
             ("two", 80, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(0.5))),
         ];
         let mut run = run(ExperimentKind::Dose, &arms);
-        run.header.plan.order = dyno_archive::plan::Order::Fixed;
-        run.header.plan.stop = Some(dyno_archive::plan::StopRule {
+        run.header.plan.order = dyno_model::plan::Order::Fixed;
+        run.header.plan.stop = Some(dyno_model::plan::StopRule {
             metrics: vec!["throughput_rps".into()],
             same_within: None,
         });
@@ -604,7 +603,7 @@ mod tests {
             effect.answers
         );
         assert!(result.doses.iter().all(|dose| dose.doubling.is_none() && !dose.metric.is_empty()));
-        run.header.plan.order = dyno_archive::plan::Order::Random;
+        run.header.plan.order = dyno_model::plan::Order::Random;
         assert!(has_answer(&run));
     }
 

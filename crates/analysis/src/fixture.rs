@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use dyno_archive::dir::{Run, RunHeader};
-use dyno_archive::interval::Interval;
-use dyno_archive::load::{Books, ClientUse, Connections, Edges, UnansweredAges};
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::{
+use dyno_model::interval::Interval;
+use dyno_model::load::{Books, ClientUse, Connections, Edges, UnansweredAges};
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::{
     self, Arm, ArmSharing, Arrivals, Conditions, ConnectionSettings, DriverKind, Http2, Launch,
     Load, Order, Placement, Plan, ReportOptions, Request, Spin, Step, Subject, Suite, Workload,
 };
-use dyno_archive::sample::{CgroupUse, PartyUse, ThreadUse};
-use dyno_archive::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
-use dyno_archive::times::Recording;
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{
+use dyno_model::run::{Run, RunHeader};
+use dyno_model::sample::{CgroupUse, PartyUse, ThreadUse};
+use dyno_model::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
+use dyno_model::times::Recording;
+use dyno_model::trial::CheckResult;
+use dyno_model::{
     Facts, LoadRecord, Party, Phase, Protocol, Resumption, ResumptionDifference, RunId, Sample,
     TrialRecord,
 };
@@ -55,7 +55,7 @@ pub fn record(responses: u64) -> LoadRecord {
         },
         tcp: None,
         client: ClientUse {
-            priority: dyno_archive::plan::Priority::Normal,
+            priority: dyno_model::plan::Priority::Normal,
             threads: Vec::new(),
             rss_peak_bytes: None,
             driver: DriverKind::Epoll,
@@ -71,12 +71,12 @@ pub fn record(responses: u64) -> LoadRecord {
         connection_failures: BTreeMap::new(),
         samples: Vec::new(),
         runtime: Vec::new(),
-        probes: dyno_archive::probe::RequestedProbes::default(),
+        probes: dyno_model::probe::RequestedProbes::default(),
         server_failure: None,
         cut_short: false,
         silences: Some(Vec::new()),
         address: None,
-        timeouts: dyno_archive::load::Timeouts::default(),
+        timeouts: dyno_model::load::Timeouts::default(),
         continues: None,
     }
 }
@@ -102,10 +102,10 @@ pub fn load() -> Load {
     Load {
         warmup_ns: 0,
         until_steady: None,
-        still_warming: dyno_archive::plan::StillWarming::Refused,
+        still_warming: dyno_model::plan::StillWarming::Refused,
         proxy_protocol: None,
         connection: ConnectionSettings::default(),
-        order: dyno_archive::plan::Order::Fixed,
+        order: dyno_model::plan::Order::Fixed,
         duration_ns: S,
         requests: None,
         interval_ns: S,
@@ -115,11 +115,11 @@ pub fn load() -> Load {
         first_byte_timeout_ns: None,
         requests_per_connection: None,
         ramp_connections_ns: None,
-        reconnect: dyno_archive::plan::Reconnect::Backoff,
+        reconnect: dyno_model::plan::Reconnect::Backoff,
         max_waiting: None,
         check_one_in: 1,
         spin: Spin::Never,
-        priority: dyno_archive::plan::Priority::Normal,
+        priority: dyno_model::plan::Priority::Normal,
         threads: 1,
         driver: DriverKind::Epoll,
         http2: Http2::default(),

@@ -3,11 +3,11 @@
 //! The CPU time per request of a step is measured on a warm server. Over its whole life, a server
 //! also uses CPU time to start, and to load and compile its code.
 
-use dyno_archive::plan::{Cost, Plan};
-use dyno_archive::run::Run;
-use dyno_archive::search::SearchRecord;
-use dyno_archive::start::PartStart;
-use dyno_archive::{Interval, Party, Phase, Sample, StartRecord, TrialRecord};
+use dyno_model::plan::{Cost, Plan};
+use dyno_model::run::Run;
+use dyno_model::search::SearchRecord;
+use dyno_model::start::PartStart;
+use dyno_model::{Interval, Party, Phase, Sample, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -225,8 +225,8 @@ fn correct_responses(trial: &TrialRecord, is_counted: impl Fn(Phase) -> bool) ->
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::sample::CgroupUse;
-    use dyno_archive::start::Startup;
+    use dyno_model::sample::CgroupUse;
+    use dyno_model::start::Startup;
 
     use super::*;
     use crate::fixture::five_blocks;
@@ -371,20 +371,19 @@ mod tests {
         assert!(!lifetimes(&run, 1).starts[0].is_complete);
         run.starts[0].dropped_load_ns = None;
         // Only the CPU time before a profile belongs to counted responses.
-        let profile = |trial| dyno_archive::profile::ProfileRecord { trial, ..Default::default() };
+        let profile = |trial| dyno_model::profile::ProfileRecord { trial, ..Default::default() };
         run.profiles = vec![profile(last)];
         assert_eq!(points(&run), whole, "after the last reading");
         run.profiles = vec![profile(of_launch[0])];
         let life = lifetimes(&run, 1);
         assert_eq!((points(&run), life.cpu_us_per_request.median), (Some(2), None));
         run.profiles.clear();
-        let load =
-            dyno_archive::LoadRecord { began_ns: 1_500_000_000, ..run.trials[0].load.clone() };
-        let load = dyno_archive::search::SearchLoad { rate: 1.0, load, confirms: false };
+        let load = dyno_model::LoadRecord { began_ns: 1_500_000_000, ..run.trials[0].load.clone() };
+        let load = dyno_model::search::SearchLoad { rate: 1.0, load, confirms: false };
         run.searches = vec![SearchRecord { trial: of_launch[0], loads: vec![load], failure: None }];
         assert_eq!(points(&run), Some(2));
         run.searches.clear();
-        run.starts[0].parts[0].probe_price = Some(dyno_archive::probe::ProbePrice::default());
+        run.starts[0].parts[0].probe_price = Some(dyno_model::probe::ProbePrice::default());
         assert_eq!(points(&run), None);
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::host::{DiskUse, HostUse, LinkUse};
-use dyno_archive::{LoadRecord, Sample};
+use dyno_model::host::{DiskUse, HostUse, LinkUse};
+use dyno_model::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -195,10 +195,11 @@ fn other_processes(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_model::host::PressureUse;
+    use dyno_model::machine::{MachineUse, OtherUse};
+
     use super::*;
     use crate::fixture::record_with_threads;
-    use dyno_archive::host::PressureUse;
-    use dyno_archive::machine::{MachineUse, OtherUse};
 
     #[test]
     fn machine_result_is_between_window_edges() {

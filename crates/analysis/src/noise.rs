@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::Plan;
+use dyno_model::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -88,7 +88,7 @@ fn scatter(values: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Subject;
+    use dyno_model::plan::Subject;
 
     use super::*;
     use crate::fixture;

@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::{Order, Plan};
-use dyno_archive::run::Run;
-use dyno_archive::start::{PADDING, StartRecord};
+use dyno_model::plan::{Order, Plan};
+use dyno_model::run::Run;
+use dyno_model::start::{PADDING, StartRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};

@@ -6,9 +6,9 @@ mod ratios;
 
 use std::cmp::Reverse;
 
-use dyno_archive::Protocol;
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::plan::{Plan, Step};
+use dyno_model::Protocol;
+use dyno_model::cpus::AllowedCpus;
+use dyno_model::plan::{Plan, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
 

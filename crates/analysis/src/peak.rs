@@ -5,7 +5,7 @@
 //! missing at random. The best of the other steps is therefore a lower bound of the peak (a
 //! right-censored value, as in survival analysis; Kaplan and Meier, 1958).
 
-use dyno_archive::plan::Plan;
+use dyno_model::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::probe::Probe;
-use dyno_archive::probe::{PriceSlice, ProbePrice};
+use dyno_model::probe::{PriceSlice, Probe, ProbePrice};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::sample::ThreadState;
+use dyno_model::sample::ThreadState;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -7,8 +7,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use dyno_archive::profile::{Frame, FrameKind, ProfileRecord, Stack, Stacks};
-use dyno_archive::run::Run;
+use dyno_model::profile::{Frame, FrameKind, ProfileRecord, Stack, Stacks};
+use dyno_model::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 

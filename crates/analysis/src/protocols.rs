@@ -1,7 +1,7 @@
 //! Compares HTTP/2 with HTTP/1.1. Both have the same requests to the same server, with the same
 //! number of requests in flight.
 
-use dyno_archive::plan::{Arrivals, Plan, Request, Workload};
+use dyno_model::plan::{Arrivals, Plan, Request, Workload};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -229,8 +229,8 @@ fn comparison(
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{Launch, Page, Step, Subject, Trial};
-    use dyno_archive::{Facts, Protocol};
+    use dyno_model::plan::{Launch, Page, Step, Subject, Trial};
+    use dyno_model::{Facts, Protocol};
 
     use serde_json::json;
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::Trial;
-use dyno_archive::run::Run;
-use dyno_archive::start::FailureKind;
-use dyno_archive::{Facts, MachineId, RunId, WorkloadId, plan};
+use dyno_model::plan::Trial;
+use dyno_model::run::Run;
+use dyno_model::start::FailureKind;
+use dyno_model::{Facts, MachineId, RunId, WorkloadId, plan};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -319,8 +319,8 @@ fn run_facts(run: &Run, results: Results<'_>) -> RunFacts {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::TrialRecord;
-    use dyno_archive::plan::{Arm, DriverKind, Launch, LoadChanges, Subject};
+    use dyno_model::TrialRecord;
+    use dyno_model::plan::{Arm, DriverKind, Launch, LoadChanges, Subject};
 
     use super::*;
     use crate::fixture::{self, five_block_report, five_blocks};
@@ -416,8 +416,8 @@ mod tests {
         let mut run = five_blocks();
         let start = |start, name: &str| {
             let part =
-                dyno_archive::start::PartStart::new(dyno_archive::Party::Backend(0), name.into());
-            dyno_archive::StartRecord { start, parts: vec![part], ..Default::default() }
+                dyno_model::start::PartStart::new(dyno_model::Party::Backend(0), name.into());
+            dyno_model::StartRecord { start, parts: vec![part], ..Default::default() }
         };
         run.header.plan.backends = vec![plan::Backend::default()];
         run.starts = vec![start(0, "early"), start(1, "late")];

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::run::Run;
-use dyno_archive::{StartRecord, TrialRecord};
+use dyno_model::run::Run;
+use dyno_model::{StartRecord, TrialRecord};
 
 use crate::subject::{SubjectResult, subject};
 use crate::trial::{OtherRecords, TrialResult, trial};
@@ -122,7 +122,7 @@ mod tests {
         known.update(&run);
         let replaced = run.trials[4].load.clone();
         let began_ns = run.trials[3].load.began_ns + 1;
-        run.trials[3].load = dyno_archive::LoadRecord { began_ns, ..replaced };
+        run.trials[3].load = dyno_model::LoadRecord { began_ns, ..replaced };
         assert_eq!(known.update(&run), trials(&run));
     }
 

@@ -1,8 +1,8 @@
 //! Decides whether a run that measured two revisions of a server is complete and valid. The exit
 //! status of `dyno compare --rev` follows from this and from the gates.
 
-use dyno_archive::run::Run;
-use dyno_archive::start::FailureKind;
+use dyno_model::run::Run;
+use dyno_model::start::FailureKind;
 
 use crate::compare::{ComparisonResult, GateOutcome, RunProblem};
 use crate::report::Report;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::TrialRecord;
-use dyno_archive::run::Run;
-use dyno_archive::start::FailureKind;
+use dyno_model::TrialRecord;
+use dyno_model::run::Run;
+use dyno_model::start::FailureKind;
 
 use crate::capacity::CapacityResult;
 use crate::report::Report;
@@ -101,8 +101,8 @@ impl RunStatus {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{MeasuredFirst, Subject};
-    use dyno_archive::start::{Failure, StartRecord};
+    use dyno_model::plan::{MeasuredFirst, Subject};
+    use dyno_model::start::{Failure, StartRecord};
 
     use super::*;
     use crate::fixture;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::Plan;
+use dyno_model::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -269,7 +269,7 @@ mod tests {
     const LEVELS: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
     fn scaling_result(points: &[Point]) -> Option<ScalingResult> {
-        let server = dyno_archive::plan::Subject { name: "a".into(), ..Default::default() };
+        let server = dyno_model::plan::Subject { name: "a".into(), ..Default::default() };
         curve(&fixture::plan(vec![server]), KEY, points, &BTreeSet::new())
     }
 

@@ -14,13 +14,13 @@ pub mod watch;
 
 use std::collections::BTreeMap;
 
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::host::HostUse;
-use dyno_archive::sample::{
+use dyno_model::cpus::AllowedCpus;
+use dyno_model::host::HostUse;
+use dyno_model::sample::{
     CallsUse, CgroupUse, EndedThreads, NetworkUse, Party, PartyUse, ProcessUse, SocketsUse,
     ThreadUse,
 };
-use dyno_archive::{LoadRecord, Sample};
+use dyno_model::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Computes the cost of a build and the start-up times of a program, a subject or a back end.
 
-use dyno_archive::plan;
-use dyno_archive::start::PartStart;
+use dyno_model::plan;
+use dyno_model::start::PartStart;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub(crate) fn build_result(build: &plan::Build) -> BuildResult {
 
 /// Summarizes the start-up times of a subject or a back end over its starts.
 pub(crate) fn summarize_startup(parts: &[&PartStart]) -> StartupSummary {
-    let summarize = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
+    let summarize = |pick: fn(&dyno_model::start::Startup) -> Option<u64>| {
         let values = parts.iter().filter_map(|part| pick(part.startup.as_ref()?));
         Repeated::new(values.map(|ns| ns as f64 / 1e6).collect())
     };

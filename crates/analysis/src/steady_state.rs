@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::start::WarmUpSlice;
+use dyno_model::start::WarmUpSlice;
 
 use crate::stats::median;
 

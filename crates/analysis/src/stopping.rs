@@ -3,9 +3,9 @@
 //! A run ends early when its question is answered (`[stop]`). Trials are re-run if other programs
 //! disturbed them. A resumed run repeats trials after which the contract was not checked.
 
-use dyno_archive::plan::Plan;
-use dyno_archive::run::Run;
-use dyno_archive::{Facts, StartRecord, TrialRecord};
+use dyno_model::plan::Plan;
+use dyno_model::run::Run;
+use dyno_model::{Facts, StartRecord, TrialRecord};
 
 use crate::caveat::{Code, CodeProperty};
 use crate::compare::{self, ArmComparison, ComparisonRow, Verdict};
@@ -142,11 +142,11 @@ fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::machine::{MachineUse, OtherUse};
-    use dyno_archive::outcome::Outcome;
-    use dyno_archive::plan::{Step, StopRule, Subject, Trial};
-    use dyno_archive::start::{Failure, FailureKind, WarmUpEnd};
-    use dyno_archive::times::Recording;
+    use dyno_model::machine::{MachineUse, OtherUse};
+    use dyno_model::outcome::Outcome;
+    use dyno_model::plan::{Step, StopRule, Subject, Trial};
+    use dyno_model::start::{Failure, FailureKind, WarmUpEnd};
+    use dyno_model::times::Recording;
 
     use super::*;
     use crate::fixture;

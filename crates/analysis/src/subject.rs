@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::{self, Arm, Conditions, Launch, Plan};
-use dyno_archive::run::Run;
-use dyno_archive::start::{Binary, Failure, FailureKind, IdleUse, LimitReadBack, PartStart};
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{Party, Protocol, StartRecord, SubjectVersion};
 use dyno_config::secret::may_be_secret;
+use dyno_model::plan::{self, Arm, Conditions, Launch, Plan};
+use dyno_model::run::Run;
+use dyno_model::start::{Binary, Failure, FailureKind, IdleUse, LimitReadBack, PartStart};
+use dyno_model::trial::CheckResult;
+use dyno_model::{Party, Protocol, StartRecord, SubjectVersion};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -97,7 +97,7 @@ pub struct ConditionsResult {
     pub load: plan::LoadChanges,
     pub isolation: plan::Isolation,
     /// Probes in addition to the probes that always run.
-    pub observe: BTreeSet<dyno_archive::probe::Probe>,
+    pub observe: BTreeSet<dyno_model::probe::Probe>,
 }
 
 /// Result of one contract check over one protocol of a subject, over all starts, before, during and
@@ -445,7 +445,7 @@ fn check_summary(results: &[&CheckResult]) -> CheckSummary {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::start::{self, LimitKind, StopRecord, WarmUpEnd};
+    use dyno_model::start::{self, LimitKind, StopRecord, WarmUpEnd};
 
     use super::*;
     use crate::fixture;
@@ -486,7 +486,7 @@ mod tests {
     fn cpus_without_requests_are_those_of_first_start() {
         let plan = fixture::plan(vec![plan::Subject::default(), plan::Subject::default()]);
         let with_idle = |number, (subject, block), cpu_ns| {
-            let mut part = PartStart::new(dyno_archive::Party::SUBJECT, "s".into());
+            let mut part = PartStart::new(dyno_model::Party::SUBJECT, "s".into());
             part.idle = Some(IdleUse { length_ns: 1000 * MS, cpu_ns, wakeups: None });
             StartRecord { parts: vec![part], ..start(number, (subject, block), None) }
         };

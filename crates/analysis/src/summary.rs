@@ -1,6 +1,6 @@
 //! Summarizes each cell of a run over its repeats. A cell is an arm with a workload at a step.
 
-use dyno_archive::plan::Plan;
+use dyno_model::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 
 mod assemble;
 
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Step;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Step;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -227,9 +227,9 @@ impl TrialResult {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{self, Limits};
-    use dyno_archive::start::{LimitKind, LimitReadBack, PartStart};
-    use dyno_archive::{Facts, Party, StartRecord};
+    use dyno_model::plan::{self, Limits};
+    use dyno_model::start::{LimitKind, LimitReadBack, PartStart};
+    use dyno_model::{Facts, Party, StartRecord};
     use serde_json::json;
 
     use super::*;
@@ -403,7 +403,7 @@ mod tests {
             let server = sample.parties[0].clone();
             sample
                 .parties
-                .push(dyno_archive::sample::PartyUse { party: Party::Backend(0), ..server });
+                .push(dyno_model::sample::PartyUse { party: Party::Backend(0), ..server });
         }
         let result = trial(
             &plan,

@@ -7,8 +7,8 @@ mod others_turns;
 
 use std::borrow::Cow;
 
-use dyno_archive::silence::Silence;
-use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
+use dyno_model::silence::Silence;
+use dyno_model::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 

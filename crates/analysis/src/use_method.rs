@@ -2,8 +2,8 @@
 //! every resource (Gregg 2013). The table shows which resources were checked. A cell without a
 //! value states the reason.
 
-use dyno_archive::sample::ThreadState;
-use dyno_archive::syscall::UNNAMED;
+use dyno_model::sample::ThreadState;
+use dyno_model::syscall::UNNAMED;
 
 use crate::metric::Unit;
 use crate::server::{CallRates, socket_rows};

@@ -1,7 +1,7 @@
 //! Computes the result of the warm-up of each start, so that reports can show how long it took and
 //! why it ended.
 
-use dyno_archive::start::{PartStart, WarmUpEnd, WarmUpSlice};
+use dyno_model::start::{PartStart, WarmUpEnd, WarmUpSlice};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use dyno_archive::Phase;
+use dyno_model::Phase;
 use schemars::JsonSchema;
 use serde::Serialize;
 

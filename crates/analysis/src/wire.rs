@@ -1,7 +1,7 @@
 //! Summarizes the network traffic between a subject and the generator, protocol by protocol.
 
-use dyno_archive::Protocol;
-use dyno_archive::protocol;
+use dyno_model::Protocol;
+use dyno_model::protocol;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -6,10 +6,6 @@ use std::sync::Arc;
 
 use dyno_analysis::load::{self, LoadResult, Percentiles, SAMPLES_ABOVE, UnansweredRequests};
 use dyno_analysis::{Code, verdict};
-use dyno_archive::load::ClientUse;
-use dyno_archive::plan::{self, Arrivals};
-use dyno_archive::times::Recording;
-use dyno_archive::{LoadRecord, Phase, Times};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{
     self, Fault, Net, Pause, Queue, ServerModel, ServiceTime, SimulationResult, Theft, TheftTime,
@@ -20,6 +16,10 @@ use dyno_engine::{
     CompiledRequest, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, SpinPolicy,
     Traffic, Window, WorkerConfig, limits,
 };
+use dyno_model::load::ClientUse;
+use dyno_model::plan::{self, Arrivals};
+use dyno_model::times::Recording;
+use dyno_model::{LoadRecord, Phase, Times};
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
@@ -105,7 +105,7 @@ fn record(played: &SimulationResult) -> LoadRecord {
         connections: report.connections,
         tcp: report.tcp,
         client: ClientUse {
-            priority: dyno_archive::plan::Priority::Normal,
+            priority: dyno_model::plan::Priority::Normal,
             threads: Vec::new(),
             rss_peak_bytes: None,
             driver: plan::DriverKind::Epoll,
@@ -121,7 +121,7 @@ fn record(played: &SimulationResult) -> LoadRecord {
         connection_failures: report.connection_failures,
         samples: Vec::new(),
         runtime: Vec::new(),
-        probes: dyno_archive::probe::RequestedProbes::default(),
+        probes: dyno_model::probe::RequestedProbes::default(),
         server_failure: None,
         cut_short: false,
         silences: Some(report.silences),

@@ -10,19 +10,20 @@ pub(crate) mod plan_check;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
-use crate::limits::{
+use dyno_model::limits::{
     BYTES, COUNT, CPU_TIME_SINCE_BOOT, DURATION_NS, FUNCTION_NAME_BYTES, GENERATOR_THREADS,
     IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES, SEARCH_LOADS, SEARCH_RATES, SINCE_BOOT,
     STACK_FRAMES, SUBJECT_THREADS, WARM_UP_SLICES,
 };
-use crate::plan::{Arm, Arrivals, Launch, Load, Plan, Segment, Step};
-use crate::profile::{Frame, ProfileRecord};
-use crate::run::{HeaderIds, RunHeader};
-use crate::search::SearchRecord;
-use crate::start::WarmUp;
-use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
+use dyno_model::plan::{Arm, Arrivals, Launch, Load, Plan, Segment, Step};
+use dyno_model::profile::{Frame, ProfileRecord};
+use dyno_model::run::RunHeader;
+use dyno_model::search::SearchRecord;
+use dyno_model::start::WarmUp;
+use dyno_model::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
+use serde_json::Value;
+
+use crate::header_ids::HeaderIds;
 
 /// Result of a check. `Err`: the problem, as the second half of a sentence about the file.
 pub(crate) type FileCheck = Result<(), String>;
@@ -39,7 +40,7 @@ pub(crate) fn check_header(header: &RunHeader) -> FileCheck {
     if let Some(w) = plan.workloads.iter().find(|w| w.requests.is_empty()) {
         return Err(format!("workload {:?} has no requests", w.name));
     }
-    check_unique("subjects", plan.subjects.iter().map(crate::plan::Subject::id))?;
+    check_unique("subjects", plan.subjects.iter().map(dyno_model::plan::Subject::id))?;
     check_unique("back ends", plan.backends.iter().map(|b| b.name.clone()))?;
     check_unique("workloads", plan.workloads.iter().map(|w| w.name.clone()))?;
     check_maximum("`repeats`", u64::from(plan.repeats), u64::from(REPEATS))?;
@@ -382,13 +383,11 @@ pub(crate) fn check_search_loads(search: &SearchRecord) -> FileCheck {
     Ok(())
 }
 
-impl LoadRecord {
-    /// Returns how the record contradicts itself. An archive with such a record could not be read.
-    /// `None`: the record is consistent.
-    #[must_use]
-    pub fn contradiction(&self) -> Option<String> {
-        check_load(self).err()
-    }
+/// Returns how a load contradicts itself. An archive with such a record could not be read.
+/// `None`: the record is consistent.
+#[must_use]
+pub fn contradiction(load: &LoadRecord) -> Option<String> {
+    check_load(load).err()
 }
 
 fn check_load(load: &LoadRecord) -> FileCheck {
@@ -571,7 +570,7 @@ fn check_positive(name: &str, value: Option<f64>) -> FileCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{FrameKind, Stack, Stacks};
+    use dyno_model::profile::{FrameKind, Stack, Stacks};
     use serde_json::json;
 
     #[test]

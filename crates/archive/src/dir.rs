@@ -11,17 +11,18 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dyno_model::profile::ProfileRecord;
+use dyno_model::run::{Run, RunHeader, SCHEMA};
+use dyno_model::search::SearchRecord;
+use dyno_model::{StartRecord, TrialRecord};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::profile::ProfileRecord;
-use crate::run::HeaderIds;
-pub use crate::run::{Run, RunHeader, SCHEMA};
-use crate::search::SearchRecord;
+use crate::check;
+use crate::header_ids::HeaderIds;
 use crate::upgrade::{self, FileKind, upgrade};
-use crate::{StartRecord, TrialRecord, check};
 
 /// Folder of profiles.
 const PROFILES: &str = "profiles";
@@ -157,14 +158,14 @@ impl RunDir {
     /// written.
     pub fn write_trial(&self, trial: &TrialRecord) -> Result<(), ArchiveError> {
         let file = format!("trials/{:04}.json", trial.trial);
-        self.refuse_contradiction(&file, trial.load.contradiction())?;
+        self.refuse_contradiction(&file, check::contradiction(&trial.load))?;
         self.write(&file, trial)
     }
 
     /// Writes the first measurement of a trial that is re-run. Errors: see [`RunDir::write_trial`].
     pub fn write_contaminated(&self, trial: &TrialRecord) -> Result<(), ArchiveError> {
         let file = format!("{CONTAMINATED}/{:04}.json", trial.trial);
-        self.refuse_contradiction(&file, trial.load.contradiction())?;
+        self.refuse_contradiction(&file, check::contradiction(&trial.load))?;
         self.make_folder(CONTAMINATED)?;
         self.write(&file, trial)
     }

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-/// Version of the format, the number in [`crate::run::SCHEMA`].
+/// Version of the format, the number in [`dyno_model::run::SCHEMA`].
 pub(crate) const VERSION: u32 = 1;
 
 /// The kinds of files in a run's folder.
@@ -46,7 +46,7 @@ fn apply(upgrades: &[Upgrade], version: u32, kind: FileKind, mut file: Value) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::SCHEMA;
+    use dyno_model::run::SCHEMA;
     use serde_json::json;
 
     #[test]

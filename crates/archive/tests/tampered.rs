@@ -6,9 +6,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::load::{Books, Connections, UnansweredAges};
-use dyno_archive::search::{SearchLoad, SearchRecord};
-use dyno_archive::{ArchiveError, LoadRecord, Outcome, RunDir};
+use dyno_archive::{ArchiveError, RunDir, contradiction};
+use dyno_model::load::{Books, Connections, UnansweredAges};
+use dyno_model::search::{SearchLoad, SearchRecord};
+use dyno_model::{LoadRecord, Outcome};
 use serde_json::{Value, json};
 
 fn golden() -> PathBuf {
@@ -420,9 +421,9 @@ fn refusal_of_instants(began: Option<i64>, ended: Option<i64>) -> Option<String>
 #[test]
 fn load_that_ended_before_its_begin_is_consistent() {
     let mut complete = RunDir::open(golden()).unwrap().read().unwrap().trials.remove(0).load;
-    assert_eq!(complete.contradiction(), None);
+    assert_eq!(contradiction(&complete), None);
     complete.connections.opened += 1;
-    assert!(complete.contradiction().unwrap().contains(" connect times, but "));
+    assert!(contradiction(&complete).unwrap().contains(" connect times, but "));
     let load = LoadRecord {
         began_ns: 0,
         window_ns: (0, 0),
@@ -433,7 +434,7 @@ fn load_that_ended_before_its_begin_is_consistent() {
         unanswered: UnansweredAges::default(),
         ..complete
     };
-    assert_eq!(load.contradiction(), None);
+    assert_eq!(contradiction(&load), None);
 }
 
 /// No way of writing a load makes the archive unreadable.

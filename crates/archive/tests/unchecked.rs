@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use dyno_archive::start::{Failure, FailureKind};
-use dyno_archive::{Party, RunDir, StartRecord, TrialRecord};
+use dyno_archive::RunDir;
+use dyno_model::start::{Failure, FailureKind};
+use dyno_model::{Party, StartRecord, TrialRecord};
 
 fn failed(start: &mut StartRecord, kind: FailureKind) {
     start.failure = Some(Failure { kind, message: String::new() });

@@ -193,9 +193,9 @@ impl Wire<'_> {
 /// Returns the mistake in the requests of a check of bytes; `None`: the check can use them.
 pub(crate) fn invalid_requests_text(
     check: ByteCheck,
-    requests: &[dyno_archive::plan::Request],
+    requests: &[dyno_model::plan::Request],
 ) -> Option<&'static str> {
-    let is_close = |r: &dyno_archive::plan::Request| {
+    let is_close = |r: &dyno_model::plan::Request| {
         r.headers
             .iter()
             .any(|(n, v)| n.eq_ignore_ascii_case("connection") && v.eq_ignore_ascii_case("close"))
@@ -229,8 +229,8 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
 
-    use dyno_archive::Protocol;
-    use dyno_archive::plan::{Body, Expect, Request};
+    use dyno_model::Protocol;
+    use dyno_model::plan::{Body, Expect, Request};
 
     use super::*;
     use crate::listener::Listener;

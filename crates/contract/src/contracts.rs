@@ -4,14 +4,14 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::Protocol;
-use dyno_archive::plan::{Request, Workload};
 use dyno_config::keys::{self, Keys};
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::text::{FileError, nearest};
 use dyno_engine::Http2;
 use dyno_engine::traffic::Template;
 use dyno_launch::folder::read_in_folder;
+use dyno_model::Protocol;
+use dyno_model::plan::{Request, Workload};
 use dyno_workload::ReadFile;
 use dyno_workload::compile;
 use dyno_workload::header;

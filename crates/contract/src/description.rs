@@ -2,8 +2,8 @@
 
 use std::io;
 
-use dyno_archive::plan::{Body, Expect, Request};
 use dyno_config::secret::may_be_secret;
+use dyno_model::plan::{Body, Expect, Request};
 
 use crate::client::ProbeResponse;
 use crate::limits::SHOWN_BODY_BYTES;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dyno_archive::trial::CheckResult;
+use dyno_model::trial::CheckResult;
 
 use crate::bytes;
 use crate::client::{BodyRetention, ProbeClient};
@@ -214,7 +214,7 @@ mod tests {
     use std::path::Path;
     use std::thread;
 
-    use dyno_archive::Protocol;
+    use dyno_model::Protocol;
 
     use super::*;
     use crate::contracts::Contract;

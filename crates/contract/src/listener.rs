@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use dyno_archive::Protocol;
+use dyno_model::Protocol;
 
 use crate::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 

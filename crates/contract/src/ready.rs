@@ -6,9 +6,9 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitStatus;
 
-use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
 use dyno_launch::tool::CommandError;
+use dyno_model::start::{Failure, FailureKind, Startup};
 use dyno_observer::monotonic_ns;
 use dyno_observer::proc::{self, ListenerOwner};
 

@@ -7,9 +7,6 @@
 
 use std::sync::Arc;
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::plan::Arrivals;
-use dyno_archive::sample::ThreadUse;
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::StreamTemplate;
@@ -17,6 +14,9 @@ use dyno_engine::{
     CompiledRequest, Completion, CompletionKind, ConnId, Draws, Driver, Expectation, Http2,
     Instant, Policy, Protocol, Schedule, SpinPolicy, Traffic, Window, Worker, WorkerConfig,
 };
+use dyno_model::load::TcpCounters;
+use dyno_model::plan::Arrivals;
+use dyno_model::sample::ThreadUse;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use dyno_wire::h2::frame::{self, FrameHeader, HEADER_BYTES, Kind, PREFACE, flag};

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::sample::ThreadUse;
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant};
+use dyno_model::load::TcpCounters;
+use dyno_model::sample::ThreadUse;
 
 use crate::sys::{Address, Endpoint, Stamps};
 use crate::{limits, sys};

@@ -14,7 +14,7 @@ mod uring;
 use std::io;
 use std::net::SocketAddr;
 
-use dyno_archive::plan::DriverKind;
+use dyno_model::plan::DriverKind;
 
 pub use epoll::Epoll;
 pub use sys::{Endpoint, PeerAddress, Stamps};

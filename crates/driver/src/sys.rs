@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::plan::ProxyProtocol;
-use dyno_archive::sample::ThreadUse;
 use dyno_engine::{ConnectError, Instant, proxy};
+use dyno_model::load::TcpCounters;
+use dyno_model::plan::ProxyProtocol;
+use dyno_model::sample::ThreadUse;
 use serde::{Deserialize, Serialize};
 
 use crate::limits;

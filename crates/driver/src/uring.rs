@@ -7,15 +7,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::sample::ThreadUse;
+use buffers::Buffers;
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant};
+use dyno_model::load::TcpCounters;
+use dyno_model::sample::ThreadUse;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use crate::sys::{Address, Endpoint};
 use crate::{limits, sys};
-use buffers::Buffers;
 
 /// Driver over io_uring.
 #[derive(Debug)]

@@ -12,9 +12,6 @@ use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::plan::Arrivals;
-use dyno_archive::sample::ThreadUse;
 use dyno_driver::{Endpoint, Epoll, Uring};
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::expect::Expectation;
@@ -25,6 +22,9 @@ use dyno_engine::{
     CompiledRequest, Completion, CompletionKind, ConnId, Draws, Driver, Http2, Instant, Policy,
     Protocol, Schedule, SpinPolicy, Stop, Traffic, Window, Worker, WorkerConfig, limits,
 };
+use dyno_model::load::TcpCounters;
+use dyno_model::plan::Arrivals;
+use dyno_model::sample::ThreadUse;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::encode::put_name;

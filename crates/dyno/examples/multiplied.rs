@@ -5,9 +5,10 @@ use std::fs;
 use std::process::ExitCode;
 
 use dyno_analysis::report::report;
-use dyno_archive::plan::{Arm, Launch, Subject, Trial, Workload};
-use dyno_archive::run::Run;
-use dyno_archive::{Protocol, RunDir, StartRecord, TrialRecord};
+use dyno_archive::RunDir;
+use dyno_model::plan::{Arm, Launch, Subject, Trial, Workload};
+use dyno_model::run::Run;
+use dyno_model::{Protocol, StartRecord, TrialRecord};
 
 const USAGE: &str = "multiplied RUN COPIES WORKLOADS REPORT.html
   COPIES     number of copies of each subject of the archive RUN

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use dyno_analysis::ceiling::{self, KindCeiling};
 use dyno_analysis::load::{Ceiling, LoadConfig};
-use dyno_archive::LoadRecord;
 use dyno_archive::dir::write_atomically;
+use dyno_model::LoadRecord;
 use dyno_observer::facts::read_facts;
 use serde::{Deserialize, Serialize};
 
@@ -130,8 +130,8 @@ fn cache_folder() -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Protocol;
-    use dyno_archive::plan::DriverKind;
+    use dyno_model::Protocol;
+    use dyno_model::plan::DriverKind;
 
     use super::*;
 

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-use dyno_archive::plan::DriverKind;
+use dyno_model::plan::DriverKind;
 use dyno_responder::Writes;
 use dyno_runner::observe::ProbeChoice;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dyno_archive::machine::CpuUse;
+use dyno_model::machine::CpuUse;
 use dyno_observer::proc::{self, ProcessSnapshot};
 use dyno_observer::{host, monotonic_ns};
 use dyno_report::format::whole_percent;

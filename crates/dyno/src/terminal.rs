@@ -5,8 +5,8 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dyno_archive::Plan;
 use dyno_launch::supervision::Interrupts;
+use dyno_model::Plan;
 use dyno_report::present::style::Style;
 use dyno_report::redact::{self, RedactedPlan};
 use dyno_report::terminal::{display, escape_controls, escape_keeping_colours};

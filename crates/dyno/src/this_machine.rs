@@ -32,7 +32,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const COMMIT: Option<&str> = option_env!("DYNO_COMMIT");
 
 /// Describes a machine in one line.
-pub fn machine_name(facts: &dyno_archive::Facts) -> String {
+pub fn machine_name(facts: &dyno_model::Facts) -> String {
     let cpu = facts.cpu_model.as_deref().unwrap_or("an unknown CPU");
     let kernel = facts.kernel.as_deref().unwrap_or("of unknown version");
     format!("{} × {cpu}, Linux {kernel}", facts.cpus)

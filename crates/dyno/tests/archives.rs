@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dyno_archive::RunDir;
-use dyno_archive::dir::Run;
 use dyno_engine::rng::Rng;
+use dyno_model::run::Run;
 use dyno_report::Format;
 use serde_json::{Value, json};
 

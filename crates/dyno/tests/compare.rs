@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use dyno_archive::{RunDir, RunId};
+use dyno_archive::RunDir;
+use dyno_model::RunId;
 
 fn stored_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name).join("run")
@@ -24,7 +25,7 @@ fn run_compare(words: &[&str]) -> (i32, String, String) {
 fn with_header(
     folder: &Path,
     name: &str,
-    change: impl FnOnce(&mut dyno_archive::dir::RunHeader),
+    change: impl FnOnce(&mut dyno_model::run::RunHeader),
 ) -> String {
     let to = folder.join(name);
     let copied =

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use dyno_archive::Protocol;
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Http2;
+use dyno_model::Protocol;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Http2;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::Exchange;

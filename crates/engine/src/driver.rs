@@ -1,8 +1,8 @@
 //! The interface between the engine, which decides, and a driver, which makes system calls. With
 //! this interface, the same worker runs on io_uring, epoll or the simulator.
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::sample::ThreadUse;
+use dyno_model::load::TcpCounters;
+use dyno_model::sample::ThreadUse;
 
 use crate::Instant;
 

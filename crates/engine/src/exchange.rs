@@ -1,6 +1,6 @@
 //! An exchange: a request and its response.
 
-use dyno_archive::load::Timeouts;
+use dyno_model::load::Timeouts;
 use dyno_wire::h1::response::MissingPart;
 
 use crate::draw::Draw;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dyno_archive::Outcome;
+use dyno_model::Outcome;
 use memchr::memmem;
 use regex::bytes::Regex;
 use sha2::{Digest as _, Sha256};

@@ -40,8 +40,8 @@ mod visits;
 mod worker;
 
 // The protocols of loads, as archives name them.
-pub use dyno_archive::Protocol;
-pub use dyno_archive::plan::Http2;
+pub use dyno_model::Protocol;
+pub use dyno_model::plan::Http2;
 
 pub use config::{Policy, SpinPolicy, WorkerConfig};
 pub use conversation::upgrade_settings;

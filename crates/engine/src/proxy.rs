@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use dyno_archive::plan::ProxyProtocol;
+use dyno_model::plan::ProxyProtocol;
 
 /// First twelve bytes of a version 2 header.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::interval::{ExchangeTimes, Interval, Phase, RequestShare, WorkerUse};
-use dyno_archive::load::{Books, Edges, UnansweredAges};
-use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::silence::{self, Silence};
-use dyno_archive::times::Recording;
+use dyno_model::interval::{ExchangeTimes, Interval, Phase, RequestShare, WorkerUse};
+use dyno_model::load::{Books, Edges, UnansweredAges};
+use dyno_model::outcome::{Outcome, Outcomes};
+use dyno_model::silence::{self, Silence};
+use dyno_model::times::Recording;
 
 use crate::exchange::Exchange;
 use crate::{Instant, limits};

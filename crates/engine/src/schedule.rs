@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Gaps, Segment};
+use dyno_model::plan::{Arrivals, Gaps, Segment};
 
 use crate::rng::Rng;
 use crate::slices::Slices;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use dyno_archive::load::TcpCounters;
+use dyno_model::load::TcpCounters;
 
 use crate::conversation::{Conn, Conversation as _, Shared};
 use crate::exchange::Exchange;

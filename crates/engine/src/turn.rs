@@ -1,7 +1,7 @@
 //! The event loop that runs a worker on a driver, turn by turn. Workers and drivers contain no
 //! loop, so each can be tested alone.
 
-use dyno_archive::interval::Interval;
+use dyno_model::interval::Interval;
 
 use crate::driver::Wait;
 use crate::{Driver, Instant, Worker, limits};

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use dyno_archive::outcome::Outcome;
+use dyno_model::outcome::Outcome;
 
 use crate::driver::ConnId;
 use crate::exchange::Exchange;

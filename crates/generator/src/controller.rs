@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use dyno_archive::{Interval, Sample};
 use dyno_engine::{Instant, Stop};
+use dyno_model::{Interval, Sample};
 
 use super::answer_wait::AnswerWait;
 use super::messages::{GeneratorOrder, LoadCommand, Message, WorkerEvent, WorkerId, WorkerResult};

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::load::{Books, Connections, Edges, Timeouts, UnansweredAges};
-use dyno_archive::plan::{Load, Priority, Request, Step, Workload};
-use dyno_archive::sample::ThreadUse;
-use dyno_archive::{Interval, Phase, Protocol, Sample};
 use dyno_contract::listener::Listener;
 use dyno_engine::{Http2, Instant, Stop, WorkerReport};
+use dyno_model::load::{Books, Connections, Edges, Timeouts, UnansweredAges};
+use dyno_model::plan::{Load, Priority, Request, Step, Workload};
+use dyno_model::sample::ThreadUse;
+use dyno_model::{Interval, Phase, Protocol, Sample};
 use proptest::prelude::*;
 
 use super::controller::Controller;

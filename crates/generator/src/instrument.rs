@@ -1,7 +1,7 @@
 //! The interface of a load generator, and what a generator may be unable to do.
 
-use dyno_archive::machine::MachineUse;
 use dyno_driver::Stamps;
+use dyno_model::machine::MachineUse;
 
 use super::messages::GeneratorOrder;
 use super::sink::Sink;

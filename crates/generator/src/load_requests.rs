@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use dyno_archive::plan::{Body, Workload};
 use dyno_engine::{Http2, Traffic};
+use dyno_model::plan::{Body, Workload};
 use dyno_workload::{ReadFile, compile};
 use serde::{Deserialize, Serialize};
 
@@ -152,9 +152,9 @@ impl From<LoadRequests> for RequestsOnWire {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Protocol;
-    use dyno_archive::plan::{Expect, Request};
     use dyno_contract::listener::Listener;
+    use dyno_model::Protocol;
+    use dyno_model::plan::{Expect, Request};
 
     use super::super::sharing::Sharing;
     use super::super::spec::{LoadSpec, single_request};

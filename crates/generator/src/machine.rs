@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::drops::PathUse;
-use dyno_archive::machine::{CpuUse, MachineUse, OtherUse, QuotaUse};
 use dyno_launch::allowed_cpus;
+use dyno_model::drops::PathUse;
+use dyno_model::machine::{CpuUse, MachineUse, OtherUse, QuotaUse};
 use dyno_observer::cgroup::{Layout, Quota};
 use dyno_observer::proc::{ProcessList, ProcessSnapshot};
 use dyno_observer::{Files, host, monotonic_ns, path, proc, suspended_ns};

@@ -1,8 +1,8 @@
 //! The messages between the controller of loads, their generators and their watches.
 
-use dyno_archive::plan::Priority;
-use dyno_archive::{Interval, Sample};
 use dyno_engine::{Instant, Stop, WorkerReport};
+use dyno_model::plan::Priority;
+use dyno_model::{Interval, Sample};
 
 use super::watch::{Edge, LoadStopReason};
 

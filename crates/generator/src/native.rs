@@ -6,10 +6,10 @@ use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use dyno_archive::plan::{DriverKind, Priority};
 use dyno_driver::{Epoll, Uring};
 use dyno_engine::{Driver, Instant, Stop, Worker, WorkerConfig};
 use dyno_launch::{set_affinity, set_realtime};
+use dyno_model::plan::{DriverKind, Priority};
 
 use super::instrument::{Capabilities, GeneratorReadings, Instrument, StartedLoad, Support};
 use super::mailbox::Mailbox;

@@ -1,9 +1,9 @@
 //! Collects the observations of a load: merges the workers' intervals, and decides when the server
 //! is sampled.
 
-use dyno_archive::{Interval, Phase, Sample};
 use dyno_engine::Window;
 use dyno_engine::slices::Slices;
+use dyno_model::{Interval, Phase, Sample};
 
 use super::watch::Edge;
 use crate::limits::{MAX_INTERVALS, MAX_SAMPLES};

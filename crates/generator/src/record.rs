@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::load::{Books, ClientUse, Connections, Edges, Timeouts, UnansweredAges};
-use dyno_archive::plan::Priority;
-use dyno_archive::probe::RequestedProbes;
-use dyno_archive::silence;
-use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
+use dyno_model::load::{Books, ClientUse, Connections, Edges, Timeouts, UnansweredAges};
+use dyno_model::plan::Priority;
+use dyno_model::probe::RequestedProbes;
+use dyno_model::silence;
+use dyno_model::{Interval, LoadRecord, Sample};
 
 use super::instrument::GeneratorReadings;
 use super::messages::WorkerResult;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, RecvTimeoutError};
 
-use dyno_archive::LoadRecord;
 use dyno_driver::sys;
+use dyno_model::LoadRecord;
 
 use super::controller::Controller;
 use super::instrument::{Instrument, StartedLoad};

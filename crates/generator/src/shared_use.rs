@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::sample::{OtherPartiesUse, PartyUse};
-use dyno_archive::{LoadRecord, Party, Sample};
+use dyno_model::sample::{OtherPartiesUse, PartyUse};
+use dyno_model::{LoadRecord, Party, Sample};
 
 /// Adds to the samples of each load the resource use of the other loads' servers at about the same
 /// instant. Otherwise the CPU time of these servers would be attributed to unrelated processes. A

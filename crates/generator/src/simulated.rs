@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use dyno_archive::plan::Priority;
-use dyno_archive::{LoadRecord, Sample};
 use dyno_engine::Instant;
 use dyno_engine::sim::{self, SimulationResult, World};
+use dyno_model::plan::Priority;
+use dyno_model::{LoadRecord, Sample};
 
 use super::controller::Controller;
 use super::instrument::{Capabilities, GeneratorReadings, Support};
@@ -220,8 +220,8 @@ impl Simulation<'_> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::load::Books;
     use dyno_engine::sim::{Queue, ServerModel, ServiceTime};
+    use dyno_model::load::Books;
 
     use super::*;
     use crate::controller_tests::spec;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use dyno_archive::plan::{self, Arrivals, ConnectionSettings, Step};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::Endpoint;
 use dyno_engine::{Http2, Policy, Protocol, SpinPolicy, Window, limits};
+use dyno_model::plan::{self, Arrivals, ConnectionSettings, Step};
 use serde::{Deserialize, Serialize};
 
 use super::load_requests::LoadRequests;
@@ -200,7 +200,7 @@ pub fn default_load() -> plan::Load {
         max_waiting: None,
         check_one_in: CHECK_ONE_IN,
         spin: plan::Spin::Auto,
-        priority: dyno_archive::plan::Priority::Normal,
+        priority: dyno_model::plan::Priority::Normal,
         threads: 1,
         driver: dyno_driver::best_driver().0,
         http2: Http2::default(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dyno_archive::{Interval, Sample};
+use dyno_model::{Interval, Sample};
 
 use super::response_counts::ResponseCounts;
 

@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use dyno_archive::start::StopRecord;
+use dyno_model::start::StopRecord;
 use dyno_observer::Processes;
 use dyno_observer::cgroup::{Group, OomKills};
 use dyno_observer::proc::{ListenerOwner, Stat};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use dyno_archive::start::Binary;
+use dyno_model::start::Binary;
 use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Instruction};
 use memchr::memmem;
 use object::{Architecture, Object as _, ObjectSection as _};

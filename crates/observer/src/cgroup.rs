@@ -6,9 +6,9 @@ mod oom;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::facts::CgroupVersion;
-use dyno_archive::machine::QuotaUse;
-use dyno_archive::sample::CgroupUse;
+use dyno_model::facts::CgroupVersion;
+use dyno_model::machine::QuotaUse;
+use dyno_model::sample::CgroupUse;
 
 use crate::files::Files;
 use crate::{read, read_number};

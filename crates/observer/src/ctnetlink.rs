@@ -4,7 +4,7 @@
 
 use std::io;
 
-use dyno_archive::tracking::TrackingUse;
+use dyno_model::tracking::TrackingUse;
 use netlink_sys::{Socket, SocketAddr};
 
 /// Netlink protocol of netfilter (linux/netlink.h).

@@ -2,9 +2,9 @@
 //! permissions. The facts show whether two runs are comparable, and which measurements this machine
 //! cannot make.
 
-use dyno_archive::Facts;
-use dyno_archive::facts::{CgroupVersion, Missing};
-use dyno_archive::tracking::TrackingUse;
+use dyno_model::Facts;
+use dyno_model::facts::{CgroupVersion, Missing};
+use dyno_model::tracking::TrackingUse;
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::cgroup::Layout;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::sample::ThreadUse;
+use dyno_model::sample::ThreadUse;
 
 /// Maximum number of files that stay open: three per thread for 340 threads. Files of further
 /// threads are opened for each reading, which is slow. With a limit of 192 files, a sample of

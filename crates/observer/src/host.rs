@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use dyno_archive::host::{DiskUse, HostUse, LinkUse, PressureUse};
-use dyno_archive::machine::{CpuUse, HeatUse};
+use dyno_model::host::{DiskUse, HostUse, LinkUse, PressureUse};
+use dyno_model::machine::{CpuUse, HeatUse};
 
 use crate::clock::tick_ns;
 use crate::files::Files;

@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
 
 /// Returns the number of JVMs among these processes, and the sums of their values by the names of
-/// [`RuntimeReading`](dyno_archive::runtime::RuntimeReading).
+/// [`RuntimeReading`](dyno_model::runtime::RuntimeReading).
 #[must_use]
 pub fn read(pids: &[u32]) -> (u32, BTreeMap<String, f64>) {
     let mut sums = BTreeMap::new();

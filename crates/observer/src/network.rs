@@ -3,8 +3,8 @@
 //!
 //! Source: `/proc/PID/net/{snmp,netstat,stat/nf_conntrack}` (proc_pid_net(5)).
 
-use dyno_archive::sample::NetworkUse;
-use dyno_archive::tracking::TrackingUse;
+use dyno_model::sample::NetworkUse;
+use dyno_model::tracking::TrackingUse;
 
 use crate::columns::parse_columns;
 use crate::counter_source::network_namespaces;

@@ -1,8 +1,8 @@
 //! Reads the counters of packets that the kernel drops between the generator and the server. A load
 //! with lost packets measures the network stack's limits, not the server.
 
-use dyno_archive::drops::PathUse;
-use dyno_archive::host::{BacklogUse, TcpMemoryUse};
+use dyno_model::drops::PathUse;
+use dyno_model::host::{BacklogUse, TcpMemoryUse};
 
 use crate::columns::parse_columns;
 use crate::files::Files;

@@ -12,8 +12,8 @@ mod working_set;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dyno_archive::probe::{Probe, RefusedProbe, RequestedProbes};
-use dyno_archive::sample::PartyUse;
+use dyno_model::probe::{Probe, RefusedProbe, RequestedProbes};
+use dyno_model::sample::PartyUse;
 
 use crate::kernel::Refusal;
 use crate::kernel_probes::{CallCounting, ObservationChoice, PartyMonitor, ProcessObserver};

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use dyno_archive::sample::{ProcessUse, ThreadUse};
+use dyno_model::sample::{ProcessUse, ThreadUse};
 use rustix::param::page_size;
 use rustix::process::getuid;
 use rustix::time::ClockId;

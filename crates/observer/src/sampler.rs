@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::sample::{Party, PartyUse, ProcessUse, Sample};
+use dyno_model::sample::{Party, PartyUse, ProcessUse, Sample};
 
 use crate::cgroup::Group;
 use crate::clock::monotonic_ns;

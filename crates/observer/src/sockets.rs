@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::thread;
 
-use dyno_archive::sample::{ListenerUse, OpenFiles, SocketsUse};
+use dyno_model::sample::{ListenerUse, OpenFiles, SocketsUse};
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };

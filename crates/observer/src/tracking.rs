@@ -6,7 +6,7 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use dyno_archive::tracking::is_table_full;
+use dyno_model::tracking::is_table_full;
 use rustix::net::sockopt::{ip_original_dst, ipv6_original_dst};
 
 use crate::read_number;

@@ -5,7 +5,7 @@ use dyno_analysis::capacity::{
 };
 use dyno_analysis::cell::Shape;
 use dyno_analysis::report::Report;
-use dyno_archive::plan::{CapacityFailures, MeasuredFirst};
+use dyno_model::plan::{CapacityFailures, MeasuredFirst};
 
 use crate::format::{length, number, plural};
 use crate::overview::{label, label_in_words};
@@ -271,7 +271,7 @@ pub(crate) const SEARCHES_NOTE: &str = "Each start of a server has its own searc
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Capacity;
+    use dyno_model::plan::Capacity;
 
     use super::*;
 

@@ -157,7 +157,7 @@ fn stamps_table(c: &Calibration, style: Style) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use dyno_archive::plan::Placement;
+    use dyno_model::plan::Placement;
 
     use super::*;
 

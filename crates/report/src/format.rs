@@ -8,8 +8,8 @@ use dyno_analysis::metric::{MetricId, Unit};
 pub use dyno_analysis::plural;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
-use dyno_archive::Times;
-use dyno_archive::plan::{Load, Priority, Reconnect, StillWarming};
+use dyno_model::Times;
+use dyno_model::plan::{Load, Priority, Reconnect, StillWarming};
 
 /// Formats a number with thousands separated by commas.
 #[must_use]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use dyno_archive::{Interval, Phase, Times};
+use dyno_model::{Interval, Phase, Times};
 
 /// Lines of the distribution per halving of the distance to 100 %: the default of HdrHistogram's
 /// implementations.
@@ -121,7 +121,7 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_archive::times::Recording;
+    use dyno_model::times::Recording;
 
     fn times(values: impl IntoIterator<Item = u64>) -> Times {
         let mut recording = Recording::new();

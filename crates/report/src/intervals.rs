@@ -2,7 +2,7 @@
 
 use dyno_analysis::load::{IntervalResult, LoadConfig, interval_result};
 use dyno_analysis::tables::{DataColumn, Table};
-use dyno_archive::{Interval, Outcome};
+use dyno_model::{Interval, Outcome};
 use serde_json::{Value, json};
 
 /// Name and version of the format of the stream.
@@ -65,7 +65,7 @@ pub fn stream_line(interval: &Interval) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_archive::{Phase, Times};
+    use dyno_model::{Phase, Times};
 
     #[test]
     fn stream_line_has_outcomes_and_histogram() {

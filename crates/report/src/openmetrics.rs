@@ -3,8 +3,8 @@
 
 use dyno_analysis::load::percentile_value::quantile_of_due;
 use dyno_analysis::load::{LoadConfig, Percentiles};
-use dyno_archive::times::Recording;
-use dyno_archive::{Interval, Outcome, Outcomes, Phase};
+use dyno_model::times::Recording;
+use dyno_model::{Interval, Outcome, Outcomes, Phase};
 
 use crate::present::exposition::Exposition;
 use crate::redact;

@@ -64,7 +64,7 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_archive::probe::Probe;
+    use dyno_model::probe::Probe;
 
     #[test]
     fn change_text_has_median_and_interval_or_range() {

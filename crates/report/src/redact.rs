@@ -28,10 +28,10 @@ use std::fmt;
 
 use dyno_analysis::Report;
 use dyno_analysis::compare::ComparisonResult;
-use dyno_archive::plan::{Plan, Request};
 use dyno_config::secret::{
     holds_secret, is_credential, is_distinctive, may_be_secret, without_escapes,
 };
+use dyno_model::plan::{Plan, Request};
 
 use arm_names::{arm_names, compared_arm_names};
 use erase::replace_names;

@@ -11,9 +11,9 @@ use dyno_analysis::load::{
 use dyno_analysis::report::Report;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, Code, LoadResult, Severity};
-use dyno_archive::Outcome;
-use dyno_archive::load::{Timeouts, TlsUse};
-use dyno_archive::plan::Arrival;
+use dyno_model::Outcome;
+use dyno_model::load::{Timeouts, TlsUse};
+use dyno_model::plan::Arrival;
 
 use crate::format::{
     TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, number, or_dash, page_percentile_text, percent,

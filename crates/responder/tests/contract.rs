@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dyno_archive::plan::Arrivals;
 use dyno_driver::Epoll;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
@@ -13,6 +12,7 @@ use dyno_engine::{
     CompiledRequest, Draws, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy, Stop,
     Traffic, Window, Worker, WorkerConfig, WorkerReport,
 };
+use dyno_model::plan::Arrivals;
 use dyno_responder::Writes;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::RequestKind;

@@ -16,10 +16,11 @@ use std::fs;
 use std::path::Path;
 
 use dyno_analysis::trial::RecordedTrial;
-use dyno_archive::run::{RunHeader, SCHEMA};
-use dyno_archive::{Facts, Plan, RunDir, RunId};
+use dyno_archive::RunDir;
 use dyno_engine::sim::ServiceTime;
 use dyno_launch::supervision::Interrupts;
+use dyno_model::run::{RunHeader, SCHEMA};
+use dyno_model::{Facts, Plan, RunId};
 use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;

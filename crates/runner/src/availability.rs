@@ -1,7 +1,7 @@
 //! Checks whether this machine has what a server needs.
 
-use dyno_archive::cpus::cpu_list_text;
 use dyno_config::mistake::{Mistake, mistake};
+use dyno_model::cpus::cpu_list_text;
 use dyno_subject::definition::Definition;
 
 /// Returns why this machine cannot run a server, as a sentence. `None`: the machine can run it.

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use dyno_archive::plan::{Backend, Placement, Subject};
 use dyno_config::hint::one_line;
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::text::FileError;
+use dyno_model::plan::{Backend, Placement, Subject};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::{DefinitionError, Folders};
 use dyno_subject::limits_keys::{self, CheckedLimits};

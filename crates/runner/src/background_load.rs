@@ -27,7 +27,7 @@ pub(crate) fn run_while_loaded<T: Send>(
     measure: impl FnOnce(&ResponseCounts, &IsEnded<'_>) -> Result<T, String> + Send,
 ) -> Result<T, String> {
     // A load without a duration and without a number of requests ends only when it is stopped.
-    let load = dyno_archive::plan::Load { duration_ns: 0, requests: None, ..spec.load.clone() };
+    let load = dyno_model::plan::Load { duration_ns: 0, requests: None, ..spec.load.clone() };
     let spec = LoadSpec { load, ..spec.clone() };
     let response_counts = ResponseCounts::new(spec.threads());
     let is_over = AtomicBool::new(false);

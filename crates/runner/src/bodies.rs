@@ -1,7 +1,7 @@
 //! Limits the memory that the request bodies of a load need, so that a suite cannot exhaust the
 //! machine's memory.
 
-use dyno_archive::plan::Request;
+use dyno_model::plan::Request;
 use dyno_workload::template;
 
 use crate::limits::{MAX_BODY_BYTES, MAX_INPUT_BYTES};
@@ -53,7 +53,7 @@ pub fn check(requests: &[Request], in_flight: u64) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    use dyno_archive::plan::Body;
+    use dyno_model::plan::Body;
 
     #[test]
     fn check_refuses_bodies_above_memory_limit() {

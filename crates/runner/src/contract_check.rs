@@ -4,15 +4,15 @@
 
 use std::time::Instant;
 
-use dyno_archive::plan::{Http2, Load, Step, Workload};
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{LoadRecord, Outcome, Protocol};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::Check;
 use dyno_contract::exchange::{self, ServerLoad};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_contract::problem::{Problem, TimeLimit};
+use dyno_model::plan::{Http2, Load, Step, Workload};
+use dyno_model::trial::CheckResult;
+use dyno_model::{LoadRecord, Outcome, Protocol};
 
 use crate::drops::DropWatch;
 use crate::load::{self, StopWhen};

@@ -2,9 +2,9 @@
 //! is reported as the cause, not the server.
 
 use dyno_analysis::drops::{DropExplanation, MachineDrops, connect_timeouts};
-use dyno_archive::LoadRecord;
-use dyno_archive::drops::PathUse;
-use dyno_archive::start::{Failure, FailureKind};
+use dyno_model::LoadRecord;
+use dyno_model::drops::PathUse;
+use dyno_model::start::{Failure, FailureKind};
 use dyno_observer::{Files, path, tracking};
 
 /// Counters of dropped packets, read when an operation begins.

@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::Plan;
 use dyno_config::relative_path::{RelativePath, RelativePathError};
 use dyno_launch::folder::resolve_within;
+use dyno_model::plan::Plan;
 use sha2::{Digest as _, Sha256};
 
 use crate::limits::MAX_INPUT_BYTES;

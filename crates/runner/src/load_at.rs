@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use dyno_archive::plan::{Conditions, Isolation, Load, Plan, Priority, Step, Workload};
-use dyno_archive::probe::Probe;
 use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
 use dyno_engine::SpinPolicy;
 use dyno_launch::network;
+use dyno_model::plan::{Conditions, Isolation, Load, Plan, Priority, Step, Workload};
+use dyno_model::probe::Probe;
 use dyno_workload::request_values;
 
 use crate::files::Folder;

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::probe::Probe;
 use dyno_config::text::nearest;
+use dyno_model::probe::Probe;
 use serde::{Deserialize, Deserializer};
 
 use crate::settings::unknown;

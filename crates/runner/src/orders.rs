@@ -2,8 +2,8 @@
 //! are balanced, so that a drift of the machine favours none of the arms (the compared
 //! configurations).
 
-use dyno_archive::plan::{Launch, Order};
 use dyno_engine::rng::Rng;
+use dyno_model::plan::{Launch, Order};
 
 /// Returns the launches: each block starts every arm once.
 ///

@@ -7,16 +7,16 @@ mod fixed_ports;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{
-    Arm, Conditions, DriverKind, Launch, LoadChanges, NotServed, Order, Placement, Plan, Subject,
-    Trial, Workload,
-};
-use dyno_archive::probe::Probe;
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::text::{FileError, nearest};
 use dyno_contract::listener;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
+use dyno_model::plan::{
+    Arm, Conditions, DriverKind, Launch, LoadChanges, NotServed, Order, Placement, Plan, Subject,
+    Trial, Workload,
+};
+use dyno_model::probe::Probe;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::{DefinitionError, Folders};
 use dyno_subject::definition::snapshot::Snapshot;
@@ -666,7 +666,7 @@ fn place_parts(cpuset: Option<Vec<u32>>, backend_cpus: &[u32], allowed: &[u32]) 
 fn swaps_cpus(
     suite: &SuiteFile,
     placement: &Placement,
-    backends: &[dyno_archive::plan::Backend],
+    backends: &[dyno_model::plan::Backend],
 ) -> bool {
     suite.varies_cpus
         && suite.limits.cpuset.is_none()

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use dyno_archive::plan::{Arm, Isolation, Plan};
 use dyno_launch::network::Network;
 use dyno_launch::supervision::Supervision;
+use dyno_model::plan::{Arm, Isolation, Plan};
 use dyno_subject::build::{self, Built};
 use dyno_subject::definition::Definition;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
-use dyno_archive::probe::PriceSlice;
 use dyno_launch::supervision::Interrupts;
+use dyno_model::probe::PriceSlice;
 use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::monotonic_ns;
 

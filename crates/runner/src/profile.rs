@@ -3,8 +3,8 @@
 
 use std::thread;
 
-use dyno_archive::profile::ProfileRecord;
 use dyno_launch::supervision::Interrupts;
+use dyno_model::profile::ProfileRecord;
 use dyno_observer::monotonic_ns;
 use dyno_observer::stacks::Sampling;
 

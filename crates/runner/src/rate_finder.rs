@@ -7,9 +7,9 @@ use dyno_analysis::drops::DropExplanation;
 use dyno_analysis::load::LoadConfig;
 use dyno_analysis::verdict::{self, Context};
 use dyno_analysis::{Code, LoadResult};
-use dyno_archive::LoadRecord;
-use dyno_archive::plan::{Gaps, Load, Objective, Step};
 use dyno_launch::supervision::Interrupts;
+use dyno_model::LoadRecord;
+use dyno_model::plan::{Gaps, Load, Objective, Step};
 use dyno_workload::rates::Profile;
 
 use crate::load::{self, LoadSpec, SingleResponse, StopWhen};

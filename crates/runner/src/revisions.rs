@@ -4,12 +4,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::Revision;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_launch::tool::{ToolCommand, ToolOutput};
+use dyno_model::plan::Revision;
 use dyno_subject::definition::find::{DefinitionError, Folders};
 use dyno_subject::definition::{Definition, Role};
 

@@ -33,11 +33,12 @@ pub use real_host::RealHost;
 pub use remaining_work::has_remaining_work;
 
 use dyno_analysis::capacity::CapacityTrial;
+use dyno_archive::RunDir;
 use dyno_archive::dir::ArchiveError;
-use dyno_archive::plan::Plan;
-use dyno_archive::start::{Failure, WarmUp, WarmUpSlice};
-use dyno_archive::{Interval, RunDir, StartRecord, TrialRecord};
 use dyno_launch::supervision::Interrupts;
+use dyno_model::plan::Plan;
+use dyno_model::start::{Failure, WarmUp, WarmUpSlice};
+use dyno_model::{Interval, StartRecord, TrialRecord};
 use dyno_subject::build::Built;
 
 pub use crate::drops::DropWatch;

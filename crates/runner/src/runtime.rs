@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use dyno_archive::probe::{Probe, RefusedProbe};
-use dyno_archive::runtime::RuntimeReading;
+use dyno_model::probe::{Probe, RefusedProbe};
+use dyno_model::runtime::RuntimeReading;
 use dyno_observer::{Sampler, hsperfdata, monotonic_ns};
 use dyno_subject::definition::RuntimeSpec;
 use socket2::{Domain, SockAddr, Socket, Type};

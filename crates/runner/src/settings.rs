@@ -10,7 +10,7 @@ mod table;
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Arrival, Arrivals, DriverKind, Gaps, Load, LoadModel};
+use dyno_model::plan::{Arrival, Arrivals, DriverKind, Gaps, Load, LoadModel};
 use dyno_workload::rates;
 use dyno_workload::workloads::Rate;
 

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 
 use dyno_analysis::load::is_done;
+use dyno_archive::RunDir;
 use dyno_archive::dir::ArchiveError;
-use dyno_archive::plan::{
+use dyno_model::plan::{
     Arm, ArmSharing, Conditions, Launch, Load, Order, Placement, Plan, ReportOptions, Subject,
     Suite, Trial, Workload,
 };
-use dyno_archive::start::{Failure, FailureKind};
-use dyno_archive::trial::Ceiling;
-use dyno_archive::{LoadRecord, RunDir, StartRecord, TrialRecord};
+use dyno_model::start::{Failure, FailureKind};
+use dyno_model::trial::Ceiling;
+use dyno_model::{LoadRecord, StartRecord, TrialRecord};
 
 use crate::load::LoadSpec;
 

@@ -2,7 +2,7 @@
 //! When the table is full, the kernel drops packets, and servers seem to fail. dyno changes no
 //! setting of the machine.
 
-use dyno_archive::plan::{Arrivals, Isolation, Load, Plan, Step};
+use dyno_model::plan::{Arrivals, Isolation, Load, Plan, Step};
 use dyno_observer::tracking::{IpVersion, TrackingTable};
 
 /// Time that a closed connection stays in the table, seconds, if the kernel does not report this
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn requests_within_sums_every_kind_of_schedule() {
-        use dyno_archive::plan::{Gaps, Segment};
+        use dyno_model::plan::{Gaps, Segment};
         let within = |arrivals: &Arrivals| requests_within(arrivals, 10.0);
         assert_eq!(within(&Arrivals::Closed), None);
         assert_eq!(within(&Arrivals::Constant { rate: 7.0 }), Some(70.0));

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::{MS, load_of};
-use dyno_archive::plan::{Load, Step};
-use dyno_archive::{Interval, LoadRecord, Sample};
+use dyno_model::plan::{Load, Step};
+use dyno_model::{Interval, LoadRecord, Sample};
 use dyno_runner::load::{Edge, LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
 
 /// Starts a server with a thread for each connection. The thread ends with its connection. `open`:

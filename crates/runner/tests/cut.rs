@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use common::{MS, load_of};
-use dyno_archive::plan::{Load, Step};
-use dyno_archive::{Interval, LoadRecord, Phase};
+use dyno_model::plan::{Load, Step};
+use dyno_model::{Interval, LoadRecord, Phase};
 use dyno_runner::load::{LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
 
 /// Starts a server that responds to this many requests of each connection, and to no others.

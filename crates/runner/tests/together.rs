@@ -7,10 +7,10 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-use dyno_archive::plan::{Load, Step};
+use dyno_model::plan::{Load, Step};
 
 use common::{MS, load_of};
-use dyno_archive::{Interval, LoadRecord, Phase};
+use dyno_model::{Interval, LoadRecord, Phase};
 use dyno_runner::load::{LoadSpec, LoadStopReason, MonitoredLoad, Sharing, Watch, run_together};
 
 /// Starts a server with a thread for each connection. The thread ends with its connection.

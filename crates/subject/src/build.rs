@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use dyno_archive::plan::Build;
 use dyno_launch::environment::{Environment, is_recorded};
 use dyno_launch::folder::{self, ExistingFile};
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{self, ToolCommand, ToolExit, ToolOutput};
+use dyno_model::plan::Build;
 use serde::{Deserialize, Serialize};
 
 use crate::artefact::Artefact;

@@ -1,8 +1,8 @@
 //! Reads the keys of `[limits]` in suites and in files of back ends.
 
-use dyno_archive::plan::Limits;
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::units;
+use dyno_model::plan::Limits;
 use serde::Deserialize;
 
 /// Limits of a file, with unchecked values.
@@ -48,7 +48,7 @@ impl RawLimits {
         let cpuset = self
             .cpuset
             .as_deref()
-            .map(dyno_archive::cpus::cpu_list)
+            .map(dyno_model::cpus::cpu_list)
             .transpose()
             .map_err(|m| mistake("cpuset", m))?;
         Ok(CheckedLimits {

@@ -1,12 +1,12 @@
 //! Resource use of simulated servers, and of the generator that loads them, as samples of a load
 //! have it.
 
-use dyno_archive::facts::CgroupVersion;
-use dyno_archive::host::HostUse;
-use dyno_archive::sample::{
+use dyno_model::facts::CgroupVersion;
+use dyno_model::host::HostUse;
+use dyno_model::sample::{
     CallUse, CallsUse, CgroupUse, Party, PartyUse, SchedulerRecord, StateTimes, ThreadUse,
 };
-use dyno_archive::{Facts, LoadRecord, Sample};
+use dyno_model::{Facts, LoadRecord, Sample};
 
 const MS: u64 = 1_000_000;
 

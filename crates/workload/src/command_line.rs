@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::{Body, Request};
+use dyno_model::plan::{Body, Request};
 
 use crate::{ReadFile, header};
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use dyno_archive::plan;
 use dyno_config::quotation::{plain, quote, quote_in};
 use dyno_engine::expect::{ExpectedValue, FullChecks};
 use dyno_engine::extraction::ValuePlace;
@@ -17,6 +16,7 @@ use dyno_engine::sequence::CookiePolicy;
 use dyno_engine::stored_body::BodyBudget;
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Http2, Protocol, Traffic};
+use dyno_model::plan;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2;

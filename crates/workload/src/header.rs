@@ -3,7 +3,7 @@
 //!
 //! Command lines and suites refuse a header that cannot be sent. Imports omit it.
 
-use dyno_archive::Protocol;
+use dyno_model::Protocol;
 
 /// Fields of HTTP/1.1 connections, which HTTP/2 forbids in messages (RFC 9113 §8.2.2).
 const CONNECTION_FIELDS: [&str; 6] = [

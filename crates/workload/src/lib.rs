@@ -17,7 +17,7 @@ pub mod value_names;
 pub mod workloads;
 
 // The longest duration of a file must fit into the distributions of times.
-const _: () = assert!(dyno_config::units::MAX_DURATION_NS <= dyno_archive::times::MAX_NS);
+const _: () = assert!(dyno_config::units::MAX_DURATION_NS <= dyno_model::times::MAX_NS);
 
 /// Reads the file at a path as written. `Err`: the reason why it cannot be read.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;

@@ -1,7 +1,7 @@
 //! Parses rates of requests, which may change over the time of a load: `5k`, `1k..5k@30s`.
 
-use dyno_archive::plan::{Arrivals, Gaps, Segment};
 use dyno_config::units::{count, span};
+use dyno_model::plan::{Arrivals, Gaps, Segment};
 
 /// A rate over the time of a load.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::{Body, Expect};
+use dyno_model::plan::{Body, Expect};
 use serde::Deserialize;
 
 use dyno_config::mistake::{Mistake, mistake};

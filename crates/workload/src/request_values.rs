@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::{Body, Expect, Request, SUBJECT_VALUE_PREFIX, Workload};
 use dyno_config::secret::{is_secret, may_be_secret};
+use dyno_model::plan::{Body, Expect, Request, SUBJECT_VALUE_PREFIX, Workload};
 use serde_json::Value;
 
 use crate::template::{DoubledBraces, fill_request_values};

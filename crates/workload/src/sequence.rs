@@ -1,8 +1,8 @@
 //! Reads the values that requests of a sequence extract, from suites and from the command line.
 
-use dyno_archive::plan::{Extraction, ExtractionSource};
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::quotation::quote;
+use dyno_model::plan::{Extraction, ExtractionSource};
 use serde::Deserialize;
 
 use crate::limits;

@@ -9,10 +9,10 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use csv::ByteRecord;
-use dyno_archive::plan::EXTRACTED_VALUE;
 use dyno_config::quotation::plain;
 use dyno_config::units;
 use dyno_engine::traffic::RequestPart;
+use dyno_model::plan::EXTRACTED_VALUE;
 
 use crate::ReadFile;
 use crate::value_names::ValueNames;

@@ -1,8 +1,8 @@
 //! The names of the values that a sequence extracts, and the places where its requests use them.
 
-use dyno_archive::plan::{EXTRACTED_VALUE, Workload};
 use dyno_engine::extraction::ValuePlace;
 use dyno_engine::traffic::RequestPart;
+use dyno_model::plan::{EXTRACTED_VALUE, Workload};
 
 use dyno_config::text::nearest;
 

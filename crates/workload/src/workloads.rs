@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use dyno_archive::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use dyno_config::mistake::{Mistake, all_positive, mistake};
 use dyno_config::one_or_many::OneOrMany;
 use dyno_config::quotation::quote;
 use dyno_config::relative_path::RelativePath;
 use dyno_config::secret::{is_secret_parameter, with_parameters};
 use dyno_engine::Protocol;
+use dyno_model::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use serde::Deserialize;
 
 use crate::compile::{CompileError, Field};

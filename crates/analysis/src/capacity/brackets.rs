@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::{Objective, Plan};
+use dyno_model::plan::{Objective, Plan};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -351,11 +351,11 @@ fn highest_kept_rate(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{Arrivals, Subject};
-    use dyno_archive::run::Run;
-    use dyno_archive::start::{Failure, FailureKind};
-    use dyno_archive::times::Recording;
-    use dyno_archive::{Protocol, StartRecord, TrialRecord, plan};
+    use dyno_model::plan::{Arrivals, Subject};
+    use dyno_model::run::Run;
+    use dyno_model::start::{Failure, FailureKind};
+    use dyno_model::times::Recording;
+    use dyno_model::{Protocol, StartRecord, TrialRecord, plan};
 
     use super::*;
     use crate::fixture;
@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(kept_rates(&run), (Some(2000.0), vec![(3, 5), (3, 5)]));
         // One of the other starts misses the higher rate, so fewer than half of the starts met it.
         let missing = &mut run.trials.last_mut().unwrap().load.intervals[0].outcomes;
-        (0..50).for_each(|_| missing.count(dyno_archive::Outcome::UnexpectedStatus));
+        (0..50).for_each(|_| missing.count(dyno_model::Outcome::UnexpectedStatus));
         assert_eq!(kept_rates(&run), (Some(1000.0), vec![(3, 5), (2, 5)]));
     }
 
@@ -590,7 +590,7 @@ mod tests {
             let mut lags = Recording::new();
             lags.record(500_000_000);
             trial.load.intervals[0].loop_lag = lags.seal();
-            trial.load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+            trial.load.intervals[0].outcomes.count(dyno_model::Outcome::UnexpectedStatus);
         }
         assert_eq!(kept_rates(&run), (Some(1000.0), vec![(2, 2)]));
     }
@@ -609,7 +609,7 @@ mod tests {
                     lags.record(500_000_000);
                     interval.loop_lag = lags.seal();
                 }
-                let wrong = dyno_archive::Outcome::UnexpectedStatus;
+                let wrong = dyno_model::Outcome::UnexpectedStatus;
                 (0..failed).for_each(|_| interval.outcomes.count(wrong));
             }
             let found = crate::report::report(&run).brackets.remove(0);

@@ -1,7 +1,7 @@
 //! Returns the capacities that a run measured before the run whose rates are shares of them.
 
-use dyno_archive::plan::{MeasuredFirst, Trial};
-use dyno_archive::run::Run;
+use dyno_model::plan::{MeasuredFirst, Trial};
+use dyno_model::run::Run;
 
 use super::slowest::{
     MissingCapacity, MissingCause, capacity_failures, missing_capacities, slowest_subjects,

@@ -12,7 +12,7 @@ mod search;
 mod searches;
 mod slowest;
 
-use dyno_archive::plan::{ImportChange, Objective};
+use dyno_model::plan::{ImportChange, Objective};
 use schemars::JsonSchema;
 use serde::Serialize;
 

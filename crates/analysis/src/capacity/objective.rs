@@ -3,7 +3,7 @@
 //! An objective may be missed because of the generator, or because the load was too short. Such
 //! loads are no evidence against the server.
 
-use dyno_archive::plan::{Arrival, Condition, Objective};
+use dyno_model::plan::{Arrival, Condition, Objective};
 
 use super::MIN_RPS;
 use crate::LoadResult;

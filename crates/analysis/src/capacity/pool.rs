@@ -3,8 +3,8 @@
 //! If a server stalls less often than once per load, most loads meet a percentile that all requests
 //! together miss. A majority vote of the loads would hide the stalls.
 
-use dyno_archive::plan::Objective;
-use dyno_archive::{LoadRecord, Times};
+use dyno_model::plan::Objective;
+use dyno_model::{LoadRecord, Times};
 
 use super::objective::{ObjectiveVerdict, evaluate, has_ended};
 use crate::LoadResult;
@@ -158,11 +158,12 @@ fn with_losses_of_all(caveat: &Caveat, loads: &[&PooledLoad]) -> Caveat {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::capacity::parse_objective;
     use crate::caveat::Severity;
     use crate::fixture::{self, five_block_report};
-    use serde_json::json;
 
     /// One of three loads has the caveat.
     #[test]

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::LoadRecord;
-use dyno_archive::plan::Objective;
+use dyno_model::LoadRecord;
+use dyno_model::plan::Objective;
 
 use super::objective::evaluate;
 use super::pool::Pool;

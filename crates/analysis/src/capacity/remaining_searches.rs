@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::Protocol;
-use dyno_archive::plan::Plan;
-use dyno_archive::run::Run;
+use dyno_model::Protocol;
+use dyno_model::plan::Plan;
+use dyno_model::run::Run;
 
 /// Returns the trials of a launch that still need a rate search. A trial over a protocol whose
 /// contract checks failed needs none.

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan;
-use dyno_archive::run::Run;
-use dyno_archive::search::SearchRecord;
-use dyno_archive::{LoadRecord, Party};
+use dyno_model::plan;
+use dyno_model::run::Run;
+use dyno_model::search::SearchRecord;
+use dyno_model::{LoadRecord, Party};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -240,11 +240,11 @@ fn upper_middle(missed_rates: impl Iterator<Item = Option<f64>>) -> Option<f64> 
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{Arrival, Condition};
-    use dyno_archive::search::SearchLoad;
-    use dyno_archive::start::{Failure, FailureKind};
-    use dyno_archive::times::Recording;
-    use dyno_archive::{StartRecord, TrialRecord};
+    use dyno_model::plan::{Arrival, Condition};
+    use dyno_model::search::SearchLoad;
+    use dyno_model::start::{Failure, FailureKind};
+    use dyno_model::times::Recording;
+    use dyno_model::{StartRecord, TrialRecord};
 
     use super::*;
     use crate::capacity::SearchStep;
@@ -517,7 +517,7 @@ mod tests {
         let mut run = run(&[3000.0, 5000.0, 3100.0]);
         for lost in [0, 1] {
             let outcomes = &mut run.trials[lost].load.intervals[0].outcomes;
-            outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+            outcomes.count(dyno_model::Outcome::UnexpectedStatus);
             match lost {
                 0 => run.searches.retain(|search| search.trial != lost),
                 _ => run.searches[0].loads.clear(),
@@ -538,7 +538,7 @@ mod tests {
             let wrong = (total + requests) / number - total / number;
             total += requests;
             let outcomes = &mut load.intervals[0].outcomes;
-            (0..wrong).for_each(|_| outcomes.count(dyno_archive::Outcome::UnexpectedStatus));
+            (0..wrong).for_each(|_| outcomes.count(dyno_model::Outcome::UnexpectedStatus));
             load
         }
     }
@@ -616,7 +616,7 @@ mod tests {
                 let mut load = load_with_times(rate, seconds, |_| 1.0);
                 let wrong = ((rate - limit).max(0.0) * seconds).ceil() as u64;
                 let outcomes = &mut load.intervals[0].outcomes;
-                (0..wrong).for_each(|_| outcomes.count(dyno_archive::Outcome::UnexpectedStatus));
+                (0..wrong).for_each(|_| outcomes.count(dyno_model::Outcome::UnexpectedStatus));
                 load
             };
             let result = find_capacity("p99<20ms", refuse_above_limit);

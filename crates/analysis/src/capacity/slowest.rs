@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Capacity, CapacityFailures, Plan};
+use dyno_model::plan::{Capacity, CapacityFailures, Plan};
 
 use crate::caveat::{Caveat, Severity};
 use crate::cell::CellKey;
@@ -286,10 +286,10 @@ fn caveat_text(caveat: &Caveat) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::TrialRecord;
-    use dyno_archive::run::Run;
-    use dyno_archive::sample::ThreadUse;
-    use dyno_archive::times::Recording;
+    use dyno_model::TrialRecord;
+    use dyno_model::run::Run;
+    use dyno_model::sample::ThreadUse;
+    use dyno_model::times::Recording;
 
     use super::*;
     use crate::fixture;
@@ -407,11 +407,11 @@ mod tests {
         let mut crashed = whole.clone();
         crashed.trials.retain(|record| !of_step(record, best));
         crashed.starts.extend(plan.launches.iter().enumerate().filter_map(|(launch, planned)| {
-            let failure = dyno_archive::start::Failure {
-                kind: dyno_archive::start::FailureKind::Crashed,
+            let failure = dyno_model::start::Failure {
+                kind: dyno_model::start::FailureKind::Crashed,
                 message: "it ended".into(),
             };
-            planned.arms.contains(&0).then(|| dyno_archive::StartRecord {
+            planned.arms.contains(&0).then(|| dyno_model::StartRecord {
                 start: launch,
                 launch,
                 failure: Some(failure),
@@ -430,10 +430,10 @@ mod tests {
             run.trials.retain(|record| plan.trials[record.trial].arm != 0);
             let launches = plan.launches.iter().enumerate();
             run.starts.extend(launches.filter(|(_, planned)| planned.arms == [0]).map(
-                |(launch, _)| dyno_archive::StartRecord {
+                |(launch, _)| dyno_model::StartRecord {
                     start: launch,
                     launch,
-                    failure: Some(dyno_archive::start::Failure { kind, message: "no".into() }),
+                    failure: Some(dyno_model::start::Failure { kind, message: "no".into() }),
                     ..Default::default()
                 },
             ));
@@ -451,7 +451,7 @@ mod tests {
         let mut broken = stopped.clone();
         let fail = |record: &mut TrialRecord| record.load.server_failure = Some("it ended".into());
         fail(broken.trials.iter_mut().find(|r| plan.trials[r.trial].arm == 0).unwrap());
-        use dyno_archive::start::FailureKind::{Crashed, Harness};
+        use dyno_model::start::FailureKind::{Crashed, Harness};
         for (run, cause, reason) in [
             (stopped, MissingCause::Excluded, "generator_stopped: "),
             (fail_starts(Harness), MissingCause::Excluded, "could not be measured: no"),
@@ -469,14 +469,14 @@ mod tests {
     fn failures_of_harness_are_not_those_of_subject() {
         let fail = |kind| {
             let mut run = fixture::five_blocks();
-            let failure = dyno_archive::start::Failure { kind, message: "it failed".into() };
-            let start = dyno_archive::StartRecord { failure: Some(failure), ..Default::default() };
+            let failure = dyno_model::start::Failure { kind, message: "it failed".into() };
+            let start = dyno_model::StartRecord { failure: Some(failure), ..Default::default() };
             run.starts.push(start);
             let failures = capacity_failures(&run.header.plan, &crate::report::report(&run));
             failures.iter().find(|f| f.subject == "slow").map(|f| f.failed)
         };
-        assert_eq!(fail(dyno_archive::start::FailureKind::Crashed), Some(1));
-        assert_eq!(fail(dyno_archive::start::FailureKind::Harness), None);
+        assert_eq!(fail(dyno_model::start::FailureKind::Crashed), Some(1));
+        assert_eq!(fail(dyno_model::start::FailureKind::Harness), None);
     }
 
     /// A subject whose starts all failed has no trials.

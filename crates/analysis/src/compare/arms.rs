@@ -1,7 +1,7 @@
 //! Matches the arms and cells of one side with the arms and cells of the other.
 
-use dyno_archive::TrialRecord;
-use dyno_archive::plan::Step;
+use dyno_model::TrialRecord;
+use dyno_model::plan::Step;
 
 use super::Side;
 use crate::cell::CellKey;
@@ -90,9 +90,9 @@ pub(super) fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) ->
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::RunId;
-    use dyno_archive::plan::Subject;
-    use dyno_archive::run::Run;
+    use dyno_model::RunId;
+    use dyno_model::plan::Subject;
+    use dyno_model::run::Run;
 
     use super::*;
     use crate::fixture;

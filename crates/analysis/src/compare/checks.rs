@@ -90,8 +90,8 @@ fn in_words(checks: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Subject;
-    use dyno_archive::run::Run;
+    use dyno_model::plan::Subject;
+    use dyno_model::run::Run;
 
     use super::*;
     use crate::compare::{ComparisonOptions, ComparisonResult, Gate, GateState, compare};

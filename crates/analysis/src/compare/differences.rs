@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Plan, Workload};
-use dyno_archive::run::Run;
+use dyno_model::plan::{Plan, Workload};
+use dyno_model::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::run::Run;
-use dyno_archive::start::PartStart;
-use dyno_archive::{Party, StartRecord};
 use dyno_config::secret::{holds_secret, may_be_secret, without_userinfo};
+use dyno_model::run::Run;
+use dyno_model::start::PartStart;
+use dyno_model::{Party, StartRecord};
 
 use super::RunDifference;
 
@@ -134,7 +134,7 @@ fn difference(owner: &str, name: &str, a: Option<&str>, b: Option<&str>) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{Backend, Subject};
+    use dyno_model::plan::{Backend, Subject};
 
     use super::*;
     use crate::compare::{ComparisonOptions, Side, compare};

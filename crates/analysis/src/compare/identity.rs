@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::facts::Facts;
-use dyno_archive::plan::Subject;
-use dyno_archive::{MachineId, SubjectVersion, WorkloadId};
+use dyno_model::facts::Facts;
+use dyno_model::plan::Subject;
+use dyno_model::{MachineId, SubjectVersion, WorkloadId};
 
 use super::Side;
 
@@ -90,7 +90,7 @@ fn version_note(a: &Subject, b: &Subject) -> Option<String> {
         (true, false) => "the definition differs",
         (false, _) => "the inputs of its build differ",
     };
-    let name = dyno_archive::plan::server_id(&a.name, a.variant.as_deref(), None);
+    let name = dyno_model::plan::server_id(&a.name, a.variant.as_deref(), None);
     Some(format!(
         "{name}: A and B measured different versions ({} and {}): {cause}.",
         short(&version_a),
@@ -104,8 +104,8 @@ fn short(id: &impl ToString) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Build;
-    use dyno_archive::run::Run;
+    use dyno_model::plan::Build;
+    use dyno_model::run::Run;
 
     use super::*;
     use crate::fixture;

@@ -20,8 +20,8 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Plan, Trial};
-use dyno_archive::run::Run;
+use dyno_model::plan::{Plan, Trial};
+use dyno_model::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 //! If every block starts its arms in the same order, a drift of the machine cannot be distinguished
 //! from a difference between the arms.
 
-use dyno_archive::plan::Plan;
+use dyno_model::plan::Plan;
 
 use super::{RunDifference, Side};
 use crate::design::{Design, fixed_position};
@@ -84,8 +84,8 @@ impl Confounding {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{Order, Subject};
-    use dyno_archive::run::Run;
+    use dyno_model::plan::{Order, Subject};
+    use dyno_model::run::Run;
 
     use super::*;
     use crate::compare::{ComparisonOptions, ComparisonResult, Gate, GateState, compare};

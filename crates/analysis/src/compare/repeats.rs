@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::Launch;
+use dyno_model::plan::Launch;
 use schemars::JsonSchema;
 use serde::Serialize;
 

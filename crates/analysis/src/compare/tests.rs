@@ -1,5 +1,5 @@
-use dyno_archive::StartRecord;
-use dyno_archive::plan::{Arrivals, Backend, Gaps, Launch, Segment, Step, Subject, Trial};
+use dyno_model::StartRecord;
+use dyno_model::plan::{Arrivals, Backend, Gaps, Launch, Segment, Step, Subject, Trial};
 
 use super::order::Confounding;
 use super::*;
@@ -317,7 +317,7 @@ fn broken_server_misses_gate() {
     let mut wrong = run_with_servers("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     for trial in wrong.trials.iter_mut().step_by(2) {
         let [interval, ..] = trial.load.intervals.as_mut_slice() else { panic!("no interval") };
-        interval.outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+        interval.outcomes.count(dyno_model::Outcome::UnexpectedStatus);
     }
     let (state, row) = gate(&wrong);
     let row = row.unwrap();
@@ -347,7 +347,7 @@ fn lost_requests_miss_gate_only_if_significant() {
             load.books.failed += 50;
             load.books.started += 50;
             let [interval, ..] = load.intervals.as_mut_slice() else { panic!("no interval") };
-            (0..50).for_each(|_| interval.outcomes.count(dyno_archive::Outcome::Timeout));
+            (0..50).for_each(|_| interval.outcomes.count(dyno_model::Outcome::Timeout));
         }
         run
     };
@@ -377,14 +377,14 @@ fn server_with_mostly_failed_starts_misses_gate() {
     after.header.id = "s".into();
     // The server crashed at start-up in four blocks, so their trials are missing.
     after.trials.retain(|trial| trial.trial % 2 == 1 || trial.trial == 0);
-    let failed = |launch: usize| dyno_archive::StartRecord {
+    let failed = |launch: usize| dyno_model::StartRecord {
         start: launch,
         launch,
-        failure: Some(dyno_archive::start::Failure {
-            kind: dyno_archive::start::FailureKind::Crashed,
+        failure: Some(dyno_model::start::Failure {
+            kind: dyno_model::start::FailureKind::Crashed,
             message: "it ended".into(),
         }),
-        ..dyno_archive::StartRecord::default()
+        ..dyno_model::StartRecord::default()
     };
     after.starts = [2, 4, 6, 8].map(failed).to_vec();
     let options = ComparisonOptions {
@@ -401,7 +401,7 @@ fn few_pairs_with_stop_rule_detect_no_difference() {
         "r",
         &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL],
     );
-    run.header.plan.stop = Some(dyno_archive::plan::StopRule {
+    run.header.plan.stop = Some(dyno_model::plan::StopRule {
         metrics: vec!["throughput_rps".into()],
         same_within: None,
     });
@@ -475,7 +475,7 @@ fn forty_gates_keep_false_alarm_rate() {
 /// no gate, and are reported.
 #[test]
 fn warmup_failures_are_noted_and_miss_no_gate() {
-    use dyno_archive::start::WarmUpEnd;
+    use dyno_model::start::WarmUpEnd;
     let before = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let warmed = |workload: usize| {
         let mut run = before.clone();
@@ -491,7 +491,7 @@ fn warmup_failures_are_noted_and_miss_no_gate() {
         run.starts = [0, 2, 4, 6].map(start).to_vec();
         // In the last start, a request of a step's own warm-up failed.
         let last = &mut run.trials[8].load.intervals[0];
-        last.carried.count(dyno_archive::Outcome::UnexpectedStatus);
+        last.carried.count(dyno_model::Outcome::UnexpectedStatus);
         run
     };
     let options = ComparisonOptions {

@@ -4,8 +4,8 @@
 
 use std::time::UNIX_EPOCH;
 
-use dyno_archive::TrialRecord;
-use dyno_archive::run::Run;
+use dyno_model::TrialRecord;
+use dyno_model::run::Run;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -107,7 +107,7 @@ fn seconds(date: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Subject;
+    use dyno_model::plan::Subject;
 
     use super::*;
     use crate::fixture;
@@ -162,7 +162,7 @@ mod tests {
     fn overlap_after_long_start_is_noted() {
         let first = |began_s: u64| {
             let mut run = run_at("2026-11-26T22:06:53Z", 120);
-            let start = dyno_archive::StartRecord {
+            let start = dyno_model::StartRecord {
                 began_ns: Some(began_s * NS_PER_S),
                 ..Default::default()
             };
@@ -189,7 +189,7 @@ mod tests {
         let mut resumed = run_at("2026-11-26T08:00:00Z", 20);
         let second = fixture::resumption(&resumed, 3, Vec::new());
         resumed.header.resumptions =
-            vec![dyno_archive::Resumption { started: "2026-11-26T22:06:54Z".into(), ..second }];
+            vec![dyno_model::Resumption { started: "2026-11-26T22:06:54Z".into(), ..second }];
         assert_eq!(note_kind(&run, &resumed), "one after the other");
         for trial in resumed.trials.iter_mut().filter(|trial| trial.start >= 3) {
             trial.load.began_ns += 80 * NS_PER_S;

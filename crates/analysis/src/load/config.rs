@@ -1,11 +1,11 @@
 //! Describes the configuration of a load in its result, so that a result can be read without its
 //! plan.
 
-use dyno_archive::plan::{
+use dyno_model::plan::{
     Arrival, Arrivals, DriverKind, ImportChange, Load, LoadModel, Priority, Reconnect, Request,
     Segment, Sequence, Spin, Step, StillWarming, Workload,
 };
-use dyno_archive::{Protocol, protocol};
+use dyno_model::{Protocol, protocol};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,9 +1,9 @@
 //! Computes the generator's own cost: CPU time, waits and delays. It shows whether the generator
 //! was the limit.
 
-use dyno_archive::plan::DriverKind;
-use dyno_archive::sample::ThreadUse;
-use dyno_archive::{LoadRecord, Phase, Times};
+use dyno_model::plan::DriverKind;
+use dyno_model::sample::ThreadUse;
+use dyno_model::{LoadRecord, Phase, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,9 +2,9 @@
 //!
 //! Threads that share a CPU each look idle, so the use of threads alone does not suffice.
 
-use dyno_archive::machine::{CpuUse, MachineUse};
-use dyno_archive::sample::ThreadUse;
-use dyno_archive::{LoadRecord, Phase};
+use dyno_model::machine::{CpuUse, MachineUse};
+use dyno_model::sample::ThreadUse;
+use dyno_model::{LoadRecord, Phase};
 use schemars::JsonSchema;
 use serde::Serialize;
 

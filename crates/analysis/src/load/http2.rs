@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::LoadRecord;
-use dyno_archive::load::{Http2Direction, Http2Use};
+use dyno_model::LoadRecord;
+use dyno_model::load::{Http2Direction, Http2Use};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -148,7 +148,7 @@ fn quotient(n: u64, divisor: u64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::load::TcpCounters;
+    use dyno_model::load::TcpCounters;
 
     use super::*;
     use crate::fixture;

@@ -16,12 +16,12 @@ mod visits;
 
 use std::collections::BTreeMap;
 
-use dyno_archive::interval::RequestShare;
-use dyno_archive::load::{Connections, Continues, TcpCounters, Timeouts, TlsUse, UnansweredAges};
-use dyno_archive::outcome::{self, Outcome, Outcomes};
-use dyno_archive::plan::{self, LoadModel};
-pub use dyno_archive::trial::Ceiling;
-use dyno_archive::{Interval, LoadRecord, Phase, Times};
+use dyno_model::interval::RequestShare;
+use dyno_model::load::{Connections, Continues, TcpCounters, Timeouts, TlsUse, UnansweredAges};
+use dyno_model::outcome::{self, Outcome, Outcomes};
+use dyno_model::plan::{self, LoadModel};
+pub use dyno_model::trial::Ceiling;
+use dyno_model::{Interval, LoadRecord, Phase, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,8 +4,8 @@
 //! A server that falls behind has a growing backlog, so its response times depend on the length of
 //! the load.
 
-use dyno_archive::Phase;
-use dyno_archive::plan::LoadModel;
+use dyno_model::Phase;
+use dyno_model::plan::LoadModel;
 
 use serde_json::{Value, json};
 
@@ -275,10 +275,10 @@ impl LoadResult {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::load::{Books, Http2Use};
-    use dyno_archive::outcome::Outcome;
-    use dyno_archive::times::Recording;
-    use dyno_archive::{Interval, LoadRecord, Phase};
+    use dyno_model::load::{Books, Http2Use};
+    use dyno_model::outcome::Outcome;
+    use dyno_model::times::Recording;
+    use dyno_model::{Interval, LoadRecord, Phase};
 
     use super::{max_backlog_growth, rate_text, sum_in_stretch};
     use crate::caveat::{Caveat, Code};

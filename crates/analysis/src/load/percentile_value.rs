@@ -4,7 +4,7 @@
 //! without a correct response rank above all response times, so a percentile among them has no
 //! time.
 
-use dyno_archive::times::{self, Times};
+use dyno_model::times::{self, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -177,7 +177,7 @@ pub fn repeated_percentile(known: Vec<f64>, unanswered_repeats: usize) -> Repeat
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::times::Recording;
+    use dyno_model::times::Recording;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::times::{self, Times};
+use dyno_model::times::{self, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -161,7 +161,7 @@ impl Percentiles {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::times::Recording;
+    use dyno_model::times::Recording;
 
     use super::*;
 

@@ -1,9 +1,9 @@
 //! Sums the intervals of a load, because most results cover the whole measured window.
 
-use dyno_archive::interval::ExchangeTimes;
-use dyno_archive::load::Edges;
-use dyno_archive::outcome::Outcomes;
-use dyno_archive::{Interval, LoadRecord, Phase, Times};
+use dyno_model::interval::ExchangeTimes;
+use dyno_model::load::Edges;
+use dyno_model::outcome::Outcomes;
+use dyno_model::{Interval, LoadRecord, Phase, Times};
 
 use super::percentiles::UnansweredRequests;
 use super::{Bytes, InFlight};
@@ -111,7 +111,7 @@ fn time_in_window_ns(record: &LoadRecord, response: &Times, edges: Edges) -> f64
     time_sum_ns(record, response) + edges.others_ns as f64 - edges.before_ns as f64 - drain as f64
 }
 
-/// Relative error of a time in a histogram (`dyno_archive::Times`).
+/// Relative error of a time in a histogram (`dyno_model::Times`).
 const RESOLUTION: f64 = 0.001;
 
 /// Returns the sum of all times and ages in the distributions, in nanoseconds.

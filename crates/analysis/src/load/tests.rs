@@ -1,8 +1,9 @@
 //! Tests the result of a load against records made by hand.
 
+use dyno_model::times::Recording;
+
 use super::*;
 use crate::fixture;
-use dyno_archive::times::Recording;
 
 #[test]
 fn percentile_without_samples_above_is_none() {
@@ -235,8 +236,8 @@ fn mix_has_outcomes_and_times_per_request() {
 
 #[test]
 fn generator_cpu_time_excludes_polling() {
-    use dyno_archive::interval::WorkerUse;
-    use dyno_archive::sample::ThreadUse;
+    use dyno_model::interval::WorkerUse;
+    use dyno_model::sample::ThreadUse;
     let thread = |[run, user, sys, delay]: [u64; 4]| ThreadUse {
         run_ns: run * MS,
         user_ns: user * MS,
@@ -303,7 +304,7 @@ fn tcp_segments_are_per_complete_response() {
 
 #[test]
 fn interval_result_counts_exchanges_that_ended() {
-    use dyno_archive::interval::WorkerUse;
+    use dyno_model::interval::WorkerUse;
     let mut interval = Interval::new(Phase::Measured, 1000 * MS, 3000 * MS);
     for (outcome, current, earlier) in
         [(Outcome::Ok, 5, 3), (Outcome::UnexpectedStatus, 2, 1), (Outcome::Reset, 4, 2)]

@@ -1,7 +1,7 @@
 //! Results of pages and of visits, which are groups of requests of one visitor.
 
-use dyno_archive::plan::LoadModel;
-use dyno_archive::{LoadRecord, Phase};
+use dyno_model::plan::LoadModel;
+use dyno_model::{LoadRecord, Phase};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Explains why a row of the overview lacks numbers.
 
-use dyno_archive::Protocol;
-use dyno_archive::plan::Plan;
+use dyno_model::Protocol;
+use dyno_model::plan::Plan;
 
 use crate::subject::{SubjectFailure, SubjectResult};
 

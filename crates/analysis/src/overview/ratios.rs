@@ -1,6 +1,6 @@
 //! Computes the ratios of overview rows to the baseline's row.
 
-use dyno_archive::plan::Plan;
+use dyno_model::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 

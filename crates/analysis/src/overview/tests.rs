@@ -1,9 +1,9 @@
 //! Tests rows, ties and places against runs made by hand.
 
-use dyno_archive::plan::{ArmSharing, Arrivals, Cost, NotServed};
-use dyno_archive::sample::CgroupUse;
-use dyno_archive::start::{Failure, FailureKind};
-use dyno_archive::{Outcome, Party};
+use dyno_model::plan::{ArmSharing, Arrivals, Cost, NotServed};
+use dyno_model::sample::CgroupUse;
+use dyno_model::start::{Failure, FailureKind};
+use dyno_model::{Outcome, Party};
 
 use super::*;
 use crate::fixture::{five_block_report, five_blocks};
@@ -255,7 +255,7 @@ fn invalid_repeats_have_figures_without_places() {
     let mut run = five_blocks();
     let plan = run.header.plan.clone();
     for record in run.trials.iter_mut().filter(|record| plan.trials[record.trial].arm == 1) {
-        record.checks = vec![dyno_archive::trial::CheckResult {
+        record.checks = vec![dyno_model::trial::CheckResult {
             has_response: true,
             ..crate::fixture::check("c", false, "")
         }];
@@ -296,7 +296,7 @@ fn subject_with_two_valid_repeats_has_no_place() {
         let repeats = records
             .filter(|record| plan.launches[plan.trials[record.trial].launch].block < spoiled);
         for record in repeats {
-            record.checks = vec![dyno_archive::trial::CheckResult {
+            record.checks = vec![dyno_model::trial::CheckResult {
                 has_response: true,
                 ..crate::fixture::check("c", false, "")
             }];

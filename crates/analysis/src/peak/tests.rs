@@ -1,9 +1,9 @@
 //! Tests runs in which steps are not valid because of the generator or the machine.
 
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::{self, ArmSharing, Arrivals, Launch, Step, Subject};
-use dyno_archive::run::Run;
-use dyno_archive::sample::ThreadUse;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::{self, ArmSharing, Arrivals, Launch, Step, Subject};
+use dyno_model::run::Run;
+use dyno_model::sample::ThreadUse;
 
 use super::*;
 use crate::fixture;
@@ -27,7 +27,7 @@ enum TrialKind {
 
 use TrialKind::{Busy, Doubtful, NotRun, Valid, Wrong};
 
-fn load(kind: TrialKind) -> Option<dyno_archive::LoadRecord> {
+fn load(kind: TrialKind) -> Option<dyno_model::LoadRecord> {
     let (Valid(n) | Busy(n) | Doubtful(n) | Wrong(n)) = kind else { return None };
     let mut load = fixture::record(n);
     match kind {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::profile::ProfileRecord;
+use dyno_model::profile::ProfileRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{CallUse, CallsUse};
-use dyno_archive::syscall::{Amount, UNNAMED, hides_bytes, returned_amount};
+use dyno_model::sample::{CallUse, CallsUse};
+use dyno_model::syscall::{Amount, UNNAMED, hides_bytes, returned_amount};
 use schemars::JsonSchema;
 use serde::Serialize;
 

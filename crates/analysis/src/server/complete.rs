@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::sample::{ProcessUse, ThreadUse};
+use dyno_model::sample::{ProcessUse, ThreadUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! Computes CPU time of the whole machine between two samples: of other programs, of interrupts,
 //! and the time that the hypervisor took.
 
-use dyno_archive::host::HostUse;
-use dyno_archive::{LoadRecord, Party};
+use dyno_model::host::HostUse;
+use dyno_model::{LoadRecord, Party};
 
 use super::threads::run_time_s;
 use super::{PartySample, UseBetweenSamples};
@@ -90,7 +90,7 @@ pub(super) fn stolen_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Sample;
+    use dyno_model::Sample;
 
     use super::*;
 

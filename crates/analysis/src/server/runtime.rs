@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::LoadRecord;
-use dyno_archive::runtime::RuntimeReading;
+use dyno_model::LoadRecord;
+use dyno_model::runtime::RuntimeReading;
 use schemars::JsonSchema;
 use serde::Serialize;
 

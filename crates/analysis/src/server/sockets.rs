@@ -2,7 +2,7 @@
 //! values show full queues and lost segments. A counter that reports show is a cell of
 //! [`socket_rows`].
 
-use dyno_archive::sample::{ListenerUse, NetworkUse, SocketsUse};
+use dyno_model::sample::{ListenerUse, NetworkUse, SocketsUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -189,7 +189,7 @@ const NOT_READ: &str = "the server's sockets were not read";
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::sample::OpenFiles;
+    use dyno_model::sample::OpenFiles;
 
     use super::*;
 

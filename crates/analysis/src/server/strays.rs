@@ -2,8 +2,8 @@
 //!
 //! The counters of the group do not include such processes, so the use of the server is unknown.
 
-use dyno_archive::sample::CgroupUse;
-use dyno_archive::{LoadRecord, Party};
+use dyno_model::sample::CgroupUse;
+use dyno_model::{LoadRecord, Party};
 
 /// Returns the number of processes of a party that left its group: the highest of all samples.
 pub(crate) fn stray_processes(record: &LoadRecord, party: Party) -> u32 {
@@ -30,7 +30,7 @@ pub(crate) fn without_group_counters(record: &LoadRecord) -> Option<LoadRecord> 
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::cpus::AllowedCpus;
+    use dyno_model::cpus::AllowedCpus;
 
     use super::*;
     use crate::fixture::record_with_threads;

@@ -1,8 +1,9 @@
 //! Tests the use of a server against samples made by hand.
 
+use dyno_model::sample::PartyUse;
+
 use super::*;
 use crate::fixture::record_with_threads;
-use dyno_archive::sample::PartyUse;
 
 #[test]
 fn unreadable_server_has_no_cpu_time() {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{EndedThreads, ModeTimes, SchedulerRecord, ThreadState, ThreadUse};
+use dyno_model::sample::{EndedThreads, ModeTimes, SchedulerRecord, ThreadState, ThreadUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -435,7 +435,7 @@ fn add_some<T: std::ops::Add<Output = T> + Default + Copy>(sum: &mut Option<T>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_archive::sample::StateTimes;
+    use dyno_model::sample::StateTimes;
 
     const MS: u64 = 1_000_000;
 

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::Sample;
-use dyno_archive::sample::{CallUse, CallsUse, CgroupUse, NetworkUse, Party, SliceRates};
-use dyno_archive::syscall::{Amount, hides_bytes, returned_amount};
+use dyno_model::Sample;
+use dyno_model::sample::{CallUse, CallsUse, CgroupUse, NetworkUse, Party, SliceRates};
+use dyno_model::syscall::{Amount, hides_bytes, returned_amount};
 use schemars::JsonSchema;
 use serde::Serialize;
 

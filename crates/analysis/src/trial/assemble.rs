@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::plan::{Conditions, Plan, Subject};
-use dyno_archive::run::Run;
-use dyno_archive::start::PartStart;
-use dyno_archive::{Facts, LoadRecord, Party, StartRecord, TrialRecord};
+use dyno_model::cpus::AllowedCpus;
+use dyno_model::plan::{Conditions, Plan, Subject};
+use dyno_model::run::Run;
+use dyno_model::start::PartStart;
+use dyno_model::{Facts, LoadRecord, Party, StartRecord, TrialRecord};
 
 use super::{StepResult, TrialResult};
 use crate::backend_use::trial_backends;

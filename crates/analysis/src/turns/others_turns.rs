@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::host::{HostUse, PressureUse};
-use dyno_archive::sample::{StateTimes, ThreadState, ThreadUse};
-use dyno_archive::{LoadRecord, Party, Sample};
+use dyno_model::host::{HostUse, PressureUse};
+use dyno_model::sample::{StateTimes, ThreadState, ThreadUse};
+use dyno_model::{LoadRecord, Party, Sample};
 
 use super::Turns;
 use crate::server::UseBetweenSamples;

@@ -1,7 +1,7 @@
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::host::{HostUse, PressureUse};
-use dyno_archive::outcome::Outcome;
-use dyno_archive::sample::{CgroupUse, OtherPartiesUse, PartyUse, ThreadUse};
+use dyno_model::cpus::AllowedCpus;
+use dyno_model::host::{HostUse, PressureUse};
+use dyno_model::outcome::Outcome;
+use dyno_model::sample::{CgroupUse, OtherPartiesUse, PartyUse, ThreadUse};
 
 use super::*;
 use crate::fixture;

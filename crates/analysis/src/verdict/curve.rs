@@ -13,8 +13,8 @@ mod full_cpu;
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::LoadModel;
-use dyno_archive::sample::ThreadState;
+use dyno_model::plan::LoadModel;
+use dyno_model::sample::ThreadState;
 use serde_json::json;
 
 use super::conditions::MAX_WAITING;

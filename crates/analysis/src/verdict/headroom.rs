@@ -3,8 +3,8 @@
 //!
 //! The doc comment of each rule states the condition under which its caveat applies.
 
-use dyno_archive::LoadRecord;
-use dyno_archive::plan::Priority;
+use dyno_model::LoadRecord;
+use dyno_model::plan::Priority;
 use serde_json::{Value, json};
 
 use super::Context;

@@ -13,10 +13,10 @@ mod table;
 pub(crate) mod thresholds;
 mod waits;
 
-use dyno_archive::run::Run;
-use dyno_archive::start::PartStart;
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, LoadRecord, Party};
+use dyno_model::run::Run;
+use dyno_model::start::PartStart;
+use dyno_model::trial::CheckResult;
+use dyno_model::{Facts, LoadRecord, Party};
 
 pub(crate) use caveats::Peak;
 use caveats::{LoadInputs, RunInputs, TrialInputs};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::LoadModel;
-use dyno_archive::syscall::{Amount, returned_amount};
+use dyno_model::plan::LoadModel;
+use dyno_model::syscall::{Amount, returned_amount};
 
 use super::thresholds::{SERVER_BUSY, SERVER_FULL, SERVER_IDLE};
 use crate::load::LoadResult;

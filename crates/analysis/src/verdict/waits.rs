@@ -1,7 +1,7 @@
 //! Waits of the threads of a server that had CPU time left. Thread states and system calls show
 //! whether the threads waited for a lock, a disk, a timer or a peer.
 
-use dyno_archive::sample::ThreadState;
+use dyno_model::sample::ThreadState;
 use serde_json::{Value, json};
 
 use super::conditions::{is_disturbed, may_lack_cpu};

@@ -2,10 +2,11 @@
 //! in the intervals, in the distributions of times, and by request. If two of these counts differ,
 //! the archive was damaged or edited.
 
+use dyno_model::load::UnansweredAges;
+use dyno_model::outcome::{Outcome, Outcomes};
+use dyno_model::{Interval, LoadRecord, Phase, Times};
+
 use super::FileCheck;
-use crate::load::UnansweredAges;
-use crate::outcome::{Outcome, Outcomes};
-use crate::{Interval, LoadRecord, Phase, Times};
 
 /// Checks the counts of a load whose intervals are in order.
 pub(super) fn check_counts(load: &LoadRecord) -> FileCheck {

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::FileCheck;
-use crate::host::{HostUse, PressureUse};
-use crate::sample::{
+use dyno_model::host::{HostUse, PressureUse};
+use dyno_model::sample::{
     CallUse, CallsUse, CgroupUse, EndedThreads, NetworkUse, ProcessUse, SchedulerRecord, ThreadUse,
 };
-use crate::{Party, Sample};
+use dyno_model::{Party, Sample};
+
+use super::FileCheck;
 
 /// Counters by their names in the archive. `None`: not read.
 type Counters<'a> = Vec<(&'a str, Option<u64>)>;
@@ -127,7 +128,11 @@ struct LatestCounters<'a> {
 }
 
 impl<'a> LatestCounters<'a> {
-    fn check_party(&mut self, sample_end_ns: u64, used: &'a crate::sample::PartyUse) -> FileCheck {
+    fn check_party(
+        &mut self,
+        sample_end_ns: u64,
+        used: &'a dyno_model::sample::PartyUse,
+    ) -> FileCheck {
         if let Some(now) = &used.cgroup
             && let Some(before) = self.group.replace(now)
         {

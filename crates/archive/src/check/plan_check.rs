@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dyno_model::plan::{Arrivals, Plan, Trial};
+use dyno_model::search::SearchLoad;
+use dyno_model::{Facts, LoadRecord, Sample, TrialRecord};
+
 use super::FileCheck;
-use crate::plan::{Arrivals, Plan, Trial};
-use crate::search::SearchLoad;
-use crate::{Facts, LoadRecord, Sample, TrialRecord};
 
 /// Allowed deviation of the number of scheduled requests from the rate times the window, in
 /// standard deviations of Poisson arrivals. Constant rates are off by at most one for each worker.
@@ -189,8 +190,8 @@ fn check_turns(trials: &[&TrialRecord]) -> FileCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Party;
-    use crate::sample::{CgroupUse, PartyUse};
+    use dyno_model::Party;
+    use dyno_model::sample::{CgroupUse, PartyUse};
 
     /// A server on eight CPUs uses 1.4 of them under a quota of 1.5 CPUs.
     #[test]

@@ -166,8 +166,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
-    use dyno_archive::Protocol;
-    use dyno_archive::plan::{Body, Request};
+    use dyno_model::Protocol;
+    use dyno_model::plan::{Body, Request};
     use dyno_wire::h2::frame::{
         FrameHeader, HEADER_BYTES, Kind, PREFACE, flag, put_header, put_window_update,
     };

@@ -8,16 +8,16 @@ use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use dyno_archive::Protocol;
-use dyno_archive::plan::{Request, Workload};
 use dyno_engine::traffic::Template;
 use dyno_engine::{CompiledRequest, Http2, Tls, Traffic};
+use dyno_model::Protocol;
+use dyno_model::plan::{Request, Workload};
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::{Closed, End, RequestKind, ResponseEvent, ResponseReader};
 use dyno_workload::compile;
+use transport::{Transport, closed_error};
 
 use crate::listener::Listener;
-use transport::{Transport, closed_error};
 
 pub use response::{BodyRetention, ProbeResponse};
 

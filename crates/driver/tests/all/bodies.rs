@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use dyno_archive::plan::Arrivals;
 use dyno_driver::{Epoll, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::StreamTemplate;
@@ -13,6 +12,7 @@ use dyno_engine::{
     CompiledRequest, Draws, Driver, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy,
     Stop, Traffic, Window, Worker, WorkerConfig,
 };
+use dyno_model::plan::Arrivals;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::SharedFields;

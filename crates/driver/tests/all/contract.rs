@@ -548,7 +548,7 @@ fn proxy_header_is_sent_first() {
         assert_eq!(String::from_utf8_lossy(&received), expected);
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let proxy = Some(dyno_archive::plan::ProxyProtocol::V1);
+    let proxy = Some(dyno_model::plan::ProxyProtocol::V1);
     let endpoint = Endpoint { proxy, ..listener.local_addr().unwrap().into() };
     first_bytes(Epoll::new(&endpoint, 1).unwrap(), &listener);
     first_bytes(Uring::new(&endpoint, 1).unwrap(), &listener);

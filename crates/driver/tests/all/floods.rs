@@ -7,9 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::plan::Arrivals;
-use dyno_archive::sample::ThreadUse;
 use dyno_driver::{Epoll, Uring, sys};
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::schedule::Stripe;
@@ -18,6 +15,9 @@ use dyno_engine::{
     CompiledRequest, Completion, ConnId, Draws, Driver, Expectation, Http2, Instant, Policy,
     Protocol, Schedule, SpinPolicy, Stop, Traffic, Window, Worker, WorkerConfig, WorkerReport,
 };
+use dyno_model::load::TcpCounters;
+use dyno_model::plan::Arrivals;
+use dyno_model::sample::ThreadUse;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 

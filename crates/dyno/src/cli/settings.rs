@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use dyno_archive::plan::DriverKind;
+use dyno_model::plan::DriverKind;
 use dyno_runner::settings::{LoadOption, LoadSettings, SETTINGS, Setting};
 
 /// The settings of the command line.

@@ -66,7 +66,7 @@ pub struct Cpus(pub Vec<u32>);
 
 /// Parses a list of CPUs.
 pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
-    dyno_archive::cpus::cpu_list(text).map(Cpus)
+    dyno_model::cpus::cpu_list(text).map(Cpus)
 }
 
 /// Parses the largest gap between the two final rates of a search (`--width`), in per cent.

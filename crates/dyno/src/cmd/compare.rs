@@ -8,7 +8,7 @@ use dyno_analysis::Report;
 use dyno_analysis::compare::{
     ComparisonOptions, ComparisonResult, Gate, GateOutcome, OnUndecided, Side, compare,
 };
-use dyno_archive::dir::Run;
+use dyno_model::run::Run;
 use dyno_report::present::style::Style;
 use dyno_report::redact;
 

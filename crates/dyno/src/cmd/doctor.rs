@@ -1,11 +1,11 @@
 //! `dyno doctor`: checks what this machine can measure, and how to fix what it cannot.
 
-use dyno_archive::Facts;
-use dyno_archive::facts::CgroupVersion;
 use dyno_config::text::FileError;
 use dyno_launch::guard::Guard;
 use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
+use dyno_model::Facts;
+use dyno_model::facts::CgroupVersion;
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_observer::tracking::{IpVersion, TrackingTable};

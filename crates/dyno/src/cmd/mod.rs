@@ -19,8 +19,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use dyno_archive::dir::{ArchiveError, RunHeader, SCHEMA};
-use dyno_archive::{Plan, RunDir, RunId};
+use dyno_archive::RunDir;
+use dyno_archive::dir::ArchiveError;
+use dyno_model::run::{RunHeader, SCHEMA};
+use dyno_model::{Plan, RunId};
 use dyno_runner::plan::Overrides;
 use dyno_subject::definition::find::Folders;
 
@@ -269,7 +271,7 @@ fn command_line() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::DriverKind;
+    use dyno_model::plan::DriverKind;
 
     use super::*;
     use crate::exit::exit_status;

@@ -10,14 +10,14 @@ use dyno_analysis::cell::Shape;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Looks, standard_errors};
 use dyno_analysis::stopping;
-use dyno_archive::cpus::cpu_list_text;
-use dyno_archive::dir::Run;
-use dyno_archive::plan::{
+use dyno_launch::guard::Guard;
+use dyno_launch::supervision::{Interrupts, Supervision};
+use dyno_model::cpus::cpu_list_text;
+use dyno_model::plan::{
     Arrivals, Backend, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, StopRule,
     Workload,
 };
-use dyno_launch::guard::Guard;
-use dyno_launch::supervision::{Interrupts, Supervision};
+use dyno_model::run::Run;
 use dyno_report::budget::differences;
 use dyno_report::format::{bytes, common_text, micros, number, percent, phases, plural};
 use dyno_report::redact::{self, RedactedPlan, Withheld};
@@ -438,7 +438,7 @@ fn describe_arrivals(arrivals: &Arrivals) -> String {
 #[cfg(test)]
 mod tests {
     use dyno_archive::RunDir;
-    use dyno_archive::plan::{Arrival, Objective, SearchOptions};
+    use dyno_model::plan::{Arrival, Objective, SearchOptions};
 
     use super::*;
 

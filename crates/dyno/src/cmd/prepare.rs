@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use dyno_archive::RunDir;
-use dyno_archive::run::Run;
 use dyno_launch::supervision::Supervision;
+use dyno_model::run::Run;
 use dyno_runner::builds::Builds;
 use dyno_runner::plan::Planned;
 use dyno_runner::prepare::{check_machine, prepare};

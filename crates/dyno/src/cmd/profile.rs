@@ -4,9 +4,9 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use dyno_analysis::profile::{Flame, Line, SampleKind, difference, lines};
-use dyno_archive::Plan;
-use dyno_archive::dir::Run;
-use dyno_archive::profile::ProfileRecord;
+use dyno_model::Plan;
+use dyno_model::profile::ProfileRecord;
+use dyno_model::run::Run;
 use dyno_report::profile::{ComparedProfile, collapse, collapse_pair, page, pprof, speedscope};
 use dyno_report::terminal::escape_line;
 

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::SystemTime;
 
-use dyno_archive::dir::{Run, RunHeader, SCHEMA};
-use dyno_archive::plan::{Arm, Backend, Build, Plan, Subject};
-use dyno_archive::start::PartStart;
-use dyno_archive::{Facts, Party, Resumption, ResumptionDifference, RunDir, StartRecord};
+use dyno_archive::RunDir;
 use dyno_launch::supervision::Supervision;
+use dyno_model::plan::{Arm, Backend, Build, Plan, Subject};
+use dyno_model::run::{Run, RunHeader, SCHEMA};
+use dyno_model::start::PartStart;
+use dyno_model::{Facts, Party, Resumption, ResumptionDifference, StartRecord};
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
 use dyno_runner::prepare::include_with_backends;

@@ -1,7 +1,7 @@
 //! The numbers of the live view, without a clock. `cmd/load/watch.rs` updates them after each
 //! interval.
 
-use dyno_archive::times;
+use dyno_model::times;
 
 /// Maximum number of points. If there are more, they are merged in pairs, so that older points
 /// become coarser.

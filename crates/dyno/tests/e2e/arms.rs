@@ -1,9 +1,9 @@
 //! Tests arms: one subject under several conditions in one run.
 
-use dyno_archive::dir::Run;
-use dyno_archive::plan::{Arm, Conditions, DriverKind, Launch, LoadChanges, Trial};
-use dyno_archive::probe::Probe;
-use dyno_archive::start::LimitKind;
+use dyno_model::plan::{Arm, Conditions, DriverKind, Launch, LoadChanges, Trial};
+use dyno_model::probe::Probe;
+use dyno_model::run::Run;
+use dyno_model::start::LimitKind;
 use dyno_runner::plan::Planned;
 
 use crate::walk::{self, define};

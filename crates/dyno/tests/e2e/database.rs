@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use dyno_archive::Party;
+use dyno_model::Party;
 
 use crate::drive::{not_run, repository};
 use crate::walk;

@@ -6,9 +6,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use dyno_archive::dir::Run;
-use dyno_archive::start::FailureKind;
-use dyno_archive::trial::CheckResult;
+use dyno_model::run::Run;
+use dyno_model::start::FailureKind;
+use dyno_model::trial::CheckResult;
 
 use crate::drive::not_run;
 use crate::walk::{self, UNOBSERVED};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use dyno_archive::Party;
-use dyno_archive::start::FailureKind;
+use dyno_model::Party;
+use dyno_model::start::FailureKind;
 use dyno_runner::run::RunEvent;
 
 use crate::drive::not_run;

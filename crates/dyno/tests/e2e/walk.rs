@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use dyno_archive::dir::{Run, RunHeader, SCHEMA};
-use dyno_archive::{Facts, RunDir, RunId};
+use dyno_archive::RunDir;
 use dyno_launch::guard::Guard;
 use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
+use dyno_model::run::{Run, RunHeader, SCHEMA};
+use dyno_model::{Facts, RunId};
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
 use dyno_runner::run::{RealHost, RunEvent, RunMemory, Runner};

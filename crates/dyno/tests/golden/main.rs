@@ -18,31 +18,32 @@ use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
 use dyno_analysis::verdict::Resource;
-use dyno_archive::dir::{Run, RunHeader, SCHEMA};
-use dyno_archive::host::HostUse;
-use dyno_archive::load::ClientUse;
-use dyno_archive::plan::{
-    self, Arm, ArmSharing, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order,
-    Placement, Plan, ReportOptions, Request as PlannedRequest, Step, Subject, Suite, Trial,
-    UntilSteady, Workload,
-};
-use dyno_archive::probe::RequestedProbes;
-use dyno_archive::runtime::RuntimeReading;
-use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, Party, PartyUse, Sample, SchedulerRecord, StateTimes, ThreadUse,
-};
-use dyno_archive::start::{
-    Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord, WarmUp, WarmUpEnd,
-    WarmUpSlice,
-};
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{LoadRecord, Phase, RunDir, RunId, TrialRecord};
+use dyno_archive::RunDir;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Queue, ServerModel, ServiceTime, World};
 use dyno_engine::{
     CompiledRequest, Draws, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy, Traffic,
     Window, WorkerConfig,
 };
+use dyno_model::host::HostUse;
+use dyno_model::load::ClientUse;
+use dyno_model::plan::{
+    self, Arm, ArmSharing, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order,
+    Placement, Plan, ReportOptions, Request as PlannedRequest, Step, Subject, Suite, Trial,
+    UntilSteady, Workload,
+};
+use dyno_model::probe::RequestedProbes;
+use dyno_model::run::{Run, RunHeader, SCHEMA};
+use dyno_model::runtime::RuntimeReading;
+use dyno_model::sample::{
+    CallUse, CallsUse, CgroupUse, Party, PartyUse, Sample, SchedulerRecord, StateTimes, ThreadUse,
+};
+use dyno_model::start::{
+    Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord, WarmUp, WarmUpEnd,
+    WarmUpSlice,
+};
+use dyno_model::trial::CheckResult;
+use dyno_model::{LoadRecord, Phase, RunId, TrialRecord};
 use dyno_wire::h1::response::RequestKind;
 
 const MS: u64 = 1_000_000;
@@ -152,10 +153,10 @@ fn load() -> Load {
         pass: 1,
     };
     Load {
-        still_warming: dyno_archive::plan::StillWarming::Refused,
+        still_warming: dyno_model::plan::StillWarming::Refused,
         proxy_protocol: None,
         connection: plan::ConnectionSettings::default(),
-        order: dyno_archive::plan::Order::Fixed,
+        order: dyno_model::plan::Order::Fixed,
         warmup_ns: 100 * MS,
         until_steady: Some(UntilSteady { limit_ns: 60_000 * MS }),
         duration_ns: 1000 * MS,
@@ -171,7 +172,7 @@ fn load() -> Load {
         max_waiting: None,
         check_one_in: 100,
         spin: plan::Spin::Auto,
-        priority: dyno_archive::plan::Priority::Normal,
+        priority: dyno_model::plan::Priority::Normal,
         threads: 1,
         driver: plan::DriverKind::Uring,
         http2: plan::Http2::default(),
@@ -266,7 +267,7 @@ fn record(played: sim::SimulationResult, busy: u64) -> LoadRecord {
         connections: report.connections,
         tcp: report.tcp,
         client: ClientUse {
-            priority: dyno_archive::plan::Priority::Normal,
+            priority: dyno_model::plan::Priority::Normal,
             threads: vec![ThreadUse {
                 run_ns: 200 * MS,
                 user_ns: 50 * MS,
@@ -288,13 +289,12 @@ fn record(played: sim::SimulationResult, busy: u64) -> LoadRecord {
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
         runtime: [150, 600, 1050].map(|ms| runtime_reading(ms, busy)).into(),
         probes: RequestedProbes {
-            attached: [dyno_archive::probe::Probe::Syscalls, dyno_archive::probe::Probe::States]
-                .into(),
+            attached: [dyno_model::probe::Probe::Syscalls, dyno_model::probe::Probe::States].into(),
             refused: Vec::new(),
         },
         server_failure: None,
         cut_short: false,
-        silences: Some(dyno_archive::silence::long_silences(&report.silences, report.window_ns)),
+        silences: Some(dyno_model::silence::long_silences(&report.silences, report.window_ns)),
         address: None,
         timeouts: report.timeouts,
         continues: report.continues,

@@ -1,8 +1,8 @@
 //! Counts of requests with `Expect: 100-continue` (RFC 9110 §10.1.1). Their bodies wait for 100
 //! (Continue) from the server, at most [`CONTINUE_NS`](crate::limits::CONTINUE_NS).
 
-use dyno_archive::load::Continues;
-use dyno_archive::times::Recording;
+use dyno_model::load::Continues;
+use dyno_model::times::Recording;
 
 use crate::Instant;
 

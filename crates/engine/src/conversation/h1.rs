@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use dyno_archive::Protocol;
+use dyno_model::Protocol;
 use dyno_wire::h1::Http1Error;
 use dyno_wire::h1::response::{Closed, End, RequestKind, ResponseEvent, ResponseReader};
 

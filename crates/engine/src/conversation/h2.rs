@@ -1,7 +1,7 @@
 //! HTTP/2. Each exchange is a stream.
 
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Http2;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Http2;
 use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Client, ClientEvent, EncodedRequest, ErrorCode, Http2Error, Io, StreamKey};
 

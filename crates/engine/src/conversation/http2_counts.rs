@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::Protocol;
-use dyno_archive::load::{Http2Direction, Http2Use};
+use dyno_model::Protocol;
+use dyno_model::load::{Http2Direction, Http2Use};
 use dyno_wire::h2::counts::{DirectionCounts, FrameCounts};
 use dyno_wire::h2::{ErrorCode, frame::Kind};
 

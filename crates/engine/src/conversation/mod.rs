@@ -26,16 +26,16 @@ mod shared;
 
 use std::collections::VecDeque;
 
-use dyno_archive::Protocol;
-use dyno_archive::outcome::Outcome;
+use dyno_model::Protocol;
+use dyno_model::outcome::Outcome;
 use dyno_wire::{h1 as http1, h2 as http2};
+use h1::{H1Connection, Upgrade};
+use h2::H2Connection;
 
 use crate::Instant;
 use crate::driver::QueuedBytes;
 use crate::exchange::Exchange;
 use crate::expect::ResponseVerdict;
-use h1::{H1Connection, Upgrade};
-use h2::H2Connection;
 pub use h2::upgrade_settings;
 pub(crate) use http2_counts::Http2Counts;
 pub(crate) use shared::Shared;

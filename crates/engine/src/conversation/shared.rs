@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use dyno_archive::interval::EarlyResponses;
-use dyno_archive::load::Timeouts;
+use dyno_model::interval::EarlyResponses;
+use dyno_model::load::Timeouts;
 use dyno_wire::h1::response::HeadCache;
 use dyno_wire::h2::settings::ClientSettings;
 

@@ -11,8 +11,8 @@ mod sessions;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::sample::ThreadUse;
+use dyno_model::load::TcpCounters;
+use dyno_model::sample::ThreadUse;
 
 pub use server::{
     AcceptedResponse, ExpectBehavior, Fault, Pause, Queue, RequestIdentity, ServerModel, Truth,
@@ -82,7 +82,7 @@ impl World {
 #[derive(Debug)]
 pub struct SimulationResult {
     pub report: WorkerReport,
-    pub intervals: Vec<dyno_archive::Interval>,
+    pub intervals: Vec<dyno_model::Interval>,
     pub truth: Truth,
     /// Start of the load, on the clock of the world.
     pub began: Instant,

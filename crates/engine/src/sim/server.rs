@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::Outcome;
+use dyno_model::Outcome;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::settings::{DEFAULT_WINDOW, ServerSettings};
 use dyno_wire::h2::{ErrorCode, server as h2};

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::outcome::Outcome;
+use dyno_model::load::TcpCounters;
+use dyno_model::outcome::Outcome;
 
 use super::{Stage, Worker};
 use crate::conversation::{CloseReason, Conversation as _, PeerClose};

@@ -28,12 +28,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use dyno_archive::interval::Interval;
-use dyno_archive::load::{
+use dyno_model::interval::Interval;
+use dyno_model::load::{
     Books, Connections, Continues, Edges, Http2Use, TcpCounters, Timeouts, TlsUse, UnansweredAges,
 };
-use dyno_archive::sample::ThreadUse;
-use dyno_archive::silence::Silence;
+use dyno_model::sample::ThreadUse;
+use dyno_model::silence::Silence;
+use output::TlsOutput;
+use pages::Pages;
+use timers::Timers;
 
 use crate::config::WorkerConfig;
 use crate::conversation::{Http2Counts, Shared};
@@ -41,9 +44,6 @@ use crate::driver::{ConnId, Driver};
 use crate::slot::{ConnectionState, Slot};
 use crate::visits::{VisitTiming, Visits};
 use crate::{Instant, limits};
-use output::TlsOutput;
-use pages::Pages;
-use timers::Timers;
 
 /// Results of a worker, apart from its intervals.
 #[derive(Clone, Debug)]

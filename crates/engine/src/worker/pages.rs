@@ -5,11 +5,12 @@
 //! document is complete. If no connection or stream is free then, the resource waits, and its
 //! response time includes the wait.
 
+use dyno_model::outcome::Outcome;
+
 use super::Worker;
 use crate::Instant;
 use crate::driver::{ConnId, Driver};
 use crate::exchange::Exchange;
-use dyno_archive::outcome::Outcome;
 
 /// Index of the document in the traffic. The other requests are its resources.
 const DOCUMENT: u16 = 0;

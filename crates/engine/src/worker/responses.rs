@@ -3,7 +3,7 @@
 //! While a read is handled, `now` is the instant of its completion. All bytes that were read had
 //! arrived by then. `received_at` is the kernel's timestamp of the last byte, if known.
 
-use dyno_archive::outcome::Outcome;
+use dyno_model::outcome::Outcome;
 
 use super::Worker;
 use crate::conversation::{

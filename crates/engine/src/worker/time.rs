@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use dyno_archive::outcome::Outcome;
-use dyno_archive::sample::ThreadUse;
+use dyno_model::outcome::Outcome;
+use dyno_model::sample::ThreadUse;
 
 use super::pages::Pages;
 use super::{OffSliceWait, OwnSlice, Stage, Worker};

@@ -4,20 +4,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::world::{self, MS, SECOND, ages, at_end, count_outcomes};
-use dyno_archive::interval::Phase;
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Arrivals;
-use dyno_archive::silence;
 use dyno_engine::sim::{
     self, ExpectBehavior, Fault, Pause, Queue, ServerModel, ServiceTime, SimulationResult, Theft,
     TheftTime, World,
 };
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Instant, Protocol, Stop, Traffic, WorkerConfig};
+use dyno_model::interval::Phase;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Arrivals;
+use dyno_model::silence;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
+
+use crate::world::{self, MS, SECOND, ages, at_end, count_outcomes};
 
 fn request(bytes: &str) -> CompiledRequest {
     CompiledRequest::from_bytes(

@@ -5,10 +5,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::world::{self, MS, SECOND};
-use dyno_archive::load::TcpCounters;
-use dyno_archive::plan::Arrivals;
-use dyno_archive::sample::ThreadUse;
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};
@@ -16,9 +12,14 @@ use dyno_engine::{
     CompiledRequest, Completion, CompletionKind, ConnId, Driver, Expectation, Instant, Protocol,
     Stop, Traffic, Worker, WorkerConfig, WorkerReport, limits,
 };
+use dyno_model::load::TcpCounters;
+use dyno_model::plan::Arrivals;
+use dyno_model::sample::ThreadUse;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
+
+use crate::world::{self, MS, SECOND};
 
 /// Encodes a frame of the server: kind, flags, stream, payload.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

@@ -3,14 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::world::{
-    self, MS, SECOND, ages, assert_exponential, at_end, count_outcomes, relative_error, response,
-};
-use dyno_archive::interval::Phase;
-use dyno_archive::load::Http2Use;
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Arrivals;
-use dyno_archive::times::Times;
 use dyno_engine::sim::{
     self, Fault, Net, Pause, Queue, ServerModel, ServiceTime, SimulationResult, Theft, TheftTime,
     World,
@@ -20,9 +12,18 @@ use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
     CompiledRequest, Expectation, Instant, Protocol, Schedule, Stop, Traffic, WorkerConfig,
 };
+use dyno_model::interval::Phase;
+use dyno_model::load::Http2Use;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Arrivals;
+use dyno_model::times::Times;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
+
+use crate::world::{
+    self, MS, SECOND, ages, assert_exponential, at_end, count_outcomes, relative_error, response,
+};
 
 /// A load over HTTP/2 with prior knowledge.
 fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConfig {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::world::{self, MS, SECOND};
-use dyno_archive::Times;
-use dyno_archive::interval::Phase;
-use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{self, Fault, Queue, ServerModel, ServiceTime, SimulationResult, World};
 use dyno_engine::{CompiledRequest, Expectation, Policy, Traffic, WorkerConfig};
+use dyno_model::Times;
+use dyno_model::interval::Phase;
+use dyno_model::plan::Arrivals;
 use dyno_wire::h1::response::RequestKind;
+
+use crate::world::{self, MS, SECOND};
 
 /// Runs a load of one second: `visitors` load pages of a document and `resources`, over
 /// `per_visitor` HTTP/1.1 connections each.

@@ -7,11 +7,6 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::world::observed::{ObservedRun, run_observed, run_with_hang_ups};
-use crate::world::tls::{Goodbye, TlsDriver, pair};
-use crate::world::{self, MS, SECOND};
-use dyno_archive::Times;
-use dyno_archive::plan::{Arrivals, Gaps, Segment};
 use dyno_engine::expect::{ExpectedValue, FullChecks};
 use dyno_engine::sim::{
     Fault, Pause, Queue, ServerModel, ServiceTime, SimDriver, Theft, TheftTime, World,
@@ -21,9 +16,15 @@ use dyno_engine::{
     CompiledRequest, Expectation, Instant, Policy, Protocol, SpinPolicy, Stop, Traffic, Window,
     WorkerConfig,
 };
+use dyno_model::Times;
+use dyno_model::plan::{Arrivals, Gaps, Segment};
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use serde_json::{Value, json};
+
+use crate::world::observed::{ObservedRun, run_observed, run_with_hang_ups};
+use crate::world::tls::{Goodbye, TlsDriver, pair};
+use crate::world::{self, MS, SECOND};
 
 /// Asserts that the record of a load equals the stored one.
 fn assert_record(name: &str, world: World, config: WorkerConfig) {

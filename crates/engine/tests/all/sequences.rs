@@ -3,11 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::world::{self, MS, SECOND, count_outcomes};
-use dyno_archive::Times;
-use dyno_archive::interval::Phase;
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Arrivals;
 use dyno_engine::cookies::CookieTransport;
 use dyno_engine::expect::{ExpectedValue, FullChecks};
 use dyno_engine::extraction::{CompiledExtraction, ValuePlace, ValueSource};
@@ -18,9 +13,15 @@ use dyno_engine::sim::{
 use dyno_engine::stored_body::BodyBudget;
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Policy, Protocol, Traffic, WorkerConfig};
+use dyno_model::Times;
+use dyno_model::interval::Phase;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Arrivals;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use dyno_wire::h2::encode::put_name;
+
+use crate::world::{self, MS, SECOND, count_outcomes};
 
 const ALL: [Phase; 3] = [Phase::Warmup, Phase::Measured, Phase::Drain];
 

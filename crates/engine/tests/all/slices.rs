@@ -1,16 +1,17 @@
 //! Closed loops that take turns with other loads: they send in their own time slices, over
 //! connections that stay open.
 
-use crate::world::{self, MS, count_outcomes};
-use dyno_archive::interval::Phase;
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{
     self, Queue, ServerModel, ServiceTime, SimulationResult, Theft, TheftTime, World,
 };
 use dyno_engine::slices::Slices;
 use dyno_engine::{Schedule, WorkerConfig};
+use dyno_model::interval::Phase;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Arrivals;
 use proptest::prelude::*;
+
+use crate::world::{self, MS, count_outcomes};
 
 const SLICE: u64 = 40 * MS;
 

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::world::observed::run_observed;
-use crate::world::tls::{Goodbye, pair};
-use crate::world::{MS, config};
-use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{Queue, ServerModel, ServiceTime, SimDriver, World};
 use dyno_engine::traffic::StreamTemplate;
 use dyno_engine::{CompiledRequest, Protocol, Stop, Traffic, WorkerConfig};
+use dyno_model::plan::Arrivals;
 use dyno_wire::h2::SharedFields;
+
+use crate::world::observed::run_observed;
+use crate::world::tls::{Goodbye, pair};
+use crate::world::{MS, config};
 
 fn driver() -> SimDriver {
     let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);

@@ -1,17 +1,18 @@
 //! Compares measured times and counts with the times and counts of simulated worlds, where the
 //! truth is known.
 
-use crate::world::{
-    MS, SECOND, ages, assert_exponential, at_end, config, count_outcomes, response, times,
-};
-use dyno_archive::interval::{Interval, Phase};
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{
     self, Fault, Net, Pause, Queue, ServerModel, ServiceTime, Theft, TheftTime, World,
 };
 use dyno_engine::{Instant, Stop};
+use dyno_model::interval::{Interval, Phase};
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Arrivals;
 use proptest::prelude::*;
+
+use crate::world::{
+    MS, SECOND, ages, assert_exponential, at_end, config, count_outcomes, response, times,
+};
 
 /// Omission test: 1,000 requests per second for 5 s, a service time near zero, and a server pause
 /// of one second. An exchange intended x after the start of the pause waits for 1 s − x. One fifth

@@ -5,9 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::cpus::cpu_list_text;
-use dyno_archive::plan::Limits;
-use dyno_archive::start::{LimitKind, LimitReadBack};
+use dyno_model::cpus::cpu_list_text;
+use dyno_model::plan::Limits;
+use dyno_model::start::{LimitKind, LimitReadBack};
 use dyno_observer::cgroup::Group;
 
 /// Period of a CPU quota, the kernel's default.

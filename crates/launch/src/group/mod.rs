@@ -13,15 +13,15 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dyno_archive::facts::CgroupVersion;
+use dyno_model::facts::CgroupVersion;
 use dyno_observer::cgroup::{Group, Layout};
+use owner::{GroupOwner, make_dir, owned_groups};
+use v2::GroupChanges;
 
 use crate::guard::Guard;
 use crate::limits::{GROUP_CHECK_INTERVAL, SWEEP};
 use crate::lock;
 use crate::sys;
-use owner::{GroupOwner, make_dir, owned_groups};
-use v2::GroupChanges;
 
 pub use limit::limit;
 pub(crate) use v2::{move_processes_back, release_controllers};

@@ -1,7 +1,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dyno_archive::plan::Limits;
+use dyno_model::plan::Limits;
 use dyno_observer::cgroup::V2;
 
 use super::v2::{controllers, leave_groups_of_dyno, move_all, prepare, write_controllers};

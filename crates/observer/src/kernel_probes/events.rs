@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use dyno_archive::sample::CallUse;
-use dyno_archive::syscall::UNNAMED;
+use dyno_model::sample::CallUse;
+use dyno_model::syscall::UNNAMED;
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};

@@ -15,14 +15,14 @@ mod slices;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use dyno_archive::sample::{CallUse, CallsUse, PartyUse, SchedulerRecord, StateTimes, ThreadState};
+use dyno_model::sample::{CallUse, CallsUse, PartyUse, SchedulerRecord, StateTimes, ThreadState};
+use events::Events;
+use program::{CallCounts, ObserverProgram, PARTIES};
+use slices::{CountingCost, SlicePlanner};
 
 use crate::clock::monotonic_ns;
 use crate::kernel::{ProgramError, Refusal, check_support};
 use crate::{proc, read};
-use events::Events;
-use program::{CallCounts, ObserverProgram, PARTIES};
-use slices::{CountingCost, SlicePlanner};
 
 /// Selection of observations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -572,7 +572,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use dyno_archive::sample::Party;
+    use dyno_model::sample::Party;
 
     /// Held by tests that observe this process. Each would also see the threads of the others.
     static OBSERVED: std::sync::Mutex<()> = std::sync::Mutex::new(());

@@ -7,10 +7,10 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::programs::BtfTracePoint;
 use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
-use dyno_archive::sample::{
+use dyno_model::sample::{
     CallUse, EndedThreads, ModeTimes, SchedulerRecord, StateTimes, ThreadState,
 };
-use dyno_archive::syscall::returned_amount;
+use dyno_model::syscall::returned_amount;
 
 use super::calls::{self, CALLS};
 use super::{CallCounting, ObservationChoice};

@@ -8,8 +8,8 @@
 use std::fs;
 use std::path::Path;
 
-use dyno_archive::probe::Probe;
-use dyno_archive::sample::PartyUse;
+use dyno_model::probe::Probe;
+use dyno_model::sample::PartyUse;
 
 use super::WindowReader;
 use crate::kernel::Refusal;
@@ -63,7 +63,7 @@ fn has_ended(pid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Party;
+    use dyno_model::Party;
 
     use super::*;
 

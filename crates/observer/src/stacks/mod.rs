@@ -14,15 +14,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use blazesym::symbolize::Symbolizer;
-use dyno_archive::limits::STACK_FRAMES;
-use dyno_archive::profile::{Frame, Stack, Stacks};
+use dyno_model::limits::STACK_FRAMES;
+use dyno_model::profile::{Frame, Stack, Stacks};
+use names::{FunctionNames, shorten};
+use program::{RawStack, SampledState, StackProgram};
+use unwind::{Unwinder, UserStack};
 
 use crate::clock::monotonic_ns;
 use crate::kernel::{ProgramError, Refusal, check_support};
 use crate::read;
-use names::{FunctionNames, shorten};
-use program::{RawStack, SampledState, StackProgram};
-use unwind::{Unwinder, UserStack};
 
 /// CPU time between two samples of a CPU. It is a prime number of microseconds, so that samples do
 /// not coincide with other periodic events.

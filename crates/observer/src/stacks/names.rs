@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use blazesym::symbolize::source::{Elf, Kernel, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
-use dyno_archive::profile::{Frame, FrameKind};
+use dyno_model::profile::{Frame, FrameKind};
 
 use super::unwind::Unwinder;
 use crate::runtime_files;

@@ -4,7 +4,7 @@ use dyno_analysis::Report;
 use dyno_analysis::compare::ComparisonResult;
 use dyno_analysis::experiment::Effect;
 use dyno_analysis::overview::Tie;
-use dyno_archive::plan::MeasuredFirst;
+use dyno_model::plan::MeasuredFirst;
 
 /// Returns the names of arms in a report. The suite's author writes them (`name`).
 pub(super) fn arm_names(report: &mut Report) -> impl Iterator<Item = &mut String> {

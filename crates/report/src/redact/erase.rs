@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::Report;
-use dyno_archive::plan::{Body, Extraction, ExtractionSource, Request};
 use dyno_config::secret::{MIN_ERASED_CHARS, is_distinctive};
+use dyno_model::plan::{Body, Extraction, ExtractionSource, Request};
 use serde_json::Value;
 
 use super::arm_names::arm_names;

@@ -1,6 +1,6 @@
 //! Lists the texts and names in a plan that its author writes, and that may contain secrets.
 
-use dyno_archive::plan::Plan;
+use dyno_model::plan::Plan;
 
 use super::arm_names::names_measured_first;
 

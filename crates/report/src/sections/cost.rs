@@ -10,7 +10,7 @@ use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
-use dyno_archive::plan::Cost;
+use dyno_model::plan::Cost;
 use maud::{Markup, html};
 
 use super::{

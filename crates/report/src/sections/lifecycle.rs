@@ -4,8 +4,8 @@ use dyno_analysis::backend::BackendResult;
 use dyno_analysis::noise::STARTUP;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{SubjectFailure, SubjectResult};
-use dyno_archive::start::Binary;
 use dyno_config::hint::one_line;
+use dyno_model::start::Binary;
 use maud::html;
 
 use super::{metric_figure, repeats_cell, subject_cell};

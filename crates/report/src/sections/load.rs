@@ -8,7 +8,7 @@ use dyno_analysis::report::Report;
 use dyno_analysis::scaling::{Coefficient, LawResult, ScalingResult};
 use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
-use dyno_archive::Phase;
+use dyno_model::Phase;
 
 use super::overview::marks;
 use super::{

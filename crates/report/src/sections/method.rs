@@ -11,8 +11,8 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::window_levels::Pattern;
 use dyno_analysis::{Code, Severity};
-use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
-use dyno_archive::start::LimitReadBack;
+use dyno_model::plan::{Isolation, Load, LoadChanges, Placement};
+use dyno_model::start::LimitReadBack;
 use maud::{Markup, PreEscaped, html};
 
 use super::{count_cell, trial_table};

@@ -10,8 +10,8 @@ use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::wire::WireResult;
-use dyno_archive::Protocol;
-use dyno_archive::load::TlsUse;
+use dyno_model::Protocol;
+use dyno_model::load::TlsUse;
 
 use super::{count_cell, every_trial, trial_table};
 use crate::format::{count, micros, number, percent, quantity};

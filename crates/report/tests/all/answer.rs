@@ -15,8 +15,9 @@ use dyno_analysis::report::report;
 use dyno_analysis::stats::{Estimate, PairUnit, Repeated};
 use dyno_analysis::window_levels::Piece;
 use dyno_analysis::{Caveat, Code, Report, Severity};
-use dyno_archive::plan::{Arrivals, LoadModel};
-use dyno_archive::{Protocol, RunDir};
+use dyno_archive::RunDir;
+use dyno_model::Protocol;
+use dyno_model::plan::{Arrivals, LoadModel};
 use dyno_report::answer::sentences;
 
 /// Three repeats of a fast and a slow server in one workload. The slow server is the baseline. A
@@ -663,7 +664,7 @@ fn twin_sentence_counts_compared_steps() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     let mut run = RunDir::open(folder).unwrap().read().unwrap();
     let arms = &mut run.header.plan.arms;
-    arms[1] = dyno_archive::plan::Arm { name: "twin".into(), ..arms[0].clone() };
+    arms[1] = dyno_model::plan::Arm { name: "twin".into(), ..arms[0].clone() };
     let report = report(&run);
     let twin_sentence = |compared: usize| {
         let mut report = report.clone();

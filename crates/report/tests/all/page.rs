@@ -254,7 +254,7 @@ fn lifetimes_with_data_have_chart() {
     let with = page(|_| {});
     assert!(with.contains("data-chart=\"lifetimes\"") && !with.contains("requests, whole life"));
     let priced = page(|r| {
-        r.run.cost = Some(dyno_archive::plan::Cost { per_vcpu_hour: 0.04, ..Default::default() });
+        r.run.cost = Some(dyno_model::plan::Cost { per_vcpu_hour: 0.04, ..Default::default() });
     });
     assert!(priced.contains("CPU cost of a billion requests, whole life"));
     let without = page(|r| r.subjects.iter_mut().for_each(|s| s.lifetimes = Default::default()));
@@ -285,7 +285,7 @@ fn incorrect_responses_are_complete_and_not_ok_everywhere() {
             (counts.carried_in, counts.failed, counts.dropped) = (0, 0, 0);
             (counts.in_flight_at_end, counts.cut_off) = (0, 0);
             load.outcomes = Default::default();
-            (0..1000).for_each(|_| load.outcomes.count(dyno_archive::Outcome::UnexpectedStatus));
+            (0..1000).for_each(|_| load.outcomes.count(dyno_model::Outcome::UnexpectedStatus));
             trial.error_share = load.error_share();
         }
         for step in &mut r.summaries {
@@ -308,7 +308,7 @@ fn table_of_costs_says_that_hours_are_for_full_use() {
     for utilisation in [None, Some(0.6)] {
         let page = page(|r| {
             let cost =
-                dyno_archive::plan::Cost { per_vcpu_hour: 0.04, utilisation, ..Default::default() };
+                dyno_model::plan::Cost { per_vcpu_hour: 0.04, utilisation, ..Default::default() };
             r.run.cost = Some(cost);
         });
         let cost = section(&page, "cost");

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 
 use dyno_analysis::calibration::{Measurement, MeasurementPurpose};
+use dyno_archive::RunDir;
 use dyno_archive::dir::ArchiveError;
-use dyno_archive::plan::{
+use dyno_model::plan::{
     Arm, ArmSharing, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, ReportOptions,
     Step, Subject, Suite, Trial, Workload,
 };
-use dyno_archive::probe::Probe;
-use dyno_archive::start::PartStart;
-use dyno_archive::{LoadRecord, Party, RunDir, StartRecord, TrialRecord};
+use dyno_model::probe::Probe;
+use dyno_model::start::PartStart;
+use dyno_model::{LoadRecord, Party, StartRecord, TrialRecord};
 use dyno_observer::monotonic_ns;
 
 /// The null responder's name in archives, as in suites.

@@ -2,10 +2,10 @@
 //! a problem would fail only at its end.
 
 use dyno_analysis::drops::{self, DropExplanation};
-use dyno_archive::plan::{Arrivals, Load, Step};
-use dyno_archive::{Interval, LoadRecord, Outcome};
 use dyno_engine::SpinPolicy;
 use dyno_generator::{LoadRequests, LoadSpec, Sharing, StopWhen, Watch, run};
+use dyno_model::plan::{Arrivals, Load, Step};
+use dyno_model::{Interval, LoadRecord, Outcome};
 
 use crate::drops::DropWatch;
 
@@ -167,7 +167,7 @@ pub struct Mismatch {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Phase;
+    use dyno_model::Phase;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! Estimates how long a plan takes, for `dyno plan` and the display of the remaining time.
 
 use dyno_analysis::capacity;
-use dyno_archive::plan::{Plan, Trial};
-use dyno_archive::probe::Probe;
+use dyno_model::plan::{Plan, Trial};
+use dyno_model::probe::Probe;
 
 use crate::limits::{IDLE_MEASUREMENT, PROFILE_LENGTH, REST, SEARCH_LOADS, SEARCH_WARMUP_NS};
 use crate::price;
@@ -16,7 +16,7 @@ const TRIAL_NS: u64 = 100_000_000;
 
 /// Returns the estimated duration of a plan without its builds, nanoseconds. The estimate assumes
 /// that every server is steady as early as can be detected. Starts that are steady later take
-/// longer, up to the limit of [`dyno_archive::plan::UntilSteady`].
+/// longer, up to the limit of [`dyno_model::plan::UntilSteady`].
 #[must_use]
 pub fn expected_ns(plan: &Plan) -> u64 {
     let runs = |launch: &usize| plan.launches[*launch].arms.iter().all(|arm| plan.takes_part(*arm));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::Plan;
 use dyno_config::mistake::{Mistake, mistake};
+use dyno_model::plan::Plan;
 use dyno_subject::definition::Definition;
 
 /// Checks that servers and back ends that run at the same time have different fixed ports.

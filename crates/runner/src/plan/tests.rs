@@ -349,7 +349,7 @@ fn subject_gets_workloads_of_its_protocols() {
     assert!(expected_ns(&plan) < 3 * START_NS + trials_ns);
     // A start is warmed for at least a second, for any number of workloads.
     let cold = Plan {
-        load: dyno_archive::plan::Load { until_steady: None, ..plan.load.clone() },
+        load: dyno_model::plan::Load { until_steady: None, ..plan.load.clone() },
         ..plan.clone()
     };
     let warm_ns = expected_ns(&plan) - expected_ns(&cold);

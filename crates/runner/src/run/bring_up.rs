@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::Arm;
-use dyno_archive::probe::ProbePrice;
-use dyno_archive::start::{Failure, FailureKind, PartStart};
-use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_launch::network::Network;
+use dyno_model::plan::Arm;
+use dyno_model::probe::ProbePrice;
+use dyno_model::start::{Failure, FailureKind, PartStart};
+use dyno_model::{Party, Protocol, StartRecord};
 
 use super::failure_cause::{harness, interrupted_failure};
 use super::host::{Host, Launched, Part};

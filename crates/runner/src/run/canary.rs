@@ -5,9 +5,9 @@
 use std::hint::black_box;
 use std::thread;
 
-use dyno_archive::start::{Canary, CanaryPiece};
 use dyno_driver::sys::thread_run_ns;
 use dyno_launch::set_affinity;
+use dyno_model::start::{Canary, CanaryPiece};
 use dyno_observer::monotonic_ns;
 
 /// Pieces of each canary. Together they take about a fifth of a second.

@@ -1,8 +1,8 @@
 //! A closed-loop trial that a search for a rate follows.
 
 use dyno_analysis::trial::RecordedTrial;
-use dyno_archive::plan::Plan;
-use dyno_archive::{Facts, StartRecord, TrialRecord};
+use dyno_model::plan::Plan;
+use dyno_model::{Facts, StartRecord, TrialRecord};
 
 /// A measured trial in a closed loop, with the start in which it was measured.
 pub(super) struct ClosedTrial {

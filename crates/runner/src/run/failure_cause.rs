@@ -4,11 +4,11 @@
 use std::io;
 use std::process::ExitStatus;
 
-use dyno_archive::start::{Failure, FailureKind};
-use dyno_archive::trial::CheckResult;
 use dyno_config::hint;
 use dyno_contract::problem::is_own_shortage;
 use dyno_launch::tool::CommandError;
+use dyno_model::start::{Failure, FailureKind};
+use dyno_model::trial::CheckResult;
 use dyno_observer::cgroup::OomKills;
 
 /// The last event of a subject before the test whether it has failed.
@@ -153,7 +153,7 @@ mod tests {
 
     use std::os::unix::process::ExitStatusExt as _;
 
-    use dyno_archive::Protocol;
+    use dyno_model::Protocol;
 
     use FailureKind::{Crashed, Deaf, IncorrectResponses, OutOfMemory};
 

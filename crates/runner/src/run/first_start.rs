@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use dyno_archive::sample::{PartyUse, ThreadUse};
-use dyno_archive::start::{IdleUse, PartStart};
-use dyno_archive::{Party, Sample};
+use dyno_model::sample::{PartyUse, ThreadUse};
+use dyno_model::start::{IdleUse, PartStart};
+use dyno_model::{Party, Sample};
 use dyno_observer::{Files, Reads, binary};
 
 use super::host::Launched;
@@ -84,7 +84,7 @@ fn busiest_process(used: &PartyUse) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::host::HostUse;
+    use dyno_model::host::HostUse;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dyno_archive::{LoadRecord, Party, Protocol, RunDir};
+use dyno_archive::RunDir;
 use dyno_contract::listener::Listener;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::group::Groups;
@@ -13,6 +13,7 @@ use dyno_launch::process::{Process, ProcessSpec, Workspace};
 use dyno_launch::secret_values::SecretValues;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::ServerCommand;
+use dyno_model::{LoadRecord, Party, Protocol};
 use dyno_observer::cgroup::Layout;
 use dyno_subject::definition::{Definition, Role};
 

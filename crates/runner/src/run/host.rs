@@ -6,14 +6,14 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use dyno_archive::plan::{Plan, Workload};
-use dyno_archive::profile::ProfileRecord;
-use dyno_archive::start::{Canary, Failure, NewFiles, PartStart, StopRecord};
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{LoadRecord, Party, Protocol, StartRecord, TrialRecord};
 use dyno_contract::listener::Listener;
 use dyno_launch::network::Network;
 use dyno_launch::tool::CommandError;
+use dyno_model::plan::{Plan, Workload};
+use dyno_model::profile::ProfileRecord;
+use dyno_model::start::{Canary, Failure, NewFiles, PartStart, StopRecord};
+use dyno_model::trial::CheckResult;
+use dyno_model::{LoadRecord, Party, Protocol, StartRecord, TrialRecord};
 use dyno_observer::cgroup::OomKills;
 
 use super::RunEvent;

@@ -2,9 +2,9 @@
 
 use dyno_analysis::results::KnownTrials;
 use dyno_analysis::{capacity, stopping};
-use dyno_archive::run::Run;
-use dyno_archive::search::SearchRecord;
-use dyno_archive::{Facts, StartRecord, TrialRecord};
+use dyno_model::run::Run;
+use dyno_model::search::SearchRecord;
+use dyno_model::{Facts, StartRecord, TrialRecord};
 
 /// Memory of a walk. It begins empty, and the walk fills it from the archive.
 #[derive(Debug, Default)]

@@ -3,9 +3,9 @@
 
 use std::process::ExitStatus;
 
-use dyno_archive::start::{Failure, FailureKind};
-use dyno_archive::trial::CheckResult;
 use dyno_contract::problem::Problem;
+use dyno_model::start::{Failure, FailureKind};
+use dyno_model::trial::CheckResult;
 use dyno_observer::cgroup::OomKills;
 
 use super::failure_cause::memory_first;
@@ -51,7 +51,7 @@ pub(super) fn start_failure(
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
 
-    use dyno_archive::Protocol;
+    use dyno_model::Protocol;
 
     use super::*;
 

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use dyno_archive::start::{Failure, FailureKind};
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{LoadRecord, Protocol};
 use dyno_launch::tool::CommandError;
+use dyno_model::start::{Failure, FailureKind};
+use dyno_model::trial::CheckResult;
+use dyno_model::{LoadRecord, Protocol};
 
 use FailureKind::BackendFailed;
 

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use dyno_archive::Protocol;
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
+use dyno_model::Protocol;
 use dyno_observer::proc::{self, ListenerOwner};
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;

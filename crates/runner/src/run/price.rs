@@ -1,7 +1,7 @@
 //! Measures the price of the probes (the CPU time that they cost a subject) in the subject's first
 //! start. Reports show this price, because probes take CPU time from the server that they observe.
 
-use dyno_archive::probe::{ProbePrice, RequestedProbes};
+use dyno_model::probe::{ProbePrice, RequestedProbes};
 
 use super::host::Launched;
 use super::real_host::RealHost;
@@ -54,7 +54,7 @@ fn priced_probes(used: RequestedProbes) -> RequestedProbes {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::probe::{Probe, RefusedProbe};
+    use dyno_model::probe::{Probe, RefusedProbe};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Profiles the subject of a trial: samples its stacks under the trial's load, after the measured
 //! window has closed.
 
-use dyno_archive::profile::ProfileRecord;
+use dyno_model::profile::ProfileRecord;
 
 use super::host::Launched;
 use super::real_host::RealHost;

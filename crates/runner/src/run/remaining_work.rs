@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use dyno_analysis::trial::RecordedTrial;
 use dyno_analysis::{capacity, stopping};
-use dyno_archive::plan::{Arm, Plan};
-use dyno_archive::run::Run;
-use dyno_archive::{StartRecord, TrialRecord};
+use dyno_model::plan::{Arm, Plan};
+use dyno_model::run::Run;
+use dyno_model::{StartRecord, TrialRecord};
 
 use super::closed_trial::ClosedTrial;
 use super::memory::RunMemory;
@@ -168,9 +168,10 @@ pub(super) fn point(plan: &Plan, trial: usize) -> (usize, usize) {
 mod tests {
     use std::path::Path;
 
-    use dyno_archive::outcome::Outcome;
-    use dyno_archive::start::{Failure, FailureKind};
-    use dyno_archive::{Party, RunDir, TrialRecord};
+    use dyno_archive::RunDir;
+    use dyno_model::outcome::Outcome;
+    use dyno_model::start::{Failure, FailureKind};
+    use dyno_model::{Party, TrialRecord};
 
     use super::*;
 

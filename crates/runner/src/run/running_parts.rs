@@ -9,10 +9,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::probe::{Probe, RequestedProbes};
-use dyno_archive::start::{Failure, FailureKind};
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{Party, Protocol, Sample};
 use dyno_contract::client::{BodyRetention, ProbeClient};
 use dyno_contract::contracts::{Check, protocol_checks};
 use dyno_contract::exchange::ServerLoad;
@@ -22,6 +18,10 @@ use dyno_launch::process::Process;
 use dyno_launch::secret_values::SecretValues;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{CommandError, ServerCommand};
+use dyno_model::probe::{Probe, RequestedProbes};
+use dyno_model::start::{Failure, FailureKind};
+use dyno_model::trial::CheckResult;
+use dyno_model::{Party, Protocol, Sample};
 use dyno_observer::cgroup::OomKills;
 use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::probes::ObservedWindow;
@@ -367,9 +367,9 @@ impl CheckedListener {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::probe::Probe;
     use dyno_launch::guard::Guard;
     use dyno_launch::supervision::Interrupts;
+    use dyno_model::probe::Probe;
 
     use super::*;
     use crate::run::fixture;

@@ -2,10 +2,10 @@
 //! same start as the trials, so that both measure the same process.
 
 use dyno_analysis::capacity::{self, SearchStep};
-use dyno_archive::LoadRecord;
-use dyno_archive::plan::{Load, Step};
-use dyno_archive::search::{SearchLoad, SearchRecord};
-use dyno_archive::start::Failure;
+use dyno_model::LoadRecord;
+use dyno_model::plan::{Load, Step};
+use dyno_model::search::{SearchLoad, SearchRecord};
+use dyno_model::start::Failure;
 
 use super::closed_trial::ClosedTrial;
 use super::failure_cause::{harness, interrupted_failure};

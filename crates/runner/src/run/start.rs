@@ -9,13 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use dyno_archive::cpus::{AllowedCpus, cpu_list_text};
-use dyno_archive::plan::{Limits, Placement};
-use dyno_archive::probe::Probe;
-use dyno_archive::start::{
-    Failure, FailureKind, LimitKind, LimitReadBack, PADDING, PartStart, Startup,
-};
-use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_config::hint;
 use dyno_config::units::Nanoseconds;
 use dyno_contract::client::ProbeClient;
@@ -30,6 +23,13 @@ use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::secret_values::SecretValues;
 use dyno_launch::tool::ServerCommand;
 use dyno_launch::{StartError, folder, open_files_hard_limit};
+use dyno_model::cpus::{AllowedCpus, cpu_list_text};
+use dyno_model::plan::{Limits, Placement};
+use dyno_model::probe::Probe;
+use dyno_model::start::{
+    Failure, FailureKind, LimitKind, LimitReadBack, PADDING, PartStart, Startup,
+};
+use dyno_model::{Party, Protocol, StartRecord};
 use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;

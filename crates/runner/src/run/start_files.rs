@@ -1,6 +1,6 @@
 //! Checks before each start that the files of a server are those of the plan.
 
-use dyno_archive::start::{Failure, NewFiles};
+use dyno_model::start::{Failure, NewFiles};
 use dyno_subject::build::Built;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::snapshot::Snapshot;
@@ -44,9 +44,9 @@ pub(super) fn check_files(
 mod tests {
     use std::fs;
 
-    use dyno_archive::start::FailureKind;
     use dyno_launch::guard::Guard;
     use dyno_launch::supervision::{Interrupts, Supervision};
+    use dyno_model::start::FailureKind;
     use dyno_subject::build;
 
     use super::*;

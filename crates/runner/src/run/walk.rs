@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 
 use dyno_analysis::stopping;
 use dyno_analysis::trial::RecordedTrial;
+use dyno_archive::contradiction;
 use dyno_archive::dir::ArchiveError;
-use dyno_archive::plan::Arm;
-use dyno_archive::probe::Probe;
-use dyno_archive::profile::ProfileRecord;
-use dyno_archive::run::Run;
-use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
-use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::network::Network;
+use dyno_model::plan::Arm;
+use dyno_model::probe::Probe;
+use dyno_model::profile::ProfileRecord;
+use dyno_model::run::Run;
+use dyno_model::start::{Canary, Failure, FailureKind, PartStart};
+use dyno_model::{Party, Protocol, StartRecord, TrialRecord};
 
 use super::closed_trial::ClosedTrial;
 use super::failure_cause::{harness, interrupted_failure};
@@ -342,7 +343,7 @@ impl<H: Host> Runner<'_, H> {
     ) -> Result<bool, RunError> {
         // A load whose record contradicts itself has no result (see `record_trial`).
         let is_void =
-            |record: &TrialRecord| record.load.cut_short || record.load.contradiction().is_some();
+            |record: &TrialRecord| record.load.cut_short || contradiction(&record.load).is_some();
         if self.plan.again == 0 || records.iter().any(is_void) || self.interrupts.count() > 0 {
             return Ok(false);
         }
@@ -431,7 +432,7 @@ impl<H: Host> Runner<'_, H> {
         let (plan, facts) = (self.plan, &self.memory.facts);
         let measured = RecordedTrial { plan, facts, start: Some(start), record };
         // A load whose record contradicts itself has no result.
-        record.load.contradiction().is_none() && measured.result().is_servers_fault()
+        contradiction(&record.load).is_none() && measured.result().is_servers_fault()
     }
 }
 

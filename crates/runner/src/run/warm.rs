@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::UseBetweenSamples;
 use dyno_analysis::steady_state::{self, MIN_ROUNDS, WarmUpState};
-use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
-use dyno_archive::start::{Failure, FailureKind, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
-use dyno_archive::{Interval, LoadRecord, Outcomes, Party, Phase};
+use dyno_model::plan::{Load, Plan, Trial, UntilSteady};
+use dyno_model::start::{Failure, FailureKind, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
+use dyno_model::{Interval, LoadRecord, Outcomes, Party, Phase};
 
 use super::failure_cause::{harness, interrupted_failure};
 use super::host::{Host, Launched, Part};

@@ -1,8 +1,8 @@
 //! Conflicts between settings: combinations that contradict each other, or in which a setting has
 //! no effect. Suites and `dyno load` refuse them with the same errors.
 
-use dyno_archive::Protocol;
-use dyno_archive::plan::{Load, Priority, Spin, Step};
+use dyno_model::Protocol;
+use dyno_model::plan::{Load, Priority, Spin, Step};
 
 use super::{LoadSettings, Setting};
 

@@ -3,9 +3,9 @@
 use std::net::UdpSocket;
 use std::sync::Arc;
 
-use dyno_archive::plan::Arrivals;
 use dyno_driver::PeerAddress;
 use dyno_engine::SpinPolicy;
+use dyno_model::plan::Arrivals;
 use dyno_workload::rates;
 use sha2::{Digest as _, Sha256};
 

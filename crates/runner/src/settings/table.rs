@@ -1,7 +1,7 @@
 //! The table of settings.
 
-use dyno_archive::plan::Gaps;
 use dyno_config::units;
+use dyno_model::plan::Gaps;
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::Error;

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use dyno_archive::Protocol;
+use dyno_model::Protocol;
 
 use super::*;
 

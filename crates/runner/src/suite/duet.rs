@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Arm, ArmSharing, Arrivals, Load, Priority, Subject};
 use dyno_config::mistake::{Mistake, mistake};
+use dyno_model::plan::{Arm, ArmSharing, Arrivals, Load, Priority, Subject};
 
 use super::{SubjectSharing, SuiteFile};
 

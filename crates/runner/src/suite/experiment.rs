@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::{Experiment, ExperimentKind};
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::secret::{holds_secret, may_be_secret};
 use dyno_config::text::nearest;
 use dyno_config::units;
 use dyno_launch::environment::check_name;
+use dyno_model::plan::{Experiment, ExperimentKind};
 use dyno_subject::limits_keys::{self, RawLimits};
 use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::request_values;

@@ -2,11 +2,11 @@
 
 use dyno_analysis::cell::Shape;
 use dyno_analysis::window_levels;
-use dyno_archive::Protocol;
-use dyno_archive::plan::{
+use dyno_config::mistake::{Mistake, all_positive, mistake};
+use dyno_model::Protocol;
+use dyno_model::plan::{
     Arrivals, Gaps, Load, LoadModel, Order, SearchOptions, Step, StillWarming, UntilSteady,
 };
-use dyno_config::mistake::{Mistake, all_positive, mistake};
 use dyno_workload::sequence::NO_PIPELINED_STEPS;
 use dyno_workload::workloads::{CheckedWorkload, PAGE_STREAMS, Rate};
 

@@ -19,15 +19,15 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use dyno_analysis::capacity;
-use dyno_archive::plan::{
-    Capacity, Cost, Experiment, Isolation, Marker, Objective, Order, ReportOptions, SearchOptions,
-    StopRule, Suite, Workload,
-};
-use dyno_archive::probe::Probe;
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::text::FileError;
 use dyno_config::units;
 use dyno_launch::environment::{Inherit, check_name};
+use dyno_model::plan::{
+    Capacity, Cost, Experiment, Isolation, Marker, Objective, Order, ReportOptions, SearchOptions,
+    StopRule, Suite, Workload,
+};
+use dyno_model::probe::Probe;
 use dyno_subject::definition::{backend_name_error, is_backend_name};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;

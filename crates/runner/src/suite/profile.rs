@@ -4,10 +4,10 @@
 use std::cmp::Reverse;
 use std::path::Path;
 
-use dyno_archive::plan::Suite;
 use dyno_config::document::{Document, TomlTable};
 use dyno_config::mistake::mistake;
 use dyno_config::text::{FileError, nearest};
+use dyno_model::plan::Suite;
 use serde::Deserialize;
 
 /// Key of the table of profiles.

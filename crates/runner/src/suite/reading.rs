@@ -1,8 +1,8 @@
 //! Reads a suite with changes that the command line requires: revisions of a subject, or rates for
 //! measured capacities.
 
-use dyno_archive::plan::{Capacity, Experiment, ExperimentKind, SearchOptions};
 use dyno_config::mistake::{Mistake, mistake};
+use dyno_model::plan::{Capacity, Experiment, ExperimentKind, SearchOptions};
 use dyno_workload::workloads::{CheckedWorkload, Rate};
 
 use super::experiment::{self, RawExperiment};
@@ -170,7 +170,7 @@ fn round_rate(rate: f64) -> f64 {
 mod tests {
     use std::path::Path;
 
-    use dyno_archive::plan::Arrivals;
+    use dyno_model::plan::Arrivals;
 
     use super::super::{SuiteFile, tests::parse};
     use super::*;
@@ -213,7 +213,7 @@ mod tests {
         let plan = suite("rate = \"find\"\narrival = \"poisson\"\nfind_width = \"2%\"", objective)
             .unwrap();
         let search = plan.search.unwrap();
-        assert_eq!((search.width, search.arrival), (0.02, dyno_archive::plan::Arrival::Poisson));
+        assert_eq!((search.width, search.arrival), (0.02, dyno_model::plan::Arrival::Poisson));
         assert!(matches!(search.arrivals(7.0), Arrivals::Poisson { rate: 7.0 }));
         // Each search follows a closed loop.
         assert_eq!(rates(&plan), [None, None]);

@@ -2,9 +2,9 @@
 
 use dyno_analysis::compare;
 use dyno_analysis::stats::REPEATS_FOR_INTERVAL;
-use dyno_archive::plan::StopRule;
 use dyno_config::mistake::{Mistake, mistake, positive};
 use dyno_config::units;
+use dyno_model::plan::StopRule;
 use serde::Deserialize;
 
 /// Default number of repeats.

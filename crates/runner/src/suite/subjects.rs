@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::server_id;
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_launch::environment::{Inherit, check_name};
+use dyno_model::plan::server_id;
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
 use dyno_subject::placeholders::PlaceholderScope;

@@ -1,6 +1,6 @@
 //! Tests that suite files are read with the expected values.
 
-use dyno_archive::plan::{Arrivals, Cookies, Gaps, Http2, Page, Sequence};
+use dyno_model::plan::{Arrivals, Cookies, Gaps, Http2, Page, Sequence};
 
 use super::*;
 
@@ -142,8 +142,8 @@ fn repeated_step_is_another_pass() {
     assert_eq!(steps, [(1, 1), (1, 2), (2, 1), (1, 3)]);
     assert_eq!(suite.workload_steps, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
     assert_eq!((suite.order, load.order), (Order::Random, Order::Fixed));
-    assert_eq!(load.still_warming, dyno_archive::plan::StillWarming::Measured);
-    assert_eq!(load.reconnect, dyno_archive::plan::Reconnect::AtOnce);
+    assert_eq!(load.still_warming, dyno_model::plan::StillWarming::Measured);
+    assert_eq!(load.reconnect, dyno_model::plan::Reconnect::AtOnce);
     let default = parse("subjects = [\"null\"]\n[suite]\norder = \"fixed\"\n").unwrap();
     assert_eq!(
         default.load.load.order,

@@ -2,9 +2,9 @@
 //! after the other, in short slices. Thus a slow change of the machine affects all subjects
 //! equally.
 
-use dyno_archive::plan::{Load, Order, Plan, Workload};
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::units;
+use dyno_model::plan::{Load, Order, Plan, Workload};
 use dyno_workload::workloads::CheckedWorkload;
 use serde::Deserialize;
 

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use dyno_archive::Protocol;
-use dyno_archive::plan::{Request, Workload};
 use dyno_contract::listener::Listener;
 use dyno_engine::Http2;
+use dyno_model::Protocol;
+use dyno_model::plan::{Request, Workload};
 use dyno_runner::load::{LoadRequests, LoadSpec, single_request};
 
 pub const MS: u64 = 1_000_000;

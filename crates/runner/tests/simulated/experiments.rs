@@ -6,9 +6,9 @@ use dyno_analysis::compare::{
 };
 use dyno_analysis::revision_status::RevisionsEnd;
 use dyno_analysis::run_status::RunStatus;
-use dyno_archive::dir::Run;
-use dyno_archive::start::FailureKind;
 use dyno_engine::sim::ServiceTime;
+use dyno_model::run::Run;
+use dyno_model::start::FailureKind;
 use dyno_report::compare::{ComparisonFormat, FORMATS};
 use dyno_report::present::style::Style;
 use dyno_runner::run::RunEnd;

@@ -6,10 +6,10 @@ use dyno_analysis::Report;
 use dyno_analysis::load::Exchanges;
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
 use dyno_analysis::trial::TrialResult;
-use dyno_archive::dir::Run;
-use dyno_archive::start::FailureKind;
-use dyno_archive::{Outcome, Protocol};
 use dyno_engine::sim::Fault;
+use dyno_model::run::Run;
+use dyno_model::start::FailureKind;
+use dyno_model::{Outcome, Protocol};
 
 use crate::server::{LifecycleResult, Server, TroubleKind};
 use crate::world::{World, codes, kinds, measured, message, report, status};

@@ -8,21 +8,21 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
-use dyno_archive::drops::PathUse;
-use dyno_archive::machine::{MachineUse, OtherUse};
-use dyno_archive::plan::Plan;
-use dyno_archive::profile::ProfileRecord;
-use dyno_archive::sample::NetworkUse;
-use dyno_archive::start::{
-    Canary, CanaryPiece, Failure, FailureKind, NewFiles, PartStart, Startup, StopRecord,
-};
-use dyno_archive::tracking::TrackingUse;
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{Interval, LoadRecord, Party, Protocol, Sample, StartRecord};
 use dyno_contract::listener::Listener;
 use dyno_engine::sim::{Fault, Pause, ServerModel, ServiceTime, World};
 use dyno_launch::network::Network;
 use dyno_launch::supervision::Interrupts;
+use dyno_model::drops::PathUse;
+use dyno_model::machine::{MachineUse, OtherUse};
+use dyno_model::plan::Plan;
+use dyno_model::profile::ProfileRecord;
+use dyno_model::sample::NetworkUse;
+use dyno_model::start::{
+    Canary, CanaryPiece, Failure, FailureKind, NewFiles, PartStart, Startup, StopRecord,
+};
+use dyno_model::tracking::TrackingUse;
+use dyno_model::trial::CheckResult;
+use dyno_model::{Interval, LoadRecord, Party, Protocol, Sample, StartRecord};
 use dyno_runner::load::{
     EarlyEnd, LoadSpec, LoadStopReason, Sharing, SimulatedLoad, exchange_server_use,
     simulate_together,

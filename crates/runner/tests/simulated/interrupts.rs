@@ -3,10 +3,10 @@
 use std::fs;
 
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
-use dyno_archive::dir::Run;
-use dyno_archive::plan::Launch;
-use dyno_archive::start::{FailureKind, StartRecord};
 use dyno_engine::sim::ServiceTime;
+use dyno_model::plan::Launch;
+use dyno_model::run::Run;
+use dyno_model::start::{FailureKind, StartRecord};
 use dyno_runner::run::{RunEnd, has_remaining_work};
 
 use crate::server::Server;

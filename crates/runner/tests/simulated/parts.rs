@@ -1,10 +1,10 @@
 //! Starts with a back end: its cost, its failures, and the failures that it causes.
 
 use dyno_analysis::run_status::RunStatus;
-use dyno_archive::dir::Run;
-use dyno_archive::start::FailureKind;
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{Party, Protocol};
+use dyno_model::run::Run;
+use dyno_model::start::FailureKind;
+use dyno_model::trial::CheckResult;
+use dyno_model::{Party, Protocol};
 use dyno_runner::run::RunEnd;
 use dyno_testkit::resource_use::ServerCosts;
 

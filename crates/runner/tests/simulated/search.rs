@@ -2,8 +2,8 @@
 
 use dyno_analysis::capacity::measured_first;
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
-use dyno_archive::plan::Arrivals;
-use dyno_archive::start::FailureKind;
+use dyno_model::plan::Arrivals;
+use dyno_model::start::FailureKind;
 use dyno_runner::run::RunEnd;
 
 use crate::server::{Server, TroubleKind};
@@ -77,7 +77,7 @@ fn ctrl_c_in_last_search_allows_resume() {
     assert_eq!((ended, status(&run).1), (RunEnd::Complete, RunStatus::Valid));
     let starts: Vec<usize> = run.trials.iter().map(|trial| trial.start).collect();
     assert_eq!(starts, [0], "the finished trial is not measured again");
-    let rates = |run: &dyno_archive::dir::Run| -> Vec<f64> {
+    let rates = |run: &dyno_model::run::Run| -> Vec<f64> {
         run.searches[0].loads.iter().map(|load| load.rate).collect()
     };
     assert_eq!(rates(&run), rates(&undisturbed));
@@ -114,7 +114,7 @@ fn rate_shares_use_capacity_of_slowest_subject() {
     let run = world.walk(&servers).1;
     assert_eq!(status(&run).1, RunStatus::Valid);
     let placement =
-        |run: &dyno_archive::dir::Run| run.header.plan.arms[0].conditions.placement.clone();
+        |run: &dyno_model::run::Run| run.header.plan.arms[0].conditions.placement.clone();
     assert_eq!(placement(&run), placement(&first), "the second run has the CPUs of the first");
     let report = report(&run);
     let kept: Vec<_> =

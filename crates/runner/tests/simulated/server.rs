@@ -6,13 +6,13 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::rc::Rc;
 
-use dyno_archive::start::{Failure, FailureKind};
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{Party, Protocol};
 use dyno_contract::listener::Listener;
 use dyno_engine::sim::{Fault, Queue, ServiceTime};
 use dyno_launch::supervision::Interrupts;
 use dyno_launch::tool::CommandError;
+use dyno_model::start::{Failure, FailureKind};
+use dyno_model::trial::CheckResult;
+use dyno_model::{Party, Protocol};
 use dyno_observer::cgroup::OomKills;
 use dyno_runner::run::{CheckDepth, Part, RequiredListeners};
 use dyno_testkit::resource_use::ServerCosts;

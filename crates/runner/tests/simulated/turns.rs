@@ -5,7 +5,7 @@ use dyno_analysis::compare::Verdict;
 use dyno_analysis::metric::{MetricId, repeats_of};
 use dyno_analysis::run_status::RunStatus;
 use dyno_analysis::trial::TrialResult;
-use dyno_archive::start::FailureKind;
+use dyno_model::start::FailureKind;
 
 use crate::server::{Server, TroubleKind};
 use crate::world::{World, codes, kinds, report, round, status};

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use dyno_archive::Outcome;
-use dyno_archive::start::FailureKind;
-use dyno_archive::trial::CheckResult;
 use dyno_engine::sim::ServiceTime;
+use dyno_model::Outcome;
+use dyno_model::start::FailureKind;
+use dyno_model::trial::CheckResult;
 use dyno_runner::run::{RunEnd, RunEvent};
 
 use crate::server::{Server, TroubleKind};

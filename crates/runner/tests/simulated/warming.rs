@@ -1,9 +1,9 @@
 //! Warm-up of starts until their servers are steady, and servers that never are.
 
 use dyno_analysis::run_status::RunStatus;
-use dyno_archive::dir::Run;
-use dyno_archive::start::{FailureKind, WarmUpEnd};
 use dyno_engine::sim::ServiceTime;
+use dyno_model::run::Run;
+use dyno_model::start::{FailureKind, WarmUpEnd};
 use dyno_runner::run::RunEvent;
 use dyno_testkit::resource_use::ServerCosts;
 

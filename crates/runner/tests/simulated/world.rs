@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
 use dyno_analysis::{Caveat, Report};
-use dyno_archive::dir::{Run, RunHeader, SCHEMA};
-use dyno_archive::start::FailureKind;
-use dyno_archive::{Plan, RunDir, RunId};
+use dyno_archive::RunDir;
 use dyno_launch::supervision::Interrupts;
+use dyno_model::run::{Run, RunHeader, SCHEMA};
+use dyno_model::start::FailureKind;
+use dyno_model::{Plan, RunId};
 use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{RunEnd, RunEvent, RunMemory, Runner};
 use dyno_runner::suite::SuiteFile;

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dyno_archive::Protocol;
 use dyno_config::keys::{self, Keys};
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::relative_path::RelativePath;
@@ -15,6 +14,7 @@ use dyno_contract::ready::Status;
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_launch::folder::{read_in_folder, read_regular};
 use dyno_launch::process::Signal;
+use dyno_model::Protocol;
 
 use super::spec::{
     BUILD, BuildSpec, CommandSpec, DATA, FileSpec, ProfileSpec, QUERY, ReadyBy, ReadyKeys,

@@ -12,7 +12,6 @@ mod spec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::Protocol;
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::units::Nanoseconds;
 use dyno_contract::contracts::Contract;
@@ -20,6 +19,7 @@ use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder::read_in_folder;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{ToolCommand, ToolOutput};
+use dyno_model::Protocol;
 
 use crate::limits::TEMPLATE_BYTES;
 use crate::limits_keys::CheckedLimits;

@@ -210,7 +210,7 @@ pub enum ReadyBy {
 pub struct Variant {
     pub title: Option<String>,
     pub description: Option<String>,
-    pub protocols: Option<Vec<dyno_archive::Protocol>>,
+    pub protocols: Option<Vec<dyno_model::Protocol>>,
     pub contracts: Option<Vec<dyno_contract::contracts::Contract>>,
     pub waive: Option<Vec<String>>,
     /// Added to the back ends in the definition.

@@ -1,6 +1,6 @@
 //! Refuses expectations that no response can meet. Every request would fail.
 
-use dyno_archive::plan::{Expect, Request};
+use dyno_model::plan::{Expect, Request};
 
 use super::{Field, FieldError, expression};
 use crate::header;
@@ -76,7 +76,7 @@ fn expected_content(request: &Request) -> Option<(&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Body;
+    use dyno_model::plan::Body;
 
     use super::*;
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use dyno_archive::plan::{self, Cookies, ExtractionSource};
 use dyno_engine::cookies::CookieTransport;
 use dyno_engine::extraction::{CompiledExtraction, ValuePlace, ValueSource};
 use dyno_engine::sequence::{AfterFailure, CompiledSequence, CookiePolicy, SequenceRequest};
 use dyno_engine::stored_body::BodyBudget;
 use dyno_engine::traffic::{RequestPart, Template};
+use dyno_model::plan::{self, Cookies, ExtractionSource};
 
 use super::{Field, FieldError, FieldList, check_pointer, expression};
 use crate::header;

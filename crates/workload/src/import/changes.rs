@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::ImportChange;
+use dyno_model::plan::ImportChange;
 
 /// Maximum number of names that are stored for a kind of change. All changes are counted.
 const STORED_NAMES: usize = 64;

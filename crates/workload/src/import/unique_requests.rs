@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use dyno_archive::plan::{Body, Expect, Request};
 use dyno_config::quotation::plain;
+use dyno_model::plan::{Body, Expect, Request};
 
 use super::{ChangeKind, Changes, ImportedRequest};
 use crate::command_line::request;

@@ -1,6 +1,6 @@
 //! Tests of objectives, and of which loads meet them.
 
-use dyno_archive::outcome::Outcome;
+use dyno_model::outcome::Outcome;
 
 use super::*;
 use crate::fixture::five_block_report;
@@ -366,7 +366,7 @@ fn objective_percentiles_require_requests() {
 #[test]
 fn server_that_falls_behind_misses_objective() {
     let behind = |l: &mut LoadResult| {
-        l.config.model = dyno_archive::plan::LoadModel::Open;
+        l.config.model = dyno_model::plan::LoadModel::Open;
         l.intervals
             .iter_mut()
             .for_each(|interval| interval.started = 10 * (interval.completed + 100));

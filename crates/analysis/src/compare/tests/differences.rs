@@ -1,13 +1,13 @@
 //! Tests that unintended differences between two sides are named.
 
-use dyno_archive::plan::{Experiment, ExperimentKind};
+use dyno_model::plan::{Experiment, ExperimentKind};
 
 use super::*;
 
 /// Loads without a suite may use connection settings that suites do not have.
 #[test]
 fn differing_connections_are_reported() {
-    use dyno_archive::plan::{AcceptedCertificates, ConnectionSettings, TlsSettings};
+    use dyno_model::plan::{AcceptedCertificates, ConnectionSettings, TlsSettings};
     let tls = TlsSettings {
         resumption: true,
         certificates: AcceptedCertificates::System,
@@ -161,7 +161,7 @@ fn differing_parts_of_run_are_reported() {
     );
     let mut after = before.clone();
     after.header.id = "s".into();
-    let differences = vec![dyno_archive::ResumptionDifference {
+    let differences = vec![dyno_model::ResumptionDifference {
         name: "kernel".into(),
         before: "6.1".into(),
         now: "6.8".into(),

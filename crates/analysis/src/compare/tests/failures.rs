@@ -25,7 +25,7 @@ pub(super) fn fail_requests(run: &mut Run, arm: usize, failed: impl Fn(usize) ->
         load.books.failed += failed;
         load.books.started += failed;
         load.books.scheduled += failed;
-        (0..failed).for_each(|_| load.intervals[0].outcomes.count(dyno_archive::Outcome::Timeout));
+        (0..failed).for_each(|_| load.intervals[0].outcomes.count(dyno_model::Outcome::Timeout));
     }
 }
 

@@ -20,19 +20,16 @@ pub(super) enum RepeatOutcome {
     Removed,
 }
 
-fn failed_start(
-    launch: usize,
-    kind: dyno_archive::start::FailureKind,
-) -> dyno_archive::StartRecord {
-    dyno_archive::StartRecord {
+fn failed_start(launch: usize, kind: dyno_model::start::FailureKind) -> dyno_model::StartRecord {
+    dyno_model::StartRecord {
         start: launch,
         launch,
-        failure: Some(dyno_archive::start::Failure { kind, message: "it ended".into() }),
-        ..dyno_archive::StartRecord::default()
+        failure: Some(dyno_model::start::Failure { kind, message: "it ended".into() }),
+        ..dyno_model::StartRecord::default()
     }
 }
 
-fn lose(load: &mut dyno_archive::LoadRecord, outcome: dyno_archive::Outcome) {
+fn lose(load: &mut dyno_model::LoadRecord, outcome: dyno_model::Outcome) {
     load.books.failed += 50;
     load.books.started += 50;
     load.books.scheduled += 50;
@@ -41,7 +38,7 @@ fn lose(load: &mut dyno_archive::LoadRecord, outcome: dyno_archive::Outcome) {
 
 /// Gives this outcome to the first repeats of an arm.
 pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOutcome) {
-    use dyno_archive::start::FailureKind;
+    use dyno_model::start::FailureKind;
     let is_of_arm = |trial: &usize| run.header.plan.trials[*trial].arm == arm;
     let spoilt: Vec<usize> =
         (0..run.header.plan.trials.len()).filter(is_of_arm).take(repeats).collect();
@@ -64,7 +61,7 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
             let mut start = failed_start(launch, FailureKind::BackendFailed);
             (start.start, trial.start) = (1000 + launch, 1000 + launch);
             let mut part =
-                dyno_archive::start::PartStart::new(dyno_archive::Party::SUBJECT, "x".into());
+                dyno_model::start::PartStart::new(dyno_model::Party::SUBJECT, "x".into());
             part.checks_before = vec![fixture::check("status", true, "200")];
             start.parts = vec![part];
             run.starts.push(start);
@@ -75,26 +72,25 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
             RepeatOutcome::Crashed => load.server_failure = Some("it ended".into()),
             RepeatOutcome::MachineFailed => {
                 load.server_failure = Some("could not be measured: no memory was left".into());
-                load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+                load.intervals[0].outcomes.count(dyno_model::Outcome::UnexpectedStatus);
             }
             // A server without its back end may respond incorrectly.
             RepeatOutcome::BackendEnded => {
                 load.server_failure = Some("lost a back end: back end db ended".into());
-                load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+                load.intervals[0].outcomes.count(dyno_model::Outcome::UnexpectedStatus);
             }
             RepeatOutcome::IncorrectResponses => {
-                load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+                load.intervals[0].outcomes.count(dyno_model::Outcome::UnexpectedStatus);
             }
-            RepeatOutcome::NoResponses => lose(load, dyno_archive::Outcome::Timeout),
-            RepeatOutcome::NoLocalPort => lose(load, dyno_archive::Outcome::AddressExhausted),
+            RepeatOutcome::NoResponses => lose(load, dyno_model::Outcome::Timeout),
+            RepeatOutcome::NoLocalPort => lose(load, dyno_model::Outcome::AddressExhausted),
             _ => {
                 if matches!(outcome, RepeatOutcome::GeneratorDropped) {
                     load.books.dropped += 50;
                     load.books.scheduled += 50;
                 }
                 let run_ns = load.window_ns.1;
-                let thread =
-                    dyno_archive::sample::ThreadUse { tid: 1, run_ns, ..Default::default() };
+                let thread = dyno_model::sample::ThreadUse { tid: 1, run_ns, ..Default::default() };
                 load.client.threads = vec![thread];
             }
         }
@@ -202,7 +198,7 @@ fn failed_requests_are_reported_and_miss_gates() {
             load.books.failed += 1;
             load.books.started += 1;
             load.books.scheduled += 1;
-            load.intervals[0].outcomes.count(dyno_archive::Outcome::Timeout);
+            load.intervals[0].outcomes.count(dyno_model::Outcome::Timeout);
         }
         let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
         assert!(
@@ -248,7 +244,7 @@ fn failures_in_each_start_miss_gates_of_many_servers() {
         load.books.failed += 1;
         load.books.started += 1;
         load.books.scheduled += 1;
-        load.intervals[0].outcomes.count(dyno_archive::Outcome::Timeout);
+        load.intervals[0].outcomes.count(dyno_model::Outcome::Timeout);
     }
     let options = ComparisonOptions {
         gates: Gate::parse("throughput<-50%, memory>+500%, p99>+500%").unwrap(),
@@ -271,7 +267,7 @@ fn failures_in_each_start_miss_gates_of_many_servers() {
 /// The contract was broken after the last step, so that all repeats are valid.
 #[test]
 fn contract_broken_after_last_step_misses_gates() {
-    use dyno_archive::start::FailureKind;
+    use dyno_model::start::FailureKind;
     let mut run = run_with_servers("r", &[("x", FIVE), ("y", FIVE), ("null", FIVE)]);
     let launches: Vec<usize> = (0..run.header.plan.trials.len())
         .filter(|trial| run.header.plan.trials[*trial].arm == 1)
@@ -426,7 +422,7 @@ fn failure_in_few_planned_repeats_misses_no_gate() {
         let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
         for trial in run.trials.iter_mut().filter(|trial| trial.trial % 3 == 1) {
             let [interval, ..] = trial.load.intervals.as_mut_slice() else { panic!("no interval") };
-            interval.outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+            interval.outcomes.count(dyno_model::Outcome::UnexpectedStatus);
         }
         run.trials.truncate(3 * recorded_blocks);
         compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate()).gates[0].state
@@ -441,8 +437,8 @@ fn early_stopped_run_is_complete() {
     let faster: Vec<u64> = FOURTEEN.iter().map(|value| value * 2).collect();
     let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", &faster), NULL_OF_FOURTEEN]);
     run.header.plan.repeats = 20;
-    run.header.plan.sharing = dyno_archive::plan::ArmSharing::from_duet([0, 1].into());
-    run.header.plan.stop = Some(dyno_archive::plan::StopRule {
+    run.header.plan.sharing = dyno_model::plan::ArmSharing::from_duet([0, 1].into());
+    run.header.plan.stop = Some(dyno_model::plan::StopRule {
         metrics: vec!["throughput_rps".into()],
         same_within: None,
     });

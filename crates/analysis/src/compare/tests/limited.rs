@@ -1,7 +1,7 @@
 //! Tests repeats that are included or known for only some metrics, and waived checks.
 
-use dyno_archive::sample::{CgroupUse, Party, PartyUse, Sample};
-use dyno_archive::trial::CheckResult;
+use dyno_model::sample::{CgroupUse, Party, PartyUse, Sample};
+use dyno_model::trial::CheckResult;
 
 use super::failures::fail_requests;
 use super::gates::{FOURTEEN, NULL_OF_FOURTEEN, RepeatOutcome, spoil};
@@ -63,7 +63,7 @@ fn failed_requests_of_limited_repeats_miss_cpu_gate() {
             load.books.failed += 2;
             load.books.started += 2;
             load.books.scheduled += 2;
-            (0..2).for_each(|_| load.intervals[0].outcomes.count(dyno_archive::Outcome::Reset));
+            (0..2).for_each(|_| load.intervals[0].outcomes.count(dyno_model::Outcome::Reset));
         }
     }
     spoil(&mut run, 0, 14, RepeatOutcome::GeneratorBusy);
@@ -84,7 +84,7 @@ fn failed_requests_of_limited_repeats_miss_cpu_gate() {
 /// connections is full. The server did not fail them.
 #[test]
 fn losses_outside_of_server_miss_no_gate() {
-    let gate_after = |outcome: dyno_archive::Outcome, has_evictions: bool| {
+    let gate_after = |outcome: dyno_model::Outcome, has_evictions: bool| {
         let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
         let arms: Vec<usize> = run.header.plan.trials.iter().map(|trial| trial.arm).collect();
         for trial in run.trials.iter_mut().filter(|trial| arms[trial.trial] == 1) {
@@ -114,7 +114,7 @@ fn losses_outside_of_server_miss_no_gate() {
         let counts = (b.with_failures, b.with_doubtful_failures);
         (comparison.gates[0].state, counts, comparison.gates[0].sentence.clone())
     };
-    use dyno_archive::Outcome::{AddressExhausted, Timeout};
+    use dyno_model::Outcome::{AddressExhausted, Timeout};
     let (state, counts, sentence) = gate_after(Timeout, false);
     assert_eq!((state, counts), (GateState::Missed, (14, 0)), "{sentence}");
     let (state, counts, sentence) = gate_after(AddressExhausted, false);

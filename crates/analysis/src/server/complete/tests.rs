@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::host::HostUse;
-use dyno_archive::sample::{
+use dyno_model::cpus::AllowedCpus;
+use dyno_model::host::HostUse;
+use dyno_model::sample::{
     CgroupUse, EndedThreads, Party, PartyUse, ProcessUse, SchedulerRecord, StateTimes, ThreadState,
     ThreadUse,
 };
-use dyno_archive::{LoadRecord, Sample};
+use dyno_model::{LoadRecord, Sample};
 
 use super::{TICKS_S, UNSEEN_BIRTHS};
 use crate::fixture::{self, MS};

@@ -5,9 +5,9 @@ mod cases;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::{NotServed, Plan, Subject, Trial};
-use dyno_archive::resumption::ResumptionDifference;
-use dyno_archive::run::Run;
+use dyno_model::plan::{NotServed, Plan, Subject, Trial};
+use dyno_model::resumption::ResumptionDifference;
+use dyno_model::run::Run;
 use serde_json::{Map, Value, json};
 
 use super::Peak;

@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::load::Connections;
-use dyno_archive::plan::LoadModel;
-use dyno_archive::{LoadRecord, Party, Protocol};
+use dyno_model::load::Connections;
+use dyno_model::plan::LoadModel;
+use dyno_model::{LoadRecord, Party, Protocol};
 use serde_json::json;
 
 use super::ServerInputs;

@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::LoadModel;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::LoadModel;
 use serde_json::json;
 
 use super::responses::{errors, no_correct_response};

@@ -6,8 +6,8 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::Phase;
-use dyno_archive::plan::{LoadModel, StillWarming};
+use dyno_model::Phase;
+use dyno_model::plan::{LoadModel, StillWarming};
 use serde_json::{Value, json};
 
 use super::pauses::reported_stalls;

@@ -5,10 +5,10 @@ mod cases;
 mod thread_ends;
 mod window_length;
 
-use dyno_archive::LoadRecord;
-use dyno_archive::plan::LoadModel;
-use dyno_archive::run::Run;
-use dyno_archive::start::PartStart;
+use dyno_model::LoadRecord;
+use dyno_model::plan::LoadModel;
+use dyno_model::run::Run;
+use dyno_model::start::PartStart;
 use serde_json::json;
 
 pub(in crate::verdict) use window_length::is_about_edges;

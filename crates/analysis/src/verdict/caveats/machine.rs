@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::plan::Plan;
-use dyno_archive::run::Run;
-use dyno_archive::{Facts, Phase};
+use dyno_model::plan::Plan;
+use dyno_model::run::Run;
+use dyno_model::{Facts, Phase};
 use serde_json::{Value, json};
 
 use super::TrialInputs;

@@ -60,10 +60,10 @@ mod warming;
 
 pub(super) use load::is_about_edges;
 
-use dyno_archive::plan::Plan;
-use dyno_archive::run::Run;
-use dyno_archive::start::WarmUp;
-use dyno_archive::{LoadRecord, Party};
+use dyno_model::plan::Plan;
+use dyno_model::run::Run;
+use dyno_model::start::WarmUp;
+use dyno_model::{LoadRecord, Party};
 
 use super::{Context, TrialContext};
 use crate::caveat::{Caveat, Code};

@@ -3,9 +3,9 @@
 //!
 //! The doc comment of each rule states the condition under which its caveat applies.
 
-use dyno_archive::plan::LoadModel;
-use dyno_archive::silence::Silence;
-use dyno_archive::{Interval, LoadRecord, Outcome, Phase, Times};
+use dyno_model::plan::LoadModel;
+use dyno_model::silence::Silence;
+use dyno_model::{Interval, LoadRecord, Outcome, Phase, Times};
 use serde_json::json;
 
 use crate::caveat::{Caveat, Code, Severity};

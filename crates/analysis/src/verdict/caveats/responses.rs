@@ -6,11 +6,11 @@ mod refusals;
 
 use std::collections::BTreeSet;
 
-use dyno_archive::interval::EarlyResponses;
-use dyno_archive::outcome::Outcome;
-use dyno_archive::start::FailureKind;
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{LoadRecord, Phase};
+use dyno_model::interval::EarlyResponses;
+use dyno_model::outcome::Outcome;
+use dyno_model::start::FailureKind;
+use dyno_model::trial::CheckResult;
+use dyno_model::{LoadRecord, Phase};
 use serde_json::json;
 
 use super::pauses;

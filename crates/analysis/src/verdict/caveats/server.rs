@@ -6,10 +6,10 @@ mod cases;
 
 use std::collections::BTreeMap;
 
-use dyno_archive::probe::{RefusedProbe, RequestedProbes};
-use dyno_archive::run::Run;
-use dyno_archive::start::LimitKind;
-use dyno_archive::{Facts, LoadRecord, Party};
+use dyno_model::probe::{RefusedProbe, RequestedProbes};
+use dyno_model::run::Run;
+use dyno_model::start::LimitKind;
+use dyno_model::{Facts, LoadRecord, Party};
 use serde_json::json;
 
 use super::{ServerInputs, TrialInputs};

@@ -4,10 +4,10 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::Phase;
-use dyno_archive::plan::{LoadModel, StillWarming};
-use dyno_archive::start::{WarmUp, WarmUpEnd};
-use dyno_archive::syscall::{Amount, returned_amount};
+use dyno_model::Phase;
+use dyno_model::plan::{LoadModel, StillWarming};
+use dyno_model::start::{WarmUp, WarmUpEnd};
+use dyno_model::syscall::{Amount, returned_amount};
 use serde_json::json;
 
 use super::TrialInputs;

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::plan::LoadModel;
+use dyno_model::plan::LoadModel;
 use serde_json::json;
 
 use super::idle::{

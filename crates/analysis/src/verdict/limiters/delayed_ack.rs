@@ -5,7 +5,7 @@ mod cases;
 
 use std::ops::RangeInclusive;
 
-use dyno_archive::plan::LoadModel;
+use dyno_model::plan::LoadModel;
 use serde_json::json;
 
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};

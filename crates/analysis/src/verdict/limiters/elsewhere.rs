@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::sample::ThreadState;
+use dyno_model::sample::ThreadState;
 
 use super::idle::{MANY_IN_FLIGHT, idle_evidence, utilisation_with_headroom};
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::sample::ThreadState;
+use dyno_model::sample::ThreadState;
 
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
 use crate::verdict::waits::{

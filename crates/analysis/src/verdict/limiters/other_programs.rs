@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod cases;
 
-use dyno_archive::plan::LoadModel;
+use dyno_model::plan::LoadModel;
 use serde_json::json;
 
 use super::backend;
@@ -12,8 +12,9 @@ use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Re
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
 use crate::number_format::percent;
-use crate::verdict::conditions::starved_seconds;
-use crate::verdict::conditions::{MOSTLY_OTHERS, contended_share, is_generator_starved};
+use crate::verdict::conditions::{
+    MOSTLY_OTHERS, contended_share, is_generator_starved, starved_seconds,
+};
 use crate::verdict::polling::{busy_thread, is_full};
 use crate::verdict::thresholds::{SERVER_BUSY, SERVER_IDLE, STEAL};
 

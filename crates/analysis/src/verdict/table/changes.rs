@@ -1,6 +1,6 @@
 //! Changes of worlds that cases of several files make.
 
-use dyno_archive::start::{WarmUpEnd, WarmUpSlice};
+use dyno_model::start::{WarmUpEnd, WarmUpSlice};
 
 use super::world::{MS, TrialWorld};
 use crate::fixture::warm_up;

@@ -1,8 +1,8 @@
 //! Cases of limiters.
 
-use dyno_archive::host::PressureUse;
-use dyno_archive::machine::OtherUse;
-use dyno_archive::sample::ThreadState;
+use dyno_model::host::PressureUse;
+use dyno_model::machine::OtherUse;
+use dyno_model::sample::ThreadState;
 
 use super::world::{MS, S, TrialWorld};
 use crate::backend_use::BackendUse;

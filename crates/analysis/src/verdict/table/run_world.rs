@@ -1,10 +1,10 @@
 //! The world of caveats about a whole run.
 
-use dyno_archive::plan::{NotServed, Order, Plan, Subject};
-use dyno_archive::resumption::{Resumption, ResumptionDifference};
-use dyno_archive::run::{Run, RunHeader};
-use dyno_archive::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, WarmUpEnd};
-use dyno_archive::{Facts, RunId, TrialRecord};
+use dyno_model::plan::{NotServed, Order, Plan, Subject};
+use dyno_model::resumption::{Resumption, ResumptionDifference};
+use dyno_model::run::{Run, RunHeader};
+use dyno_model::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, WarmUpEnd};
+use dyno_model::{Facts, RunId, TrialRecord};
 
 use super::{Case, CaveatSource};
 use crate::caveat::{Caveat, Code, Severity};
@@ -45,7 +45,7 @@ impl Default for RunWorld {
     /// A run in which three of five repeats ran.
     fn default() -> Self {
         let header = RunHeader {
-            schema: dyno_archive::run::SCHEMA.into(),
+            schema: dyno_model::run::SCHEMA.into(),
             id: "1".into(),
             run_id: RunId::default(),
             started: "then".into(),
@@ -55,7 +55,7 @@ impl Default for RunWorld {
             resumptions: Vec::new(),
         };
         let template = fixture::warm_up(WarmUpEnd::Steady, 0, Some(1));
-        let starts = (0..3).map(|start| dyno_archive::StartRecord {
+        let starts = (0..3).map(|start| dyno_model::StartRecord {
             start,
             launch: start,
             ..template.clone()

@@ -1,23 +1,23 @@
 //! The default world of the tests: one second of load and its server, as an archive records them.
 //! Cases change it, so that each case shows only the difference.
 
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::drops::PathUse;
-use dyno_archive::host::{HostUse, LinkUse};
-use dyno_archive::interval::Interval;
-use dyno_archive::load::{Connections, TcpCounters, UnansweredAges};
-use dyno_archive::machine::{CpuUse, HeatUse, MachineUse};
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::{Arrivals, Load, Step, Workload};
-use dyno_archive::sample::{
+use dyno_model::cpus::AllowedCpus;
+use dyno_model::drops::PathUse;
+use dyno_model::host::{HostUse, LinkUse};
+use dyno_model::interval::Interval;
+use dyno_model::load::{Connections, TcpCounters, UnansweredAges};
+use dyno_model::machine::{CpuUse, HeatUse, MachineUse};
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::{Arrivals, Load, Step, Workload};
+use dyno_model::sample::{
     CallUse, CallsUse, CgroupUse, NetworkUse, Party, PartyUse, SchedulerRecord, SocketsUse,
     StateTimes, ThreadState, ThreadUse,
 };
-use dyno_archive::start::{StartRecord, WarmUpEnd};
-use dyno_archive::times::Recording;
-use dyno_archive::tracking::TrackingUse;
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, LoadRecord, Phase, Sample, Times};
+use dyno_model::start::{StartRecord, WarmUpEnd};
+use dyno_model::times::Recording;
+use dyno_model::tracking::TrackingUse;
+use dyno_model::trial::CheckResult;
+use dyno_model::{Facts, LoadRecord, Phase, Sample, Times};
 
 use super::CaveatSource;
 use crate::backend_use::BackendUse;

@@ -2,9 +2,9 @@
 
 use dyno_analysis::capacity::{self, CapacityResult, MIN_RPS};
 use dyno_analysis::run_status::RunStatus;
-use dyno_archive::plan::Objective;
 use dyno_config::units;
 use dyno_launch::supervision::Interrupts;
+use dyno_model::plan::Objective;
 use dyno_runner::limits::SEARCH_WARMUP_NS;
 use dyno_runner::rate_finder::{FinderEvent, RateFinder, RunningServer};
 use dyno_runner::settings::Warmup;

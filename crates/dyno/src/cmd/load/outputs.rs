@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use dyno_analysis::load::LoadConfig;
-use dyno_archive::Interval;
 use dyno_launch::open_pipe_with_reader;
+use dyno_model::Interval;
 use dyno_report::format::plural;
 use dyno_report::{intervals, openmetrics};
 use dyno_workload::command_line;
@@ -540,7 +540,7 @@ mod tests {
             is_standard_output: false,
             created_file: None,
         };
-        stream.interval(&Interval::new(dyno_archive::Phase::Measured, 0, 1));
+        stream.interval(&Interval::new(dyno_model::Phase::Measured, 0, 1));
         let missing_lines = stream.end(true, Duration::ZERO).unwrap();
         assert_eq!(missing_lines, 2);
         let warning = missing_lines_warning(missing_lines).unwrap();

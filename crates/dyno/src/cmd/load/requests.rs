@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::Protocol;
-use dyno_archive::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use dyno_config::hint;
 use dyno_config::quotation::{quote, quote_header};
+use dyno_model::Protocol;
+use dyno_model::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use dyno_runner::files::Folder;
 use dyno_runner::settings::Setting;
 use dyno_workload::import::{

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use dyno_archive::plan::Workload;
-use dyno_archive::trial::Ceiling;
-use dyno_archive::{Plan, RunDir};
+use dyno_archive::RunDir;
+use dyno_model::Plan;
+use dyno_model::plan::Workload;
+use dyno_model::trial::Ceiling;
 use dyno_runner::single::{self, LoadEnd, LoadedServer};
 
 use super::target::Url;
@@ -50,7 +51,7 @@ pub fn server(url: &Url, workload: &Workload) -> LoadedServer {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Request;
+    use dyno_model::plan::Request;
     use dyno_workload::workloads::plaintext;
 
     use super::*;

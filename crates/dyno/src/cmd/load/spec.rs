@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_analysis::load::LoadConfig;
-use dyno_archive::plan::{
-    AcceptedCertificates, ConnectionSettings, Load, Request, Step, TlsSettings, Workload,
-};
 use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::{Endpoint, PeerAddress};
 use dyno_engine::Protocol;
+use dyno_model::plan::{
+    AcceptedCertificates, ConnectionSettings, Load, Request, Step, TlsSettings, Workload,
+};
 use dyno_report::format::plural;
 use dyno_runner::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
 use dyno_runner::settings::single::{Trace, usable_cpus};

@@ -1,7 +1,7 @@
 //! Reads the steps of a sequence from the command line: `--step`, `--extract` and `--cookies`.
 
-use dyno_archive::plan::{Cookies, EXTRACTED_VALUE, Request, Sequence, Workload};
 use dyno_config::quotation::quote;
+use dyno_model::plan::{Cookies, EXTRACTED_VALUE, Request, Sequence, Workload};
 use dyno_workload::sequence::{StepExtraction, parse_extraction, too_many_steps};
 use dyno_workload::{command_line, limits};
 

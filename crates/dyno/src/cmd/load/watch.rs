@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use dyno_analysis::load::percentile_value::quantile_of_due;
 use dyno_analysis::load::{LoadConfig, Percentiles, interval_result};
-use dyno_archive::times::Recording;
-use dyno_archive::{Interval, Outcome, Outcomes, Phase, Times};
 use dyno_launch::supervision::Interrupts;
+use dyno_model::times::Recording;
+use dyno_model::{Interval, Outcome, Outcomes, Phase, Times};
 use dyno_report::format::{count, plural, running_percentile_text};
 use dyno_report::present::style::Style;
 use dyno_report::{terminal as filter, text};
@@ -454,7 +454,7 @@ fn phase_at(shown: model::LivePhase, elapsed_s: f64, planned_s: Option<f64>) -> 
 /// Returns the busy share (0 to 1) of each generator thread, without the time of polling.
 fn utilisations(interval: &Interval) -> Vec<f64> {
     let length_ns = (interval.end_ns - interval.start_ns).max(1) as f64;
-    let busy = |used: &dyno_archive::interval::WorkerUse| {
+    let busy = |used: &dyno_model::interval::WorkerUse| {
         (used.run_ns.saturating_sub(used.spun_ns) as f64 / length_ns).min(1.0)
     };
     interval.workers.values().map(busy).collect()
@@ -496,8 +496,8 @@ fn point(interval: &Interval) -> LivePoint {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Protocol;
-    use dyno_archive::plan::{Arrivals, Page, Request, Step, Workload};
+    use dyno_model::Protocol;
+    use dyno_model::plan::{Arrivals, Page, Request, Step, Workload};
     use dyno_runner::load::default_load;
 
     use super::*;

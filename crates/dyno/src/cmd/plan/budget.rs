@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use dyno_analysis::budget::{Budget, MIN_PILOT_REPEATS, budget};
-use dyno_archive::dir::Run;
-use dyno_archive::{Plan, RunDir};
+use dyno_archive::RunDir;
+use dyno_model::Plan;
+use dyno_model::run::Run;
 use dyno_report::budget::text;
 use dyno_report::redact::RedactedPlan;
 use dyno_runner::limits::MAX_CAPACITY_REPEATS;

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use dyno_archive::dir::{Run, RunHeader};
-use dyno_archive::start::FailureKind;
-use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, LoadRecord, Protocol, RunDir, RunId, StartRecord};
+use dyno_archive::RunDir;
 use dyno_config::text::FileError;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
+use dyno_model::run::{Run, RunHeader};
+use dyno_model::start::FailureKind;
+use dyno_model::trial::CheckResult;
+use dyno_model::{Facts, LoadRecord, Protocol, RunId, StartRecord};
 use dyno_report::terminal::escape_line;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
@@ -179,7 +180,7 @@ fn run_checks(
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<(RunEnd, Run)> {
     let header = RunHeader {
-        schema: dyno_archive::run::SCHEMA.into(),
+        schema: dyno_model::run::SCHEMA.into(),
         id: "check".into(),
         run_id: RunId::default(),
         started: String::new(),
@@ -395,8 +396,8 @@ fn protocols_served(definition: &Definition, started: &Started) -> Vec<&'static 
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Party;
-    use dyno_archive::start::PartStart;
+    use dyno_model::Party;
+    use dyno_model::start::PartStart;
 
     use super::*;
 

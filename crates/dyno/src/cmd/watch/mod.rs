@@ -8,11 +8,12 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_analysis::server::watch::{WatchRecord, watch_record};
-use dyno_archive::Party;
 use dyno_launch::supervision::Interrupts;
+use dyno_model::Party;
 use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::monotonic_ns;
 use dyno_report::watch as watch_report;
+use server::WatchedServer;
 
 use super::load::MetricsPage;
 use super::report::write_out;
@@ -20,7 +21,6 @@ use crate::cli::{PlanFormat, WatchArgs};
 use crate::exit::{Exit, usage_error};
 use crate::result_file;
 use crate::terminal::{self, Printer, ThirdInterrupt, first_error};
-use server::WatchedServer;
 
 /// Interval between two checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use dyno_archive::{Party, Sample};
+use dyno_model::{Party, Sample};
 use dyno_observer::cgroup::Group;
 use dyno_observer::kernel_probes::{
     CallCounting, ObservationChoice, PartyMonitor, ProcessObserver,

@@ -7,17 +7,17 @@ mod trust;
 
 use std::sync::Arc;
 
-use dyno_archive::interval::{Interval, Phase};
-use dyno_archive::load::UnansweredAges;
-use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::plan::Arrivals;
-use dyno_archive::times::Times;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::SimulationResult;
 use dyno_engine::{
     CompiledRequest, Draws, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy, Traffic,
     Window, WorkerConfig, limits,
 };
+use dyno_model::interval::{Interval, Phase};
+use dyno_model::load::UnansweredAges;
+use dyno_model::outcome::{Outcome, Outcomes};
+use dyno_model::plan::Arrivals;
+use dyno_model::times::Times;
 use dyno_wire::h1::response::RequestKind;
 
 pub const SECOND: u64 = 1_000_000_000;

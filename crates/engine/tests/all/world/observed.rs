@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::sample::ThreadUse;
 use dyno_engine::driver::{Completion, CompletionKind, ConnId, Driver, QueuedBytes, Turn, Wait};
 use dyno_engine::{Instant, Stop, Worker, WorkerConfig, WorkerReport};
+use dyno_model::load::TcpCounters;
+use dyno_model::sample::ThreadUse;
 use serde_json::{Value, json};
 
 /// A driver that counts its calls. Its thread uses a third of all time, and half of each wait is
@@ -165,7 +165,7 @@ impl<D: Driver> Driver for ObservedDriver<D> {
 /// Results of an observed run.
 pub struct ObservedRun {
     pub report: WorkerReport,
-    pub intervals: Vec<dyno_archive::Interval>,
+    pub intervals: Vec<dyno_model::Interval>,
     /// When each interval was sealed, nanoseconds since the load began.
     pub sealed_ns: Vec<u64>,
     /// Counts of calls of the driver.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
-use dyno_archive::load::TcpCounters;
-use dyno_archive::sample::ThreadUse;
 use dyno_engine::driver::{Completion, CompletionKind, ConnId, Driver, QueuedBytes, Turn, Wait};
 use dyno_engine::sim::SimDriver;
 use dyno_engine::{Instant, Tls};
+use dyno_model::load::TcpCounters;
+use dyno_model::sample::ThreadUse;
 use rustls::{ServerConfig, ServerConnection};
 
 use super::trust;

@@ -42,10 +42,10 @@ fn value_with_bytes_that_are_not_utf8_is_withheld() {
     assert_eq!(redact(&private), kept);
     // The same value is erased elsewhere.
     let mut secrets = Secrets::default();
-    let body = |value: &[u8]| dyno_archive::plan::Body(part(value));
+    let body = |value: &[u8]| dyno_model::plan::Body(part(value));
     let mut request = Request { body: Some(body(b"left1234\xff")), ..Request::default() };
     secrets.request(&mut request);
-    request.body = Some(dyno_archive::plan::Body(b"as left1234\xff".to_vec()));
+    request.body = Some(dyno_model::plan::Body(b"as left1234\xff".to_vec()));
     secrets.erase_from_request(&mut request);
     assert_eq!(request.body.unwrap().0, b"as (withheld)");
 }

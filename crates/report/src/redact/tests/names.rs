@@ -6,7 +6,7 @@ use dyno_analysis::overview::Tie;
 use dyno_analysis::report::report;
 use dyno_analysis::{Caveat, Code, Report, Severity};
 use dyno_archive::RunDir;
-use dyno_archive::plan::{Capacity, MeasuredFirst};
+use dyno_model::plan::{Capacity, MeasuredFirst};
 use serde_json::json;
 
 use super::*;
@@ -91,7 +91,7 @@ fn places_of_token(value: &Value, path: &str) -> Vec<String> {
 }
 
 /// Returns a report in which the names of all subjects contain a secret of the suite.
-fn run_with_secret_arms() -> dyno_archive::dir::Run {
+fn run_with_secret_arms() -> dyno_model::run::Run {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     let mut run = RunDir::open(folder).unwrap().read().unwrap();
     for (subject, arm) in run.header.plan.arms.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! Tests of plans as JSON and of texts about plans.
 
-use dyno_archive::Plan;
-use dyno_archive::plan::{Extraction, ExtractionSource};
+use dyno_model::Plan;
+use dyno_model::plan::{Extraction, ExtractionSource};
 
 use crate::redact::{RedactedPlan, Withheld};
 
@@ -101,7 +101,7 @@ fn plan_withholds_secrets_of_texts_and_names() {
     open.suite.description = "staging: https://admin:hunter2@stg/".into();
     open.suite.name = "with glpat-AbCd1234EfGh5678".into();
     let label = "token=opensesame at https://u:hunter2@h/".to_string();
-    open.report.markers.push(dyno_archive::plan::Marker { connections: 4.0, label });
+    open.report.markers.push(dyno_model::plan::Marker { connections: 4.0, label });
     open.workloads[0].name = "/app.js?token=opensesame".into();
     let request = &mut open.workloads[0].requests[0];
     let mut second = request.clone();

@@ -1,7 +1,7 @@
 //! Tests the errors of sequences that cannot be sent, and the messages of requests with cookies.
 
-use dyno_archive::plan::{Body, Extraction, Request, Sequence, Workload};
 use dyno_engine::{Draws, Http2, Protocol};
+use dyno_model::plan::{Body, Extraction, Request, Sequence, Workload};
 
 use super::*;
 use crate::compile::CompileError;

@@ -1,6 +1,6 @@
 //! Test cases: caveats about repeats and comparisons.
 
-use dyno_archive::start::NewFiles;
+use dyno_model::start::NewFiles;
 
 use crate::caveat::Code;
 use crate::caveat::Severity::Info;

@@ -1,11 +1,11 @@
 //! Test cases: caveats about protocols and connections.
 
-use dyno_archive::Protocol;
-use dyno_archive::host::BacklogUse;
-use dyno_archive::load::{Http2Use, TcpCounters};
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Arrivals;
-use dyno_archive::sample::NetworkUse;
+use dyno_model::Protocol;
+use dyno_model::host::BacklogUse;
+use dyno_model::load::{Http2Use, TcpCounters};
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Arrivals;
+use dyno_model::sample::NetworkUse;
 
 use crate::caveat::Code;
 use crate::verdict::table::world::{CommandKind, MS, S, TrialWorld, equal_times};

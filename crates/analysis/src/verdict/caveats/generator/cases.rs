@@ -1,10 +1,10 @@
 //! Test cases: caveats about the generator.
 
-use dyno_archive::Phase;
-use dyno_archive::interval::{Interval, WorkerUse};
-use dyno_archive::machine::{CpuUse, OtherUse, QuotaUse};
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Priority;
+use dyno_model::Phase;
+use dyno_model::interval::{Interval, WorkerUse};
+use dyno_model::machine::{CpuUse, OtherUse, QuotaUse};
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Priority;
 
 use crate::caveat::Code;
 use crate::caveat::Severity::{Invalid, Warning};

@@ -1,8 +1,8 @@
 //! Test cases: caveats about levels.
 
-use dyno_archive::interval::WorkerUse;
-use dyno_archive::plan::{Arrivals, Gaps, Segment, StillWarming};
-use dyno_archive::silence::Silence;
+use dyno_model::interval::WorkerUse;
+use dyno_model::plan::{Arrivals, Gaps, Segment, StillWarming};
+use dyno_model::silence::Silence;
 
 use crate::caveat::Code;
 use crate::verdict::table::changes::set_levels;

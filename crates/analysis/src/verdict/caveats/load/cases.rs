@@ -1,10 +1,10 @@
 //! Test cases: caveats about the load and its window.
 
-use dyno_archive::interval::{Interval, WorkerUse};
-use dyno_archive::load::Edges;
-use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::plan::Arrivals;
-use dyno_archive::{Phase, Times};
+use dyno_model::interval::{Interval, WorkerUse};
+use dyno_model::load::Edges;
+use dyno_model::outcome::{Outcome, Outcomes};
+use dyno_model::plan::Arrivals;
+use dyno_model::{Phase, Times};
 
 use crate::caveat::Code;
 use crate::verdict::table::changes::set_warm_up;

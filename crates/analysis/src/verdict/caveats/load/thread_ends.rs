@@ -1,7 +1,7 @@
 //! Derives the caveat about generator threads that finish a number of requests at different times.
 
-use dyno_archive::plan::LoadModel;
-use dyno_archive::{LoadRecord, Phase};
+use dyno_model::plan::LoadModel;
+use dyno_model::{LoadRecord, Phase};
 use serde_json::json;
 
 use crate::caveat::{Caveat, Code, Severity};
@@ -63,10 +63,10 @@ fn ended_share(record: &LoadRecord) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Interval;
-    use dyno_archive::interval::WorkerUse;
-    use dyno_archive::load::Http2Use;
-    use dyno_archive::sample::ThreadUse;
+    use dyno_model::Interval;
+    use dyno_model::interval::WorkerUse;
+    use dyno_model::load::Http2Use;
+    use dyno_model::sample::ThreadUse;
 
     use super::*;
     use crate::fixture;

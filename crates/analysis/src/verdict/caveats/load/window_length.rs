@@ -1,7 +1,7 @@
 //! Derives caveats about windows that are too short for their requests.
 
-use dyno_archive::plan::LoadModel;
-use dyno_archive::{LoadRecord, Phase, Times};
+use dyno_model::plan::LoadModel;
+use dyno_model::{LoadRecord, Phase, Times};
 use serde_json::json;
 
 use crate::caveat::{Caveat, Code, Severity, info};

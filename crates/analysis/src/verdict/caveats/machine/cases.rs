@@ -1,9 +1,9 @@
 //! Test cases: caveats about the machine.
 
-use dyno_archive::host::HostUse;
-use dyno_archive::machine::{HeatUse, OtherUse};
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Trial;
+use dyno_model::host::HostUse;
+use dyno_model::machine::{HeatUse, OtherUse};
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Trial;
 
 use crate::caveat::Code;
 use crate::verdict::table::run_world::RunWorld;

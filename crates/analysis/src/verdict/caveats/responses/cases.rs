@@ -1,13 +1,13 @@
 //! Test cases: caveats about incorrect and missing responses, and failures.
 
-use dyno_archive::Protocol;
-use dyno_archive::interval::EarlyResponses;
-use dyno_archive::load::{Books, TlsUse, UnansweredAges};
-use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::plan::Request;
-use dyno_archive::silence::Silence;
-use dyno_archive::start::WarmUpEnd;
-use dyno_archive::trial::CheckResult;
+use dyno_model::Protocol;
+use dyno_model::interval::EarlyResponses;
+use dyno_model::load::{Books, TlsUse, UnansweredAges};
+use dyno_model::outcome::{Outcome, Outcomes};
+use dyno_model::plan::Request;
+use dyno_model::silence::Silence;
+use dyno_model::start::WarmUpEnd;
+use dyno_model::trial::CheckResult;
 
 use crate::caveat::Severity::Warning;
 use crate::caveat::{Code, Severity};

@@ -1,11 +1,11 @@
 //! Derives the caveats of controls that should refuse all connections (`refuses = true`). Such a
 //! control shows how fast the generator handles refused connections.
 
-use dyno_archive::load::Connections;
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Reconnect;
-use dyno_archive::start::PartStart;
-use dyno_archive::{LoadRecord, Phase};
+use dyno_model::load::Connections;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Reconnect;
+use dyno_model::start::PartStart;
+use dyno_model::{LoadRecord, Phase};
 use serde_json::json;
 
 use crate::caveat::{Caveat, Code, Severity};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::machine::CpuUse;
-use dyno_archive::probe::{Probe, RefusedProbe};
-use dyno_archive::profile::ProfileRecord;
-use dyno_archive::runtime::RuntimeReading;
-use dyno_archive::sample::{CgroupUse, Party, PartyUse};
+use dyno_model::machine::CpuUse;
+use dyno_model::probe::{Probe, RefusedProbe};
+use dyno_model::profile::ProfileRecord;
+use dyno_model::runtime::RuntimeReading;
+use dyno_model::sample::{CgroupUse, Party, PartyUse};
 
 use crate::caveat::Code;
 use crate::verdict::table::run_world::RunWorld;

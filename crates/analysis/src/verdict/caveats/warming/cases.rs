@@ -1,7 +1,7 @@
 //! Test cases: caveats about warm-up.
 
-use dyno_archive::plan::{Arrivals, Gaps, Segment, StillWarming};
-use dyno_archive::start::WarmUpEnd;
+use dyno_model::plan::{Arrivals, Gaps, Segment, StillWarming};
+use dyno_model::start::WarmUpEnd;
 
 use crate::caveat::Code;
 use crate::fixture::warm_up;

@@ -1,6 +1,6 @@
 //! Test cases of the limiter `accept_queue`.
 
-use dyno_archive::sample::{ListenerUse, SocketsUse};
+use dyno_model::sample::{ListenerUse, SocketsUse};
 
 use crate::verdict::Confidence::Medium;
 use crate::verdict::Resource;

@@ -1,6 +1,6 @@
 //! Test cases of the limiter `concurrency`.
 
-use dyno_archive::sample::{CallUse, ThreadState};
+use dyno_model::sample::{CallUse, ThreadState};
 
 use crate::verdict::Confidence::{High, Low, Medium};
 use crate::verdict::Resource;

@@ -1,6 +1,6 @@
 //! Test cases of the limiter `delayed_ack`.
 
-use dyno_archive::sample::CallUse;
+use dyno_model::sample::CallUse;
 
 use crate::verdict::Confidence::{High, Medium};
 use crate::verdict::Resource;

@@ -1,6 +1,6 @@
 //! Test cases of the limiter `disk`.
 
-use dyno_archive::sample::ThreadState;
+use dyno_model::sample::ThreadState;
 
 use crate::verdict::Confidence::{High, Medium};
 use crate::verdict::Resource;

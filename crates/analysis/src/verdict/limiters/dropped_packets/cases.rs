@@ -1,6 +1,6 @@
 //! Test cases of the limiter `dropped_packets`.
 
-use dyno_archive::outcome::Outcome;
+use dyno_model::outcome::Outcome;
 
 use crate::verdict::Confidence::High;
 use crate::verdict::Resource;

@@ -1,6 +1,6 @@
 //! Test cases of the limiter `elsewhere`.
 
-use dyno_archive::sample::ThreadState;
+use dyno_model::sample::ThreadState;
 
 use crate::verdict::Confidence::Low;
 use crate::verdict::Resource;

@@ -1,6 +1,6 @@
 //! Test cases of the limiter `failure`.
 
-use dyno_archive::outcome::Outcome;
+use dyno_model::outcome::Outcome;
 
 use crate::verdict::Resource;
 use crate::verdict::table::limiter::{LimiterCase, check_limiter_cases, high};

@@ -1,6 +1,6 @@
 //! Test cases of the limiter `generator`.
 
-use dyno_archive::sample::OtherPartiesUse;
+use dyno_model::sample::OtherPartiesUse;
 
 use crate::verdict::Confidence::{High, Low, Medium};
 use crate::verdict::Resource;

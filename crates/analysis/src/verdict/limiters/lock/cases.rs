@@ -1,6 +1,6 @@
 //! Test cases of the limiter `lock`.
 
-use dyno_archive::sample::{CallUse, StateTimes, ThreadState};
+use dyno_model::sample::{CallUse, StateTimes, ThreadState};
 
 use crate::verdict::Confidence::{High, Low, Medium};
 use crate::verdict::Resource;

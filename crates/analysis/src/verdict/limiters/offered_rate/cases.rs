@@ -1,8 +1,8 @@
 //! Test cases of the limiter `offered_rate`.
 
-use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Arrivals;
-use dyno_archive::sample::CallUse;
+use dyno_model::outcome::Outcome;
+use dyno_model::plan::Arrivals;
+use dyno_model::sample::CallUse;
 
 use crate::verdict::Confidence::{High, Low, Medium};
 use crate::verdict::Resource;

@@ -1,7 +1,7 @@
 //! Test cases of the limiter `open_files`.
 
-use dyno_archive::outcome::Outcome;
-use dyno_archive::sample::{CallUse, ListenerUse, OpenFiles, SocketsUse};
+use dyno_model::outcome::Outcome;
+use dyno_model::sample::{CallUse, ListenerUse, OpenFiles, SocketsUse};
 
 use crate::verdict::Confidence::High;
 use crate::verdict::Resource;

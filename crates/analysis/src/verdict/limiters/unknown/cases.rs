@@ -1,6 +1,6 @@
 //! Test cases of the limiter `unknown`.
 
-use dyno_archive::sample::OtherPartiesUse;
+use dyno_model::sample::OtherPartiesUse;
 
 use crate::verdict::Confidence::Medium;
 use crate::verdict::Resource;

@@ -6,7 +6,7 @@ use dyno_analysis::Report;
 use dyno_analysis::report::report;
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
 use dyno_archive::RunDir;
-use dyno_archive::start::FailureKind;
+use dyno_model::start::FailureKind;
 use dyno_report::Format;
 use dyno_runner::load::{EarlyEnd, LoadStopReason};
 

@@ -3,8 +3,8 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use dyno_archive::Times;
 use dyno_contract::client;
+use dyno_model::Times;
 use dyno_runner::load::Watch as _;
 
 use super::*;

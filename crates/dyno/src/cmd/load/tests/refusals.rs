@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use dyno_archive::plan::Body;
+use dyno_model::plan::Body;
 
 use super::*;
 

@@ -85,7 +85,7 @@ fn curl_commands_with_shared_jar_are_sequence() {
     let script = format!("curl -c jar {URL}login\ncurl -b jar {URL}home");
     let load = prepare(&["--curl", &script]);
     let cookies = load.workload.sequence.map(|sequence| sequence.cookies);
-    assert_eq!(cookies, Some(dyno_archive::plan::Cookies::Kept));
+    assert_eq!(cookies, Some(dyno_model::plan::Cookies::Kept));
     let paths: Vec<&str> = load.workload.requests.iter().map(|r| r.path.as_str()).collect();
     assert_eq!(paths, ["/login", "/home"]);
     let (error, exit) = failure(&["--curl", &format!("curl -L -c jar -b cookies {URL}login")]);

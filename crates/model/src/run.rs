@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{MachineId, RunId, SubjectVersion, WorkloadId};
+use crate::ids::RunId;
 use crate::plan::Plan;
 use crate::profile::ProfileRecord;
 use crate::resumption::Resumption;
@@ -98,26 +98,6 @@ pub struct RunHeader {
     pub facts: Facts,
     /// Resumptions after interruptions.
     pub resumptions: Vec<Resumption>,
-}
-
-/// The ids that a run's header has for other programs. They are computed from the header.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HeaderIds {
-    machine: MachineId,
-    /// In the order of the plan's subjects.
-    subjects: Vec<Option<SubjectVersion>>,
-    /// In the order of the plan's workloads.
-    workloads: Vec<WorkloadId>,
-}
-
-impl HeaderIds {
-    pub(crate) fn new(header: &RunHeader) -> HeaderIds {
-        HeaderIds {
-            machine: MachineId::new(&header.facts),
-            subjects: header.plan.subjects.iter().map(SubjectVersion::new).collect(),
-            workloads: WorkloadId::of_plan(&header.plan),
-        }
-    }
 }
 
 /// Whether a load ended with a failure that the subject did not cause.
