@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use dyno_runner::suite::{SuiteFile, profile};
+use dyno_suite::file::{SuiteFile, profile};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|source: &str| {

@@ -30,3 +30,16 @@ pub fn best_driver() -> (DriverKind, Option<io::Error>) {
         Err(error) => (DriverKind::Epoll, Some(error)),
     }
 }
+
+/// Returns why a driver cannot record the kernel's timestamps. `None`: it can.
+#[must_use]
+pub const fn stamps_refusal(driver: DriverKind) -> Option<&'static str> {
+    match driver {
+        DriverKind::Epoll => None,
+        DriverKind::Uring => Some(NO_STAMPS),
+    }
+}
+
+/// Error for a driver that does not support the probe `kernel_stamps`.
+const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's timestamps\nhint: use \
+                         \"epoll\", or remove the probe `kernel_stamps`";

@@ -21,7 +21,7 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use dyno_model::plan::DriverKind;
 use dyno_responder::Writes;
-use dyno_runner::observe::ProbeChoice;
+use dyno_suite::observe::ProbeChoice;
 
 use crate::habits;
 pub use compare::{CompareArgs, Undecided};
@@ -230,7 +230,7 @@ pub struct Choices {
         long,
         value_name = "PROBES",
         value_parser = ProbeChoice::parse,
-        help = dyno_runner::observe::help()
+        help = dyno_suite::observe::help()
     )]
     pub observe: Option<ProbeChoice>,
 }

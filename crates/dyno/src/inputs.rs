@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{fs, io};
 
-use dyno_runner::files;
-use dyno_runner::limits::MAX_INPUT_BYTES;
+use dyno_suite::files;
+use dyno_suite::limits::MAX_INPUT_BYTES;
 
 use crate::exit::usage_error;
 use crate::result_file::{self, FileIdentity};

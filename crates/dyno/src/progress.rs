@@ -7,6 +7,7 @@ use dyno_analysis::cell::Shape;
 use dyno_analysis::load::interval_result;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::warm_up;
+use dyno_lab::run::RunEvent;
 use dyno_model::plan::Plan;
 use dyno_model::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_model::{Interval, Phase};
@@ -15,9 +16,8 @@ use dyno_report::present::style::Style;
 use dyno_report::redact::RedactedPlan;
 use dyno_report::terminal::{escape_controls, escape_keeping_colours, escape_line};
 use dyno_report::text;
-use dyno_runner::plan::expected_ns;
-use dyno_runner::run::RunEvent;
 use dyno_subject::build::Built;
+use dyno_suite::plan::expected_ns;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::background::{Background, PATIENCE};

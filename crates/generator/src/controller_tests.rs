@@ -8,6 +8,7 @@ use dyno_model::load::{Books, Connections, Edges, Timeouts, UnansweredAges};
 use dyno_model::plan::{Load, Priority, Request, Step, Workload};
 use dyno_model::sample::ThreadUse;
 use dyno_model::{Interval, Phase, Protocol, Sample};
+use dyno_suite::defaults::default_load;
 use proptest::prelude::*;
 
 use super::controller::Controller;
@@ -39,7 +40,7 @@ pub(super) fn spec(threads: u32) -> LoadSpec {
     };
     let (http2, no_files) = (Http2::default(), |_: &str| Err("no files here".into()));
     let requests = LoadRequests::compile(workload, "host", http2, &no_files).unwrap();
-    let base = single_request(&listener, requests);
+    let base = single_request(&listener, requests, default_load());
     LoadSpec {
         step: Step { connections: threads, ..base.step.clone() },
         load: Load {

@@ -44,8 +44,5 @@ pub use shared_use::exchange_server_use;
 pub use sharing::Sharing;
 pub use simulated::{CounterReader, EarlyEnd, SimulatedLoad, simulate, simulate_together};
 pub use sink::Sink;
-pub use spec::{
-    CHECK_ONE_IN, LoadSpec, LoadTarget, default_load, drain_ns, polling, share_cpus,
-    single_request, take_turns,
-};
+pub use spec::{LoadSpec, LoadTarget, share_cpus, single_request, take_turns};
 pub use watch::{Edge, LoadStopReason, StopWhen, Watch};

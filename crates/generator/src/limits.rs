@@ -28,17 +28,5 @@ pub const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// nanoseconds. The load of a worker that does not answer fails.
 pub const ANSWER_NS: u64 = 60_000_000_000;
 
-/// Maximum number of intervals of a load that are recorded separately. With more intervals,
-/// neighbours are joined in pairs, so that a load of any length needs constant memory. Intervals in
-/// a live stream are not joined.
-pub const MAX_INTERVALS: usize = 1024;
-
 /// Maximum number of recorded samples of a load. With more samples, every second sample is dropped.
 pub const MAX_SAMPLES: usize = 1024;
-
-/// Warm-up of each step once its start is steady, because connections and caches are still new.
-pub const STEP_WARMUP_NS: u64 = 200_000_000;
-
-/// Intervals per slice of loads that take turns. Comparisons exclude the first interval of each
-/// slice, because it includes the change of turns.
-pub const INTERVALS_PER_SLICE: u64 = 4;

@@ -3,10 +3,11 @@
 
 use dyno_engine::Window;
 use dyno_engine::slices::Slices;
+use dyno_model::interval::MAX_INTERVALS;
 use dyno_model::{Interval, Phase, Sample};
 
 use super::watch::Edge;
-use crate::limits::{MAX_INTERVALS, MAX_SAMPLES};
+use crate::limits::MAX_SAMPLES;
 
 /// The merged intervals of all workers and the samples of the server. The number of both is
 /// limited, so that memory does not grow with the length of a load.

@@ -4,7 +4,7 @@ use dyno_engine::Window;
 use dyno_engine::slices::Slices;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::INTERVALS_PER_SLICE;
+use dyno_model::interval::INTERVALS_PER_SLICE;
 
 /// Use of the CPUs by a load and the loads that run together with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

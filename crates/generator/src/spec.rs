@@ -1,4 +1,4 @@
-//! The specification of a load, and its defaults.
+//! The specification of a load.
 
 use std::sync::Arc;
 
@@ -6,13 +6,12 @@ use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::Endpoint;
-use dyno_engine::{Http2, Policy, Protocol, SpinPolicy, Window, limits};
-use dyno_model::plan::{self, Arrivals, ConnectionSettings, Step};
+use dyno_engine::{Policy, Protocol, SpinPolicy, Window, limits};
+use dyno_model::plan::{self, Arrivals, Step};
 use serde::{Deserialize, Serialize};
 
 use super::load_requests::LoadRequests;
 use super::sharing::Sharing;
-use crate::limits::STEP_WARMUP_NS;
 
 /// The specification of one load: everything that a generator needs, as data.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,7 +32,7 @@ pub struct LoadSpec {
     pub trace: Arc<[u64]>,
     pub sharing: Sharing,
     pub seed: u64,
-    /// Polling of this load, decided from `load.spin` by [`polling`].
+    /// Polling of this load, decided from `load.spin` by `dyno-suite`.
     pub spin: SpinPolicy,
     /// CPUs of the worker threads; empty: any.
     pub cpus: Vec<u32>,
@@ -144,9 +143,13 @@ pub fn share_cpus(specs: &mut [LoadSpec]) {
 }
 
 /// Returns a load of one request with long time-outs, sent to a listener. Other loads are derived
-/// from it.
+/// from it. `defaults`: the settings that a single request leaves open.
 #[must_use]
-pub fn single_request(listener: &Listener, requests: LoadRequests) -> LoadSpec {
+pub fn single_request(
+    listener: &Listener,
+    requests: LoadRequests,
+    defaults: plan::Load,
+) -> LoadSpec {
     let patience_ns = CHECK.as_nanos() as u64;
     LoadSpec {
         target: LoadTarget {
@@ -164,7 +167,7 @@ pub fn single_request(listener: &Listener, requests: LoadRequests) -> LoadSpec {
             drain_ns: patience_ns,
             check_one_in: 1,
             http2: requests.http2(),
-            ..default_load()
+            ..defaults
         },
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
         requests,
@@ -173,59 +176,5 @@ pub fn single_request(listener: &Listener, requests: LoadRequests) -> LoadSpec {
         seed: 0,
         spin: SpinPolicy::Never,
         cpus: Vec::new(),
-    }
-}
-
-/// Returns the default load, the base for suites, the command line and dyno's own checks.
-#[must_use]
-pub fn default_load() -> plan::Load {
-    const S: u64 = 1_000_000_000;
-    plan::Load {
-        warmup_ns: STEP_WARMUP_NS,
-        until_steady: None,
-        still_warming: plan::StillWarming::Refused,
-        proxy_protocol: None,
-        connection: ConnectionSettings::default(),
-        order: plan::Order::Fixed,
-        duration_ns: 10 * S,
-        requests: None,
-        interval_ns: S,
-        timeout_ns: 10 * S,
-        connect_timeout_ns: 5 * S,
-        drain_ns: drain_ns(10 * S),
-        first_byte_timeout_ns: None,
-        requests_per_connection: None,
-        ramp_connections_ns: None,
-        reconnect: plan::Reconnect::Backoff,
-        max_waiting: None,
-        check_one_in: CHECK_ONE_IN,
-        spin: plan::Spin::Auto,
-        priority: dyno_model::plan::Priority::Normal,
-        threads: 1,
-        driver: dyno_driver::best_driver().0,
-        http2: Http2::default(),
-        steps: Vec::new(),
-    }
-}
-
-/// By default, one in this many responses is fully checked.
-pub const CHECK_ONE_IN: u64 = 100;
-
-/// Returns the length of the drain (the wait for the last responses after the window), for a
-/// time-out. The drain includes the full time-out of the last request, so that the server and dyno
-/// count the same number of requests.
-#[must_use]
-pub const fn drain_ns(timeout_ns: u64) -> u64 {
-    if timeout_ns > limits::DRAIN_NS { timeout_ns } else { limits::DRAIN_NS }
-}
-
-/// Returns whether the workers of a load poll while they wait. With `auto`, they poll in an open
-/// loop if the generator has separate CPUs.
-#[must_use]
-pub fn polling(requested: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> SpinPolicy {
-    match requested {
-        plan::Spin::Always => SpinPolicy::Always,
-        plan::Spin::Auto if !arrivals.is_closed() && has_own_cpus => SpinPolicy::Near,
-        plan::Spin::Auto | plan::Spin::Never => SpinPolicy::Never,
     }
 }

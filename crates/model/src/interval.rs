@@ -9,6 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::outcome::{Outcome, Outcomes};
 use crate::times::Times;
 
+/// Maximum number of intervals of a load that are recorded separately. With more intervals,
+/// neighbours are joined in pairs, so that a load of any length needs constant memory. Intervals in
+/// a live stream are not joined.
+pub const MAX_INTERVALS: usize = 1024;
+
+/// Intervals per slice of loads that take turns. Comparisons exclude the first interval of each
+/// slice, because it includes the change of turns.
+pub const INTERVALS_PER_SLICE: u64 = 4;
+
 /// The part of a trial to which an instant belongs.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,

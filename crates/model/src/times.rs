@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::limits::COUNT;
 
 /// Longest recordable duration. Longer durations are recorded as this duration. It is above every
-/// timeout that `dyno-runner` accepts in a suite.
+/// timeout that `dyno-suite` accepts.
 pub const MAX_NS: u64 = 3_600_000_000_000;
 
 /// Maps durations to buckets by HdrHistogram's layout for three significant digits. The first 2,048

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use dyno_model::plan::DriverKind;
-use dyno_runner::settings::{LoadOption, LoadSettings, SETTINGS, Setting};
+use dyno_suite::settings::{LoadOption, LoadSettings, SETTINGS, Setting};
 
 /// The settings of the command line.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use dyno_runner::settings::with_unit;
+use dyno_suite::settings::with_unit;
 
 use crate::other_programs::QUIET_FOR;
 

@@ -11,10 +11,10 @@ use dyno_analysis::ceiling::KindCeiling;
 use dyno_analysis::load::Ceiling;
 use dyno_analysis::probe_cost::PriceResult;
 use dyno_archive::RunDir;
+use dyno_lab::calibrate::{self, Calibrated, CalibrationError, CalibrationEvent, NOT_MEASURED};
 use dyno_report::calibration as page;
 use dyno_report::format::plural;
 use dyno_report::probe_cost;
-use dyno_runner::calibrate::{self, Calibrated, CalibrationError, CalibrationEvent, NOT_MEASURED};
 
 use super::report::{is_standard_output, write_out};
 use crate::calibration::{CalibrationFile, MachineCeilings, machine, store};

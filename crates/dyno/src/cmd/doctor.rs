@@ -11,9 +11,9 @@ use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::present::style::Style;
 use dyno_report::terminal::escape_line;
-use dyno_runner::tracking::{self, LoopbackTracking};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::prerequisites::Prerequisites;
+use dyno_suite::tracking::{self, LoopbackTracking};
 
 use crate::cli::SubjectFolders;
 use crate::exit::Exit;

@@ -23,8 +23,8 @@ use dyno_archive::RunDir;
 use dyno_archive::dir::ArchiveError;
 use dyno_model::run::{RunHeader, SCHEMA};
 use dyno_model::{Plan, RunId};
-use dyno_runner::plan::Overrides;
 use dyno_subject::definition::find::Folders;
+use dyno_suite::plan::Overrides;
 
 use crate::cli::{Choices, Cli, Command, FolderOptions, SubjectFolders};
 use crate::exit::{Exit, usage_error};
@@ -108,7 +108,7 @@ impl SubjectFolders {
             .and_then(Path::parent)
             .map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
         for start in suite_folder.into_iter().chain([Path::new(".")]) {
-            dyno_runner::suite::find_upwards(start, "subjects").map(&mut add);
+            dyno_suite::file::find_upwards(start, "subjects").map(&mut add);
         }
         if folders.is_empty() {
             return Err(usage_error(

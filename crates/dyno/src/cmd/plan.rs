@@ -22,9 +22,9 @@ use dyno_report::budget::differences;
 use dyno_report::format::{bytes, common_text, micros, number, percent, phases, plural};
 use dyno_report::redact::{self, RedactedPlan, Withheld};
 use dyno_report::terminal::escape_line;
-use dyno_runner::plan::{expected_ns, resolve};
-use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
+use dyno_suite::file::SuiteFile;
+use dyno_suite::plan::{expected_ns, resolve};
 
 use crate::cli::{Ns, PlanArgs, PlanFormat};
 use crate::clock::clock;

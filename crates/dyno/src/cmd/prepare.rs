@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use dyno_archive::RunDir;
+use dyno_lab::builds::Builds;
+use dyno_lab::prepare::{check_machine, prepare};
 use dyno_launch::supervision::Supervision;
 use dyno_model::run::Run;
-use dyno_runner::builds::Builds;
-use dyno_runner::plan::Planned;
-use dyno_runner::prepare::{check_machine, prepare};
+use dyno_suite::plan::Planned;
 
 use crate::progress::Progress;
 

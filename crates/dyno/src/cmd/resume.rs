@@ -6,17 +6,17 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use dyno_archive::RunDir;
+use dyno_lab::prepare::include_with_backends;
+use dyno_lab::run::has_remaining_work;
 use dyno_launch::supervision::Supervision;
 use dyno_model::plan::{Arm, Backend, Build, Plan, Subject};
 use dyno_model::run::{Run, RunHeader, SCHEMA};
 use dyno_model::start::PartStart;
 use dyno_model::{Facts, Party, Resumption, ResumptionDifference, StartRecord};
-use dyno_runner::files::Folder;
-use dyno_runner::plan::Planned;
-use dyno_runner::prepare::include_with_backends;
-use dyno_runner::run::has_remaining_work;
 use dyno_subject::build::input_key;
 use dyno_subject::definition::Definition;
+use dyno_suite::files::Folder;
+use dyno_suite::plan::Planned;
 
 use super::prepare::{PreparedRun, build_all};
 use crate::cli::RunArgs;

@@ -4,7 +4,7 @@ use dyno_model::plan::{Arm, Conditions, DriverKind, Launch, LoadChanges, Trial};
 use dyno_model::probe::Probe;
 use dyno_model::run::Run;
 use dyno_model::start::LimitKind;
-use dyno_runner::plan::Planned;
+use dyno_suite::plan::Planned;
 
 use crate::walk::{self, define};
 

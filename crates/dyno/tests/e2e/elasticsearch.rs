@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use dyno_lab::run::RunEvent;
 use dyno_model::Party;
 use dyno_model::start::FailureKind;
-use dyno_runner::run::RunEvent;
 
 use crate::drive::{not_run, repository};
 use crate::walk;

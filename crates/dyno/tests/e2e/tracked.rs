@@ -212,7 +212,7 @@ fn doctor_reports_tracking_and_leaves_no_hooks() {
     assert_eq!(entries.unwrap_or(0), 0, "nothing is tracked after the check");
     let Some(printed) = with_room(1000, || text(&sandbox.dyno(&["doctor"]))) else { return };
     assert!(printed.contains("tracked (netfilter), which costs time per packet"), "{printed}");
-    for (_, command) in dyno_runner::tracking::REMEDIES {
+    for (_, command) in dyno_suite::tracking::REMEDIES {
         assert!(printed.contains(command), "{printed}");
     }
 }
@@ -220,8 +220,8 @@ fn doctor_reports_tracking_and_leaves_no_hooks() {
 /// Runs the suggested commands, because a remedy that fails would mislead the user.
 #[test]
 fn remedies_exempt_loopback() {
-    let for_ipv4 = dyno_runner::tracking::REMEDIES.into_iter().take(2);
-    let for_ipv6 = [dyno_runner::tracking::REMEDIES[0], dyno_runner::tracking::IPV6_REMEDY];
+    let for_ipv4 = dyno_suite::tracking::REMEDIES.into_iter().take(2);
+    let for_ipv6 = [dyno_suite::tracking::REMEDIES[0], dyno_suite::tracking::IPV6_REMEDY];
     let remedies = for_ipv4.map(|remedy| (remedy, IpVersion::V4));
     for ((name, command), version) in remedies.chain(for_ipv6.map(|remedy| (remedy, IpVersion::V6)))
     {

@@ -4,16 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use dyno_archive::RunDir;
+use dyno_lab::prepare::prepare;
+use dyno_lab::run::{RealHost, RunEvent, RunMemory, Runner};
 use dyno_launch::guard::Guard;
 use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_model::run::{Run, RunHeader, SCHEMA};
 use dyno_model::{Facts, RunId};
-use dyno_runner::plan::{Overrides, Planned, resolve};
-use dyno_runner::prepare::prepare;
-use dyno_runner::run::{RealHost, RunEvent, RunMemory, Runner};
-use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::find::Folders;
+use dyno_suite::file::SuiteFile;
+use dyno_suite::plan::{Overrides, Planned, resolve};
 
 use crate::drive::{not_run, wait_for_other_loads};
 

@@ -9,18 +9,18 @@ use std::path::Path;
 
 use dyno_contract::listener::Listener;
 use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, World};
+use dyno_lab::load::{LoadSpec, LoadTarget, SimulatedLoad, simulate};
+use dyno_lab::load_at;
 use dyno_model::load::TlsUse;
 use dyno_model::plan::{Build, Launch, Plan, Subject};
 use dyno_model::run::{Run, RunHeader, SCHEMA};
 use dyno_model::start::{Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord};
 use dyno_model::trial::CheckResult;
 use dyno_model::{LoadRecord, Party, Protocol, RunId, Sample, TrialRecord};
-use dyno_runner::load::{LoadSpec, LoadTarget, SimulatedLoad, simulate};
-use dyno_runner::load_at;
-use dyno_runner::plan::{Overrides, Planned, resolve};
-use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
+use dyno_suite::file::SuiteFile;
+use dyno_suite::plan::{Overrides, Planned, resolve};
 use dyno_testkit::resource_use::{self, ServerCosts};
 use serde::Deserialize;
 

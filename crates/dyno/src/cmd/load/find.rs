@@ -3,12 +3,12 @@
 use dyno_analysis::capacity::{self, CapacityResult, MIN_RPS};
 use dyno_analysis::run_status::RunStatus;
 use dyno_config::units;
+use dyno_lab::rate_finder::{FinderEvent, RateFinder, RunningServer};
 use dyno_launch::supervision::Interrupts;
 use dyno_model::plan::Objective;
-use dyno_runner::limits::SEARCH_WARMUP_NS;
-use dyno_runner::rate_finder::{FinderEvent, RateFinder, RunningServer};
-use dyno_runner::settings::Warmup;
-use dyno_runner::tracking;
+use dyno_suite::limits::SEARCH_WARMUP_NS;
+use dyno_suite::settings::Warmup;
+use dyno_suite::tracking;
 use dyno_workload::workloads::Rate;
 
 use super::{Preparation, PreparedLoad, spec};

@@ -17,14 +17,14 @@ use dyno_analysis::LoadResult;
 use dyno_analysis::load::{Ceiling, LoadConfig};
 use dyno_analysis::verdict::{self, Context};
 use dyno_driver::PeerAddress;
+use dyno_lab::load::LoadSpec;
+use dyno_lab::single::{self, LoadEnd};
 use dyno_model::plan::Workload;
 use dyno_model::{LoadRecord, Plan};
 use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::present::style::Style;
 use dyno_report::{hdr, intervals, text};
-use dyno_runner::load::LoadSpec;
-use dyno_runner::single::{self, LoadEnd};
-use dyno_runner::tracking;
+use dyno_suite::tracking;
 
 pub use self::outputs::MetricsPage;
 use self::outputs::{IntervalStream, streams_to_stdout};
@@ -112,7 +112,7 @@ impl PreparedLoad {
         let (url, workload, changes) = requests::read_requests(&mut args, &files)?;
         spec::refuse_unused_options(&args, &url, &workload)?;
         let spec = spec::spec(&args, &url, &workload, &files)?;
-        dyno_runner::bodies::check(&workload.requests, spec.step.in_flight())
+        dyno_suite::bodies::check(&workload.requests, spec.step.in_flight())
             .map_err(usage_error)?;
         for line in changes.lines() {
             terminal::say(&dyno_report::terminal::escape_line(&line));
@@ -139,7 +139,7 @@ impl PreparedLoad {
         let stream = self.open_stream(&preparation)?;
         let interrupts = preparation.end()?;
         let mut watch = watch::LoadWatch::new(args, spec, config, stream, Arc::clone(&interrupts))?;
-        let record = dyno_runner::load::run(spec, &mut watch);
+        let record = dyno_lab::load::run(spec, &mut watch);
         let stream_result = watch.end(record.is_ok());
         let record = record.map_err(|message| anyhow::anyhow!(message))?;
         Ok(FinishedLoad { record, was_interrupted: interrupts.count() > 0, stream_result })
@@ -149,7 +149,7 @@ impl PreparedLoad {
     fn preflight(&self, preparation: &Preparation) -> anyhow::Result<()> {
         let (spec, plan) = (self.spec.clone(), self.plan());
         preparation.run(move || {
-            dyno_runner::load::preflight(&spec).map_err(|mismatch| {
+            dyno_lab::load::preflight(&spec).map_err(|mismatch| {
                 mismatch_error(&plan, &mismatch.message, std::io::stderr().is_terminal())
             })
         })

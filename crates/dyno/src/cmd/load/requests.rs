@@ -8,8 +8,8 @@ use dyno_config::hint;
 use dyno_config::quotation::{quote, quote_header};
 use dyno_model::Protocol;
 use dyno_model::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
-use dyno_runner::files::Folder;
-use dyno_runner::settings::Setting;
+use dyno_suite::files::Folder;
+use dyno_suite::settings::Setting;
 use dyno_workload::import::{
     self, Braces, ChangeKind, Changes, ImportFormat, ImportOrder, ImportedRequest, Imports,
     UniqueRequests,

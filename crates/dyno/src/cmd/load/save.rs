@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use dyno_archive::RunDir;
+use dyno_lab::single::{self, LoadEnd, LoadedServer};
 use dyno_model::Plan;
 use dyno_model::plan::Workload;
 use dyno_model::trial::Ceiling;
-use dyno_runner::single::{self, LoadEnd, LoadedServer};
 
 use super::target::Url;
 

@@ -8,13 +8,13 @@ use dyno_analysis::load::LoadConfig;
 use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::{Endpoint, PeerAddress};
 use dyno_engine::Protocol;
+use dyno_lab::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
 use dyno_model::plan::{
     AcceptedCertificates, ConnectionSettings, Load, Request, Step, TlsSettings, Workload,
 };
 use dyno_report::format::plural;
-use dyno_runner::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
-use dyno_runner::settings::single::{Trace, usable_cpus};
-use dyno_runner::settings::{LoadSettings, Notation, Setting, error_of_pages, key_not_for_pages};
+use dyno_suite::settings::single::{Trace, usable_cpus};
+use dyno_suite::settings::{LoadSettings, Notation, Setting, error_of_pages, key_not_for_pages};
 
 use super::outputs::streams_to_stdout;
 use super::requests::{ReadableFiles, streams};

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use dyno_engine::sim::{Queue, ServerModel, ServiceTime, World};
-use dyno_runner::load::{EarlyEnd, SimulatedLoad, simulate};
+use dyno_lab::load::{EarlyEnd, SimulatedLoad, simulate};
 use serde_json::Value;
 
 use super::*;

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use dyno_analysis::load::percentile_value::quantile_of_due;
 use dyno_analysis::load::{LoadConfig, Percentiles, interval_result};
+use dyno_lab::load::{LoadSpec, LoadStopReason, Watch};
 use dyno_launch::supervision::Interrupts;
 use dyno_model::times::Recording;
 use dyno_model::{Interval, Outcome, Outcomes, Phase, Times};
 use dyno_report::format::{count, plural, running_percentile_text};
 use dyno_report::present::style::Style;
 use dyno_report::{terminal as filter, text};
-use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 
 use super::outputs::{IntervalStream, Metrics, missing_lines_warning, streams_to_stdout};
 use crate::background::PATIENCE;
@@ -498,7 +498,7 @@ fn point(interval: &Interval) -> LivePoint {
 mod tests {
     use dyno_model::Protocol;
     use dyno_model::plan::{Arrivals, Page, Request, Step, Workload};
-    use dyno_runner::load::default_load;
+    use dyno_suite::defaults::default_load;
 
     use super::*;
     use crate::live::model::LivePhase;

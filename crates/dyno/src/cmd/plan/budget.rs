@@ -9,9 +9,9 @@ use dyno_model::Plan;
 use dyno_model::run::Run;
 use dyno_report::budget::text;
 use dyno_report::redact::RedactedPlan;
-use dyno_runner::limits::MAX_CAPACITY_REPEATS;
-use dyno_runner::plan::{expected_ns, keeps_turns};
-use dyno_runner::suite::SuiteFile;
+use dyno_suite::file::SuiteFile;
+use dyno_suite::limits::MAX_CAPACITY_REPEATS;
+use dyno_suite::plan::{expected_ns, keeps_turns};
 
 use super::super::report::escape_for_terminal;
 use crate::cli::{PlanArgs, PlanFormat};

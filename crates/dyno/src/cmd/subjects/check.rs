@@ -7,6 +7,8 @@ use std::path::Path;
 
 use dyno_archive::RunDir;
 use dyno_config::text::FileError;
+use dyno_lab::prepare::prepare;
+use dyno_lab::run::{RealHost, RunEnd, RunEvent, RunMemory, Runner};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_model::run::{Run, RunHeader};
@@ -14,12 +16,10 @@ use dyno_model::start::FailureKind;
 use dyno_model::trial::CheckResult;
 use dyno_model::{Facts, LoadRecord, Protocol, RunId, StartRecord};
 use dyno_report::terminal::escape_line;
-use dyno_runner::plan::{Overrides, Planned, resolve};
-use dyno_runner::prepare::prepare;
-use dyno_runner::run::{RealHost, RunEnd, RunEvent, RunMemory, Runner};
-use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_subject::definition::{Definition, ReadyBy};
+use dyno_suite::file::SuiteFile;
+use dyno_suite::plan::{Overrides, Planned, resolve};
 
 use super::{ChosenSubjects, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
@@ -176,7 +176,7 @@ fn check_suite(subject: &Subject) -> String {
 /// Runs the planned start in a temporary archive. Returns how the run ended, and its records.
 fn run_checks(
     planned: &Planned,
-    builds: &dyno_runner::builds::Builds,
+    builds: &dyno_lab::builds::Builds,
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<(RunEnd, Run)> {
     let header = RunHeader {

@@ -6,9 +6,9 @@ use dyno_analysis::Report;
 use dyno_analysis::report::report;
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
 use dyno_archive::RunDir;
+use dyno_lab::load::{EarlyEnd, LoadStopReason};
 use dyno_model::start::FailureKind;
 use dyno_report::Format;
-use dyno_runner::load::{EarlyEnd, LoadStopReason};
 
 use super::server::{OK, SmallServer};
 use super::*;

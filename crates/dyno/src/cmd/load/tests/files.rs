@@ -4,8 +4,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use dyno_contract::client;
+use dyno_lab::load::Watch as _;
 use dyno_model::Times;
-use dyno_runner::load::Watch as _;
 
 use super::*;
 

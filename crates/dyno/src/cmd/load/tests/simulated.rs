@@ -1,7 +1,7 @@
 //! Tests loads of the simulated world, whose numbers are exact.
 
 use dyno_engine::sim::Fault;
-use dyno_runner::settings::single::usable_cpus;
+use dyno_suite::settings::single::usable_cpus;
 
 use super::*;
 

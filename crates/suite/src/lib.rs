@@ -1,0 +1,29 @@
+//! Turns a suite, or a command line, into a plan in which every setting has a value.
+//!
+//! - [`settings`] is the one table of the settings of loads (`SETTINGS`). Suites, the command line,
+//!   its help and the reference page read it.
+//! - [`file`] reads suite files, with profiles, experiments, turns and duets.
+//! - [`plan`] resolves a suite to a plan, and estimates how long the plan takes.
+//!
+//! The crate decides: every default, every setting without effect and every contradiction is known
+//! here, before a server is built. It reads suites, definitions and the files that they name, and
+//! asks the machine which driver and CPUs a load can use.
+//!
+//! These things are absent on purpose: processes and sockets, and the execution of a plan
+//! (`dyno-lab`). docs/terminology.md defines the terms.
+#![forbid(unsafe_code)]
+
+pub mod availability;
+mod backends;
+pub mod bodies;
+pub mod defaults;
+pub mod file;
+pub mod files;
+pub mod limits;
+pub mod observe;
+mod orders;
+pub mod plan;
+pub mod revision_folders;
+pub mod settings;
+pub mod tracking;
+pub mod warm_up;
