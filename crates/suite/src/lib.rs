@@ -3,6 +3,7 @@
 //! - [`settings`] is the one table of the settings of loads (`SETTINGS`). Suites, the command line,
 //!   its help and the reference page read it.
 //! - [`file`] reads suite files, with profiles, experiments, turns and duets.
+//! - [`target`] chooses the protocol and the address of a load on the command line.
 //! - [`plan`] resolves a suite to a plan, and estimates how long the plan takes.
 //!
 //! The crate decides: every default, every setting without effect and every contradiction is known
@@ -25,5 +26,6 @@ mod orders;
 pub mod plan;
 pub mod revision_folders;
 pub mod settings;
+pub mod target;
 pub mod tracking;
 pub mod warm_up;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use dyno_suite::target::ProtocolChoice;
 use dyno_workload::import::ImportFormat;
 
 use super::examples;
@@ -355,6 +356,18 @@ pub enum ProtocolArg {
     /// HTTP/2 on a plain connection, by an Upgrade from HTTP/1.1.
     #[value(name = "h2c-upgrade")]
     H2cUpgrade,
+}
+
+impl From<ProtocolArg> for ProtocolChoice {
+    fn from(protocol: ProtocolArg) -> ProtocolChoice {
+        match protocol {
+            ProtocolArg::Auto => ProtocolChoice::Auto,
+            ProtocolArg::H1 => ProtocolChoice::H1,
+            ProtocolArg::H2 => ProtocolChoice::H2,
+            ProtocolArg::H2c => ProtocolChoice::H2c,
+            ProtocolArg::H2cUpgrade => ProtocolChoice::H2cUpgrade,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

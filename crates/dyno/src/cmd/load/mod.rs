@@ -24,6 +24,7 @@ use dyno_model::{LoadRecord, Plan};
 use dyno_observer::tracking::{IpVersion, TrackingTable};
 use dyno_report::present::style::Style;
 use dyno_report::{hdr, intervals, text};
+use dyno_suite::target::Url;
 use dyno_suite::tracking;
 
 pub use self::outputs::MetricsPage;
@@ -31,7 +32,6 @@ use self::outputs::{IntervalStream, streams_to_stdout};
 use self::preparation::Preparation;
 use self::requests::ReadableFiles;
 use self::save::SavedLoad;
-use self::target::Url;
 use crate::calibration;
 use crate::cli::{LoadArgs, LoadFormat};
 use crate::exit::{Exit, usage_error};

@@ -10,6 +10,7 @@ use dyno_model::Protocol;
 use dyno_model::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use dyno_suite::files::Folder;
 use dyno_suite::settings::Setting;
+use dyno_suite::target::{Scheme, Url, choose_protocol};
 use dyno_workload::import::{
     self, Braces, ChangeKind, Changes, ImportFormat, ImportOrder, ImportedRequest, Imports,
     UniqueRequests,
@@ -17,7 +18,6 @@ use dyno_workload::import::{
 use dyno_workload::{command_line, header, workloads};
 
 use super::steps;
-use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, ProtocolArg};
 use crate::exit::usage_error;
 use crate::inputs::read_file;
@@ -55,7 +55,8 @@ pub fn read_requests(
             (url, requests, Changes::default())
         }
     };
-    let protocol = protocol(args, url.scheme)?;
+    let protocol =
+        choose_protocol(args.protocol.into(), url.scheme, streams(args)).map_err(usage_error)?;
     let headers = headers(args, protocol)?;
     if is_import {
         remove_invalid_headers(&mut requests, protocol, &mut changes);
@@ -143,38 +144,6 @@ pub fn streams(args: &LoadArgs) -> u32 {
     let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
     let is_given = args.settings.has("streams");
     if is_page && !is_given { workloads::PAGE_STREAMS } else { args.settings.streams[0] }
-}
-
-/// Returns the protocol for the scheme of the URL. A plain connection cannot negotiate the
-/// protocol, so `auto` is HTTP/1.1 there.
-fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
-    Ok(match (args.protocol, scheme) {
-        (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
-        (ProtocolArg::Auto, Scheme::Http) if streams(args) > 1 => {
-            return Err(usage_error(
-                "--streams: needs HTTP/2, but the default protocol of http:// is HTTP/1.1\nhint: \
-                 add --protocol h2c (prior knowledge) or --protocol h2c-upgrade, or remove \
-                 --streams",
-            ));
-        }
-        (ProtocolArg::Auto | ProtocolArg::H1, Scheme::Http) => Protocol::H1,
-        (ProtocolArg::H1, Scheme::Https) => Protocol::H1Tls,
-        (ProtocolArg::H2, Scheme::Https) => Protocol::H2,
-        (ProtocolArg::H2, Scheme::Http) => {
-            return Err(usage_error(
-                "--protocol h2: needs TLS, but the URL is http://\nhint: use https://, or \
-                 --protocol h2c for HTTP/2 without TLS",
-            ));
-        }
-        (ProtocolArg::H2c | ProtocolArg::H2cUpgrade, Scheme::Https) => {
-            return Err(usage_error(
-                "--protocol: h2c is HTTP/2 without TLS, but the URL is https://\nhint: use \
-                 http://, or --protocol h2 for HTTP/2 over TLS",
-            ));
-        }
-        (ProtocolArg::H2c, Scheme::Http) => Protocol::H2c,
-        (ProtocolArg::H2cUpgrade, Scheme::Http) => Protocol::H2cUpgrade,
-    })
 }
 
 /// The files that placeholders and imports may name.

@@ -7,8 +7,7 @@ use dyno_lab::single::{self, LoadEnd, LoadedServer};
 use dyno_model::Plan;
 use dyno_model::plan::Workload;
 use dyno_model::trial::Ceiling;
-
-use super::target::Url;
+use dyno_suite::target::Url;
 
 /// The archive in which a load is stored.
 pub struct SavedLoad(RunDir);

@@ -15,11 +15,12 @@ use dyno_model::plan::{
 use dyno_report::format::plural;
 use dyno_suite::settings::single::{Trace, usable_cpus};
 use dyno_suite::settings::{LoadSettings, Notation, Setting, error_of_pages, key_not_for_pages};
+use dyno_suite::target::{Scheme, Url};
 
 use super::outputs::streams_to_stdout;
 use super::requests::{ReadableFiles, streams};
 use super::steps;
-use super::target::{self, Scheme, Url};
+use super::target;
 use crate::cli::{LoadArgs, LoadFormat, ProtocolArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
 use crate::exit::usage_error;
