@@ -374,7 +374,6 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "\"2s\"",
         "`first_byte_timeout`: must be shorter than `timeout`",
     ),
-    ("[load]\narrival = \"poisson\"", 9, "\"poisson\"", "`arrival = \"poisson\"`: needs a rate"),
     ("[load]\nramp_connections = \"0s\"", 9, "\"0s\"", "`ramp_connections`: must be at least 1ms"),
     ("[load]\nconnections = 0", 9, "0", "`connections`: must be at least 1"),
     ("[load]\nrate = [100, \"1k..\"]", 9, "\"1k..\"", "\"1k..\": not a rate"),

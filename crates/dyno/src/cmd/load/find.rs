@@ -180,7 +180,7 @@ mod tests {
         assert!(error.contains("must be one number, the rate at which the search begins"));
         assert_eq!((start(&["-r", "5k"]), start(&[])), (Ok(5000.0), Ok(START_RPS)));
         let error = spec::refuse_contradictions(&arguments(&["--arrival", "poisson"]));
-        assert!(error.unwrap_err().to_string().contains("needs --rate or --find"));
+        assert!(error.unwrap_err().to_string().contains("add --rate or --find"));
     }
 
     #[test]
