@@ -45,7 +45,7 @@ const MIN_LOST_BIRTHS: f64 = 10.0;
 
 /// Rounding error of a process total, seconds: user and system time are each rounded down by up to
 /// one clock tick.
-const TICKS_S: f64 = 0.02;
+pub(super) const TICKS_S: f64 = 0.02;
 
 /// Minimum number of births in no sample that are attributed to the server.
 const UNSEEN_BIRTHS: f64 = 100.0;
@@ -357,10 +357,10 @@ impl GoneThreads {
 }
 
 /// Process id and start time, because ids are reused.
-type Key = (u32, u64);
+pub(super) type Key = (u32, u64);
 
 /// Returns the key of a process.
-const fn key(process: &ProcessUse) -> Key {
+pub(super) const fn key(process: &ProcessUse) -> Key {
     (process.pid, process.began_ticks)
 }
 

@@ -1,36 +1,137 @@
 //! Detects processes that left the control group of their server.
 //!
 //! The counters of the group do not include such processes, so the use of the server is unknown.
+//! Samples contain the number of living processes outside of the group. Processes that left the
+//! group and ended between two samples are detected by their CPU time, which the group lacks.
 
-use dyno_model::sample::CgroupUse;
+use std::collections::BTreeMap;
+
+use dyno_model::sample::{CgroupUse, ProcessUse};
 use dyno_model::{LoadRecord, Party};
 
-/// Returns the number of processes of a party that left its group: the highest of all samples.
+use super::complete::{TICKS_S, key};
+use super::{PartySample, cpu_between, edges, is_between, party_samples};
+
+/// Largest share of the CPU time of a party's threads and processes that its group may lack. The
+/// kernel updates the counters of a running thread and of its group at different instants.
+const MAX_UNCOUNTED: f64 = 0.05;
+
+/// Smallest CPU time that counts as missing in the group, seconds.
+const MIN_UNCOUNTED_S: f64 = 0.002;
+
+/// Returns the least number of processes of a party that left its group: the highest number in a
+/// sample, or 1 if only the CPU time of ended processes shows that some left it.
 pub(crate) fn stray_processes(record: &LoadRecord, party: Party) -> u32 {
     let stray_counts = record.samples.iter().filter_map(|sample| sample.party_use(party)?.strays);
-    stray_counts.max().unwrap_or(0)
+    let living = stray_counts.max().unwrap_or(0);
+    if living == 0 && have_ended_outside(record, party) { 1 } else { living }
 }
 
 /// Returns the record without the group counters of parties with stray processes. `None`: no
 /// process left its group.
 pub(crate) fn without_group_counters(record: &LoadRecord) -> Option<LoadRecord> {
     let parties = record.samples.iter().flat_map(|sample| &sample.parties);
-    let parties_with_strays: Vec<Party> =
-        parties.filter(|used| used.strays.is_some_and(|n| n > 0)).map(|used| used.party).collect();
-    if parties_with_strays.is_empty() {
+    let mut strays: BTreeMap<Party, u32> = parties.map(|used| (used.party, 0)).collect();
+    strays.iter_mut().for_each(|(party, count)| *count = stray_processes(record, *party));
+    strays.retain(|_, count| *count > 0);
+    if strays.is_empty() {
         return None;
     }
     let mut record = record.clone();
-    let parties = record.samples.iter_mut().flat_map(|sample| &mut sample.parties);
-    for used in parties.filter(|used| parties_with_strays.contains(&used.party)) {
-        used.cgroup = Some(CgroupUse::default());
+    for used in record.samples.iter_mut().flat_map(|sample| &mut sample.parties) {
+        if let Some(count) = strays.get(&used.party) {
+            used.cgroup = Some(CgroupUse::default());
+            // Without the counters, the number cannot be computed again.
+            used.strays = Some(*count);
+        }
     }
     Some(record)
+}
+
+/// Whether ended threads or processes of a party used more CPU time in the window than its group
+/// counted.
+fn have_ended_outside(record: &LoadRecord, party: Party) -> bool {
+    let samples = party_samples(record, party);
+    let Some((first, last)) = edges(record, &samples) else { return false };
+    let Some(group_s) = cpu_between(first, last) else { return false };
+    // The earlier use of a joined process cannot be separated.
+    let mut window = samples.iter().filter(|sample| is_between(sample, first, last)).skip(1);
+    if window.any(|sample| sample.used.has_joined) {
+        return false;
+    }
+    let exceeds = |used: Option<Used>| used.is_some_and(|used| used.exceeds(group_s, first, last));
+    exceeds(Used::from_probes(first, last)) || exceeds(Used::from_parents(first, last))
+}
+
+/// CPU time of a party between two samples, according to its threads and processes.
+struct Used {
+    /// Living and ended threads, seconds.
+    all_s: f64,
+    /// Part of `all_s` of ended threads or processes, seconds.
+    ended_s: f64,
+    /// Rounding error of `all_s`, seconds.
+    rounding_s: f64,
+}
+
+impl Used {
+    /// Returns the use that the kernel probes observed. `None`: they did not observe the ends of
+    /// threads.
+    fn from_probes(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<Used> {
+        let ended_ns = |sample: &PartySample<'_>| -> Option<u64> {
+            sample.ended?.iter().map(|threads| threads.run_ns).sum()
+        };
+        let ended_ns = (ended_ns(first)?, ended_ns(last)?);
+        // A thread without a record ended while the sample was taken, so it is in both lists.
+        let recorded = last.threads.iter().filter(|thread| thread.seen.is_some());
+        let then_ns = first.threads.iter().map(|thread| thread.run_ns).sum::<u64>() + ended_ns.0;
+        let now_ns = recorded.map(|thread| thread.run_ns).sum::<u64>() + ended_ns.1;
+        Some(Used {
+            all_s: now_ns.saturating_sub(then_ns) as f64 / 1e9,
+            ended_s: ended_ns.1.saturating_sub(ended_ns.0) as f64 / 1e9,
+            rounding_s: 0.0,
+        })
+    }
+
+    /// Returns the use of living threads and of the children that living processes waited for.
+    /// `None`: the totals of processes were not read.
+    fn from_parents(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<Used> {
+        if first.each.is_empty() || last.each.is_empty() {
+            return None;
+        }
+        let mut before: BTreeMap<_, &ProcessUse> =
+            first.each.iter().map(|each| (key(each), each)).collect();
+        let pairs: Vec<(&ProcessUse, &ProcessUse)> =
+            last.each.iter().filter_map(|each| Some((before.remove(&key(each))?, each))).collect();
+        let children_ns = |(then, now): &(&ProcessUse, &ProcessUse)| {
+            now.children_cpu_ns().saturating_sub(then.children_cpu_ns())
+        };
+        let growths: Vec<u64> = pairs.iter().map(children_ns).filter(|ns| *ns > 0).collect();
+        // The parents' totals include the earlier use of processes that have ended since.
+        let gone_ns = before.values().map(|each| each.cpu_ns() + each.children_cpu_ns());
+        let ended_ns = growths.iter().sum::<u64>().saturating_sub(gone_ns.sum());
+        let ended_s = ended_ns as f64 / 1e9;
+        Some(Used {
+            all_s: first.threads_until(last).live_threads_cpu_s() + ended_s,
+            ended_s,
+            rounding_s: TICKS_S * (growths.len() + before.len()) as f64,
+        })
+    }
+
+    /// Whether this use is clearly more than the group counted. Only ended threads and processes
+    /// can explain the difference: a living one outside of the group is found by its number.
+    fn exceeds(&self, group_s: f64, first: &PartySample<'_>, last: &PartySample<'_>) -> bool {
+        let excess_s = (self.all_s - group_s).min(self.ended_s);
+        // The group is read before its threads, which run in between.
+        let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
+        let skew_s = self.all_s / seconds * last.took_ns as f64 / 1e9;
+        excess_s > MAX_UNCOUNTED * self.all_s + MIN_UNCOUNTED_S + skew_s + self.rounding_s
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use dyno_model::cpus::AllowedCpus;
+    use dyno_model::sample::{EndedThreads, SchedulerRecord};
 
     use super::*;
     use crate::fixture::record_with_threads;
@@ -62,5 +163,53 @@ mod tests {
             (used.cpu_us_per_request, used.threads, used.memory_held_bytes),
             (None, None, None)
         );
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// Each sample: CPU time of the group, of a living thread, of ended threads, and of children
+    /// that the server waited for, in milliseconds.
+    fn record_with_ended(samples: [[u64; 4]; 2]) -> LoadRecord {
+        let mut record = record_with_threads(&[(500, 0)]);
+        for (sample, [group, living, ended, children]) in record.samples.iter_mut().zip(samples) {
+            let used = sample.party_use_mut(Party::SUBJECT);
+            used.cgroup.as_mut().unwrap().cpu_ns = Some(group * MS);
+            used.threads[0].run_ns = living * MS;
+            used.threads[0].seen = Some(SchedulerRecord::default());
+            used.ended = Some(vec![EndedThreads {
+                name: "server".into(),
+                threads: ended,
+                run_ns: Some(ended * MS),
+                ..EndedThreads::default()
+            }]);
+            let children_user_ns = children * MS;
+            used.each = vec![ProcessUse { pid: 1, children_user_ns, ..ProcessUse::default() }];
+        }
+        record
+    }
+
+    #[test]
+    fn process_that_ends_outside_its_group_is_a_stray() {
+        let strays = |last| stray_processes(&record_with_ended([[0; 4], last]), Party::SUBJECT);
+        // The group lacks 220 ms of the 300 ms of ended threads.
+        assert_eq!(strays([180, 100, 300, 0]), 1);
+        // Without probes, parents know the CPU time of their children.
+        assert_eq!(strays([180, 100, 0, 300]), 1);
+        assert_eq!(strays([400, 100, 300, 300]), 0, "the group counted all");
+        assert_eq!(strays([390, 100, 300, 0]), 0, "2 % are read later than the group");
+        assert_eq!(strays([300, 400, 0, 0]), 0, "no thread ended");
+        assert_eq!(strays([150, 100, 0, 65]), 0, "totals are in ticks of the clock");
+        let mut record = record_with_ended([[0; 4], [180, 100, 300, 0]]);
+        let cleared = without_group_counters(&record).unwrap();
+        assert_eq!(stray_processes(&cleared, Party::SUBJECT), 1);
+        record.samples[1].party_use_mut(Party::SUBJECT).has_joined = true;
+        assert_eq!(stray_processes(&record, Party::SUBJECT), 0, "its earlier use is unknown");
+    }
+
+    /// All use of the ended threads was before the window.
+    #[test]
+    fn thread_that_ends_in_its_group_is_not_a_stray() {
+        let record = record_with_ended([[5000, 5000, 0, 0], [5100, 60, 5040, 0]]);
+        assert_eq!(stray_processes(&record, Party::SUBJECT), 0);
     }
 }

@@ -152,8 +152,8 @@ fn processes_outside_group(record: &LoadRecord, party: Party) -> Option<Caveat> 
     let strays = strays::stray_processes(record, party);
     (strays > 0).then(|| {
         let message = format!(
-            "Processes of the server ({strays}) left the control group in which it was started. \
-             The group's counters do not include these processes, and the group's limits do not \
+            "Processes of the server (at least {strays}) left the control group in which it was \
+             started. The group's counters do not include these processes, and the group's limits do not \
              apply to them. CPU time, memory and threads of this step are unknown. Start the \
              server directly and not through a service manager or container engine. Do not let it \
              write to `cgroup.procs`."
