@@ -28,7 +28,8 @@ pub fn boot_ticks() -> u64 {
 }
 
 /// Returns the length of a clock tick, the unit of times in `/proc`, in nanoseconds.
-pub(crate) fn tick_ns() -> u64 {
+#[must_use]
+pub fn tick_ns() -> u64 {
     1_000_000_000 / clock_ticks_per_second()
 }
 

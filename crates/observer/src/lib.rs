@@ -32,7 +32,7 @@ pub mod sockets;
 pub mod stacks;
 pub mod tracking;
 
-pub use clock::{boot_ticks, monotonic_ns, suspended_ns};
+pub use clock::{boot_ticks, monotonic_ns, suspended_ns, tick_ns};
 pub use counter_source::CounterSource;
 pub use files::Files;
 pub use kernel::Refusal;

@@ -1,5 +1,6 @@
 //! `dyno watch`: observes a running server under any load.
 
+mod orphans;
 mod server;
 
 use std::path::Path;

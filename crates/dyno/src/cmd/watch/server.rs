@@ -11,12 +11,15 @@ use dyno_observer::kernel_probes::{
 };
 use dyno_observer::{
     CounterSource, Files, Processes, Reads, Sampler, Scope, boot_ticks, proc, sample, sockets,
+    tick_ns,
 };
 use dyno_report::terminal::escape_line;
 
 use crate::cli::WatchArgs;
 use crate::exit::usage_error;
 use crate::terminal;
+
+use super::orphans::OrphanCheck;
 
 /// A server that dyno did not start.
 pub(super) struct WatchedServer {
@@ -34,6 +37,10 @@ pub(super) struct WatchedServer {
     source: CounterSource,
     /// Whether the message about several network namespaces was printed.
     has_reported_networks: bool,
+    /// Detects children that other programs waited for.
+    orphans: OrphanCheck,
+    /// Whether the message about such children was printed.
+    has_reported_orphans: bool,
     /// Files that stay open between samples.
     files: Files,
 }
@@ -79,6 +86,8 @@ impl WatchedServer {
             searched_ticks: None,
             source: CounterSource::default(),
             has_reported_networks: false,
+            orphans: OrphanCheck::default(),
+            has_reported_orphans: false,
             files: Files::default(),
         }
     }
@@ -206,6 +215,13 @@ impl WatchedServer {
         let used = sample.party_use_mut(Party::SUBJECT);
         used.sockets = sockets::read(&self.sampler.pids());
         used.has_joined |= has_joined;
+        // The probes and a group that counts CPU time also know children that others waited for.
+        let is_counted = used.cgroup.as_ref().is_some_and(|group| group.cpu_ns.is_some());
+        if monitor.is_none() && !is_counted && self.orphans.lacks_orphans(used, tick_ns()) {
+            // The CPU time of such a child is as unknown as that of a joined process.
+            used.has_joined = true;
+            self.report_orphans();
+        }
         if self.source.networks.len() > 1 && !self.has_reported_networks {
             self.has_reported_networks = true;
             terminal::say(
@@ -214,6 +230,17 @@ impl WatchedServer {
             );
         }
         sample
+    }
+
+    /// Prints once why CPU time is unknown.
+    fn report_orphans(&mut self) {
+        if !std::mem::replace(&mut self.has_reported_orphans, true) {
+            terminal::say(
+                "CPU time is unknown: the server starts processes that end, and another program \
+                 may have waited for them\nhint: run dyno as root without --outside, or watch the \
+                 server's control group with --cgroup",
+            );
+        }
     }
 
     /// Takes the sample after `last`. If the control group or the network namespace was replaced
