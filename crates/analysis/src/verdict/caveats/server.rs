@@ -153,10 +153,10 @@ fn processes_outside_group(record: &LoadRecord, party: Party) -> Option<Caveat> 
     (strays > 0).then(|| {
         let message = format!(
             "Processes of the server (at least {strays}) left the control group in which it was \
-             started. The group's counters do not include these processes, and the group's limits do not \
-             apply to them. CPU time, memory and threads of this step are unknown. Start the \
-             server directly and not through a service manager or container engine. Do not let it \
-             write to `cgroup.procs`."
+             started. The group's counters do not include these processes, and the group's limits \
+             do not apply to them. CPU time, memory and threads of this step are unknown. Start \
+             the server directly and not through a service manager or container engine. Do not \
+             let it write to `cgroup.procs`."
         );
         Caveat::new(Code::LEFT_GROUP, Severity::Warning, message, json!({"processes": strays}))
     })
