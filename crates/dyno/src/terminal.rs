@@ -81,12 +81,25 @@ pub fn catch_interrupts_with(
             crate::live::restore_terminal();
             std::process::exit(Exit::Failed as i32)
         }
-    })?;
+    })
+    .map_err(handler_error)?;
     if ignores_hangup {
         // `set_handler` also catches SIGHUP, which `nohup` had set to be ignored.
         dyno_launch::ignore_hangup();
     }
     Ok(interrupts)
+}
+
+/// Returns the error if signals cannot be caught: their handler needs a pipe and a thread.
+fn handler_error(error: ctrlc::Error) -> anyhow::Error {
+    let cause = match error {
+        ctrlc::Error::System(error) => error.to_string(),
+        other => other.to_string(),
+    };
+    anyhow::anyhow!(
+        "dyno cannot catch Ctrl-C: {cause}\nhint: catching signals needs one thread and two open \
+         files: raise the limits (`ulimit -u`, `ulimit -n`), or end other programs of this user"
+    )
 }
 
 /// Reads the wall clock, for timestamps that other tools read. Nothing is measured with it.
@@ -203,6 +216,14 @@ pub fn quote(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signal_handler_error_has_cause_and_hint() {
+        let error = handler_error(ctrlc::Error::System(std::io::Error::from_raw_os_error(11)));
+        let text = error.to_string();
+        assert!(text.contains("Resource temporarily unavailable"), "{text}");
+        assert!(text.contains("\nhint: ") && text.contains("ulimit -u"), "{text}");
+    }
 
     #[test]
     fn printer_stops_after_first_error() {
