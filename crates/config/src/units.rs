@@ -93,7 +93,11 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "GB" => 1e9,
         _ => return Err(error()),
     };
-    Ok((number * factor).round() as u64)
+    let bytes = number * factor;
+    if bytes >= u64::MAX as f64 {
+        return Err(format!("{text:?}: must be below 2^64 bytes"));
+    }
+    Ok(bytes.round() as u64)
 }
 
 /// Splits a number from its unit.
@@ -129,5 +133,6 @@ mod tests {
         assert_eq!(bytes("512MiB"), Ok(512 << 20));
         assert_eq!(bytes("1000"), Ok(1000));
         assert!(bytes("1 PB").is_err());
+        assert!(bytes("99999999999GiB").unwrap_err().contains("below 2^64 bytes"));
     }
 }

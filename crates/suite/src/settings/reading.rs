@@ -143,6 +143,9 @@ pub fn with_unit(text: &str) -> Cow<'_, str> {
 fn whole_number(text: &str, min: u64, max: u64) -> Result<u64, String> {
     let number = match (text.parse::<u64>(), units::count(text)) {
         (Ok(number), _) => Some(number),
+        (Err(_), Ok(number)) if number >= u64::MAX as f64 => {
+            return Err(format!("must be at most {max}"));
+        }
         (Err(_), Ok(number)) => (number.fract() == 0.0).then_some(number as u64),
         (Err(_), Err(error)) if max == u64::MAX => return Err(error),
         (Err(_), Err(_)) => None,

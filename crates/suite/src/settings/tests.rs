@@ -78,6 +78,10 @@ fn value_out_of_range_is_refused_with_bounds() {
         assert!(set("check_one_in", text).is_err() && set("threads", text).is_err(), "{text}");
     }
     assert!(set("requests", "x").unwrap_err().contains("write it like 5000, 5k"));
+    for text in ["99999999999999999999", "18446744073709551616", "99999999999999M"] {
+        let error = set("requests", text).unwrap_err();
+        assert!(error.contains("must be at most 18446744073709551615"), "{text}: {error}");
+    }
     assert_eq!(read("streams = 2000000").unwrap_err(), "`streams`: must be at most 1048576");
     assert_eq!(set("streams", "2M").unwrap_err(), "must be at most 1048576");
     assert!(set("warmup", "auto").is_err(), "only suites warm up until the server is steady");
