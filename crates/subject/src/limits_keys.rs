@@ -45,6 +45,13 @@ impl RawLimits {
                 "`memory`: must be at least 1MiB, because a process needs this much to start",
             ));
         }
+        // Three standard streams, a listener and a connection.
+        if self.files.is_some_and(|files| files < 5) {
+            return Err(mistake(
+                "files",
+                "`files`: must be at least 5, because a server needs this many open files",
+            ));
+        }
         let cpuset = self
             .cpuset
             .as_deref()

@@ -360,6 +360,8 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "status 99: must be 200 to 599",
     ),
     ("[limits]\ncpus = 0", 9, "0", "`cpus`: must be a number of CPUs"),
+    ("[limits]\nfiles = 0", 9, "0", "`files`: must be at least 5"),
+    ("[limits]\nfiles = 4", 9, "4", "`files`: must be at least 5"),
     ("[limits]\nmemory = \"1\"", 9, "\"1\"", "`memory`: must be at least 1MiB"),
     ("[load]\nconnections = [1, 0, 2]", 9, "0", "`connections`: must be at least 1"),
     (
