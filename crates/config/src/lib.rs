@@ -1,8 +1,8 @@
 //! Reads text that people write: TOML files, quantities with units, relative paths and names. It
-//! reports every mistake of a file with its line, the wrong words and a suggestion.
+//! reports mistakes with their line, the wrong words and a suggestion.
 //!
-//! The crate is the lowest layer, so that every other crate can read text and report mistakes in
-//! the same way. These things are absent on purpose:
+//! The crate is the lowest layer, so that other crates can read text and report mistakes in the
+//! same way. These things are absent on purpose:
 //!
 //! - Keys. Suites, servers and contracts are defined where their values are used.
 //! - Files. The caller reads them, and passes their text.

@@ -61,7 +61,7 @@ struct FreeVisitors {
 struct Visitor {
     conn: ConnId,
     session: VisitorSession,
-    /// Index of the next request, or of the request in flight. 0: no visit has begun.
+    /// Index of the next request, or of the request in flight. 0: the first request of a visit.
     request: u16,
     /// Whether a request has started and not ended.
     is_waiting: bool,
@@ -280,7 +280,7 @@ const TOO_LONG: &str = "the body is longer than 1 MiB";
 
 /// Reason for a body for which the budget of the sequence has no bytes left.
 const OVER_BUDGET: &str = "the bodies from which values are extracted exceed 256 MiB together (use \
-                           fewer connections)";
+                           fewer connections or streams)";
 
 impl Visitor {
     /// Extracts the values from the stored body. `Err`: a message for users.

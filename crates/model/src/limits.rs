@@ -21,16 +21,16 @@ pub const CPU_TIME_SINCE_BOOT: u64 = 1 << 63;
 /// overflow.
 pub const SINCE_BOOT: u64 = 1 << 60;
 
-/// Intervals of a trial. The runner records at most 1,024, and merges further ones.
+/// Intervals of a trial. dyno records at most 1,024, and merges further ones.
 pub const INTERVALS: usize = 4096;
 
-/// Loads of a search. The runner makes 80 at most.
+/// Loads of a search. dyno makes 80 at most.
 pub const SEARCH_LOADS: usize = 1024;
 
 /// Range of the rates of a search's loads, requests per second.
 pub const SEARCH_RATES: std::ops::RangeInclusive<f64> = 1.0..=1e8;
 
-/// Slices of a warm-up. The runner makes a few per second, for at most an hour.
+/// Slices of a warm-up. dyno makes a few per second, for at most an hour.
 pub const WARM_UP_SLICES: usize = 1 << 20;
 
 /// Samples of a trial.

@@ -6,12 +6,11 @@
 //! - [`target`] chooses the protocol and the address of a load on the command line.
 //! - [`plan`] resolves a suite to a plan, and estimates how long the plan takes.
 //!
-//! The crate decides: every default, every setting without effect and every contradiction is known
-//! here, before a server is built. It reads suites, definitions and the files that they name, and
-//! asks the machine which driver and CPUs a load can use.
+//! Defaults and conflicts of the settings of loads are decided here, before a server is built. The
+//! crate reads suites, definitions and the files that they name, and asks the machine which driver,
+//! CPUs and addresses a load can use. It opens no connection.
 //!
-//! These things are absent on purpose: processes and sockets, and the execution of a plan
-//! (`dyno-lab`). docs/terminology.md defines the terms.
+//! These things are absent on purpose: processes, and the execution of a plan (`dyno-lab`). docs/terminology.md defines the terms.
 #![forbid(unsafe_code)]
 
 pub mod availability;

@@ -1,4 +1,4 @@
-//! The first turns of a start's warm-up, which the runner executes and estimates count.
+//! The first turns of a start's warm-up, which `dyno-lab` executes and estimates count.
 
 use dyno_analysis::steady_state::MIN_ROUNDS;
 use dyno_model::plan::{Plan, Trial};

@@ -70,7 +70,7 @@ const MAX_STOLEN: f64 = FLAT_RATIO - 1.0;
 
 /// Sentence about a CPU that is full at all steps of a server.
 const MAY_POLL: &str = " At no step did it have a quarter of its time left, so the server may poll \
-                        (ask for work when there is none).";
+                        (check for work when there is none).";
 
 /// Whether other programs or virtual machines may have changed the throughput of a step. A verdict
 /// from such a step has at most medium confidence.

@@ -104,7 +104,7 @@ fn is_as_busy_without_load(idle_cpus: f64, server: &ServerUse) -> bool {
     server.cpus.is_some_and(|cpus| idle_cpus >= IDLE_SHARE * cpus)
 }
 
-/// Returns the doubt about a full CPU or thread of a server that may poll unseen. `None`: its use
+/// Returns a sentence for a full CPU or thread if the server may poll unnoticed. `None`: its use
 /// of CPU time without requests, its system calls, or its sleeps exclude that it polls.
 ///
 /// Calls and sleeps are those of all threads together. They do not exclude that one thread polls
@@ -113,7 +113,7 @@ pub(super) fn unseen_polling(load: &LoadResult, server: &ServerUse) -> Option<St
     let sleeps = switches_per_response(load, server).is_some_and(|n| n >= NO_SLEEP);
     let may_poll_as_whole = server.calls.is_none() && !sleeps;
     let idle_use =
-        |cpus: f64| format!("before the load it used {cpus:.2} CPUs without any request");
+        |cpus: f64| format!("before the load the server used {cpus:.2} CPUs without any request");
     let has_other_threads = server.threads.is_none_or(|n| n > 1);
     let may_have_poller = has_other_threads && server.sleepless_threads.is_none_or(|n| n > 0);
     let unknown = "its use of CPU time without requests is unknown";
@@ -122,13 +122,17 @@ pub(super) fn unseen_polling(load: &LoadResult, server: &ServerUse) -> Option<St
         (WithoutRequests::Uses(cpus), true) => Some(whole_may_poll(&idle_use(cpus))),
         (WithoutRequests::Unknown, true) => Some(whole_may_poll(unknown)),
         (WithoutRequests::Uses(cpus), false) if may_have_poller => Some(format!(
-            " A thread of the server may poll (ask for work when there is none) while others \
+            " A thread of the server may poll (check for work when there is none) while others \
              serve: {}.",
             idle_use(cpus)
         )),
         (WithoutRequests::Unknown, false) if sleeps && may_have_poller => Some(format!(
-            " A thread of the server may poll (ask for work when there is none) while others \
-             serve: not all of its threads slept, and {unknown}."
+            " A thread of the server may poll (check for work when there is none) while others \
+             serve: {}, and {unknown}.",
+            match server.sleepless_threads {
+                Some(_) => "not all of its threads slept",
+                None => "it is unknown whether all of its threads slept",
+            }
         )),
         (WithoutRequests::Uses(_) | WithoutRequests::Unknown, false) => None,
     }
@@ -137,7 +141,7 @@ pub(super) fn unseen_polling(load: &LoadResult, server: &ServerUse) -> Option<St
 /// Returns the doubt about a server of which any thread may poll. `reason`: the end of a sentence.
 fn whole_may_poll(reason: &str) -> String {
     format!(
-        " The server may poll (ask for work when there is none): its system calls were not \
+        " The server may poll (check for work when there is none): its system calls were not \
          counted, and {reason}."
     )
 }
@@ -171,7 +175,8 @@ pub(super) fn is_mostly_idle(server: &ServerUse) -> bool {
     many_idle_calls(server).is_some_and(|idle| idle >= MOSTLY_IDLE * all)
 }
 
-/// Whether a back end sleeps when it has no work: few of its waits return no event.
+/// Whether a back end sleeps when it has no work: few of its waits return no event, or
+/// that is unknown.
 pub(super) fn sleeps_without_work(calls: &CallRates) -> bool {
     idle_waits(calls).is_none_or(|idle| idle < MANY_IDLE_CALLS)
 }

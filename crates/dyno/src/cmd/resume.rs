@@ -155,7 +155,7 @@ pub(super) fn resume(
         dir.write_header(&header)?;
         run.header = header;
     } else {
-        terminal::say("dyno run: no step of this run is left to measure");
+        terminal::say("dyno run: all steps of this run are already measured");
     }
     // The plan is that of the archive, except for the hashes of the present files.
     let files = std::mem::take(&mut planned.plan.files);

@@ -1,6 +1,6 @@
 //! Golden records of loads in simulated worlds, one number per line. They show changes that no
-//! other test checks. `UPDATE_GOLDEN=1 cargo test -p dyno-engine --test records` rewrites them, and
-//! `git diff` then shows the changes.
+//! other test checks. `UPDATE_GOLDEN=1 cargo test -p dyno-engine --test all records` rewrites them,
+//! and `git diff` then shows the changes.
 
 use std::fmt::Write as _;
 use std::fs;

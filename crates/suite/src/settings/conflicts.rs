@@ -1,6 +1,8 @@
 //! Conflicts between settings: combinations that contradict each other, or in which a setting has
 //! no effect. Suites and `dyno load` refuse them with the same errors.
 
+use std::time::Duration;
+
 use dyno_model::Protocol;
 use dyno_model::plan::{Load, Priority, Spin, Step};
 
@@ -39,7 +41,7 @@ impl Conflict {
 }
 
 impl LoadSettings {
-    /// Returns the first conflict of the settings, whatever they load. `None`: they fit together.
+    /// Returns the first conflict of the settings, regardless of the protocol. `None`: no conflict.
     /// `is_open`: whether a load is open for another reason than a rate among these settings.
     #[must_use]
     pub fn conflict(&self, notation: Notation, is_open: bool) -> Option<Conflict> {
@@ -116,14 +118,15 @@ impl LoadSettings {
         Some(Conflict::new(key, message))
     }
 
-    /// The request time-out must not always come before the first-byte time-out.
+    /// A first-byte time-out has an effect only if it is shorter than the request time-out.
     fn timeout_conflict(&self, notation: Notation) -> Option<Conflict> {
         let load = &self.load;
         load.first_byte_timeout_ns.is_some_and(|ns| ns >= load.timeout_ns).then(|| {
             let (first_byte, whole) =
                 (notation.name("first_byte_timeout"), notation.name("timeout"));
+            let limit = Duration::from_nanos(load.timeout_ns);
             let message = format!(
-                "{first_byte}: must be shorter than {whole} (default 10s)\nhint: use a shorter \
+                "{first_byte}: must be shorter than {whole} ({limit:?})\nhint: use a shorter \
                  {first_byte}, or remove it"
             );
             Conflict::new("first_byte_timeout", message)

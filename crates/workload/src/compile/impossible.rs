@@ -27,12 +27,14 @@ fn check_headers(expect: &Expect) -> Result<(), FieldError> {
             return Err((field(), fault));
         }
         // The value may be secret, so the message does not have it.
-        if value.is_some_and(|value| value.trim() != value || value.contains(['\r', '\n', '\0'])) {
+        if value.is_some_and(|value| {
+            value.trim_matches([' ', '\t']) != value || value.contains(['\r', '\n', '\0'])
+        }) {
             return Err((
                 field(),
                 format!(
                     "header {name:?}: the expected value has blanks at its ends, a line break or \
-                     NUL, which no value has (RFC 9110 §5.5)\nhint: remove these characters"
+                     NUL, which no header value has (RFC 9110 §5.5)\nhint: remove these characters"
                 ),
             ));
         }

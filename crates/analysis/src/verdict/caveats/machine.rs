@@ -67,7 +67,7 @@ caveats! {
         rules: [Trial(thermal_throttling)],
     }
 
-    /// Programs read the clock of this machine by system calls to a slow device.
+    /// Programs read the clock of this machine with a system call that reads a slow device.
     SLOW_CLOCK = "slow_clock" in Machine {
         rules: [Run(|r| slow_clock(&r.run.header.facts))],
     }

@@ -13,7 +13,7 @@ use crate::verdict::thresholds::{SERVER_BUSY, SERVER_IDLE};
 const FULL_CPU_RATIO: f64 = 1.5;
 
 /// Sentence about a full CPU of a server that polls, as another step shows.
-const POLLS_AT_OTHER_STEP: &str = " Another step shows that this server polls (asks for work when \
+const POLLS_AT_OTHER_STEP: &str = " Another step shows that this server polls (checks for work when \
                                    there is none), so its CPU is always full.";
 
 /// Revises the limiter of steps with a full CPU if the server polls, because the CPU of a server
@@ -73,7 +73,7 @@ pub(super) fn doubt_full_cpus(trials: &mut [TrialResult]) {
             true => POLLS_AT_OTHER_STEP,
             false => {
                 " The server's CPU was equally full at throughputs that differ by a factor of 1.5 \
-                 or more, so the server may poll (ask for work when there is none)."
+                 or more, so the server may poll (check for work when there is none)."
             }
         };
         trial.limiter = trial.limiter.weaken(Confidence::Medium, doubt);

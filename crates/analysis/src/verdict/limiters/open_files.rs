@@ -24,7 +24,7 @@ pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {
 const MISSING_FILES: u64 = 1;
 
 /// A server spends its CPU time on connections that it cannot accept if at least this many calls to
-/// accept fail per response. Event loops repeat such a call at each turn.
+/// accept fail per response. Event loops repeat such a call in each iteration.
 const FAILED_ACCEPTS: f64 = 1.0;
 
 /// Failures of the server that its limit of open files does not explain.
@@ -38,8 +38,8 @@ const OTHER_FAILURES: [Code; 6] = [
 ];
 
 /// A process of the server has as many open files as its limit allows, and connections wait to be
-/// accepted. Their requests hang, which is no other failure. If the server's CPU is full, it is the
-/// limit, except if failed calls to accept fill it.
+/// accepted. Their requests hang, which is not another failure. A full CPU is the limiter instead,
+/// unless failed calls to accept fill it.
 pub(super) fn limiter(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
     let LimiterInputs { load, server, .. } = *inputs;
     if has_other_failure(load) {
@@ -77,12 +77,15 @@ fn has_other_failure(load: &LoadResult) -> bool {
     invalid.any(|caveat| OTHER_FAILURES.contains(&caveat.code))
 }
 
-/// Returns the calls to accept per response that failed, other than for lack of a connection.
-/// `None`: calls were not counted, or their errors are unknown.
+/// Returns the calls to accept that failed per response, other than for lack of a connection.
+/// `None`: calls were not counted, the server accepts by other means, or errors are unknown.
 fn failed_accepts(server: &ServerUse) -> Option<f64> {
     let calls = server.calls.as_ref()?;
-    let mut accepts = ["accept", "accept4"].iter().filter_map(|name| calls.by_name.get(*name));
-    accepts.try_fold(0.0, |sum, call| {
+    let accepts = ["accept", "accept4"].map(|name| calls.by_name.get(name));
+    if accepts.iter().all(Option::is_none) {
+        return None;
+    }
+    accepts.iter().flatten().try_fold(0.0, |sum, call| {
         let failed = call.errors?.checked_sub(call.again?)?;
         Some(sum + failed as f64 / call.count.max(1) as f64 * call.per_response)
     })

@@ -5,7 +5,7 @@ use dyno_suite::settings::single::usable_cpus;
 
 use super::*;
 
-/// Every documented key (design §6), by its path.
+/// Every documented key of the JSON result, by its path.
 const KEYS: &[&str] = &[
     "schema",
     "valid",
