@@ -1,14 +1,16 @@
 //! Computes the resources that the back ends of a subject used in one trial, and their share of a
 //! request's CPU time.
 
+use dyno_model::StartRecord;
 use dyno_model::cpus::AllowedCpus;
 use dyno_model::plan::{Backend, Placement, Plan};
 use dyno_model::start::PartStart;
-use dyno_model::{LoadRecord, Party, StartRecord};
+use dyno_model::{LoadRecord, Party, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::server::{self, ServerUse};
+use crate::turns;
 
 /// Resources that a back end used in one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -22,14 +24,15 @@ pub struct BackendUse {
     pub server: ServerUse,
 }
 
-/// Returns the resources that each back end used in a trial. `subject`: the subject's use.
+/// Returns the resources that each back end used in the counted part of a trial's load. `subject`:
+/// the subject's use.
 pub(crate) fn trial_backends(
     plan: &Plan,
     start: Option<&StartRecord>,
-    (trial, record): (usize, &LoadRecord),
+    (trial, counted): (&TrialRecord, &LoadRecord),
     subject: &ServerUse,
 ) -> Vec<BackendUse> {
-    let arm = &plan.arms[plan.trials[trial].arm];
+    let arm = &plan.arms[plan.trials[trial.trial].arm];
     let subject_cpus = &arm.conditions.placement.subject;
     let parts = start.iter().flat_map(|start| &start.parts);
     let uses = parts.filter_map(|part| {
@@ -42,7 +45,11 @@ pub(crate) fn trial_backends(
             shares_cpus: planned.cpus == *subject_cpus
                 && planned.limits.cpus.is_none()
                 && arm.conditions.limits.cpus.is_none(),
-            server: server::server_use(record, part.party, &cpus),
+            server: turns::with_own_rates(
+                server::server_use(counted, part.party, &cpus),
+                (&trial.load, part.party),
+                &cpus,
+            ),
         })
     });
     let mut backends: Vec<BackendUse> = uses.collect();

@@ -565,7 +565,8 @@ metrics! {
         Higher,
         |t| {
             let per_s = t.load.bytes.received as f64 / t.load.duration_s;
-            Some(per_s / server(t).cpus?).filter(|n| n.is_finite())
+            let cpus = server(t).cpu_s()? / server(t).window_s;
+            Some(per_s / cpus).filter(|n| n.is_finite())
         },
     );
     // Includes the responses of the warm-up, because connections are counted over the whole load.

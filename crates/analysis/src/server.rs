@@ -7,6 +7,7 @@ mod host_cpu;
 mod runtime;
 mod sockets;
 pub(crate) mod strays;
+mod stretches;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -32,6 +33,7 @@ use host_cpu::{interrupt_s, others_cpu_s, others_on_cpus_s, steal_share, stolen_
 pub use runtime::RuntimeMetrics;
 pub(crate) use sockets::socket_rows;
 pub use sockets::{ListenQueue, Sockets, TcpLosses};
+pub(crate) use stretches::{Stretch, StretchTotals};
 pub use threads::{RoleUse, ServingThreads};
 use threads::{ThreadDeltas, Threads, run_time_s};
 
@@ -188,6 +190,9 @@ pub struct ServerUse {
     /// rules of verdicts read it.
     #[serde(skip)]
     pub(crate) interrupt_s: Option<f64>,
+    /// `None`: the values per unit of time are of the whole window.
+    #[serde(skip)]
+    pub(crate) in_stretches: Option<StretchTotals>,
     pub intervals: Vec<ServerInterval>,
 }
 
@@ -583,8 +588,28 @@ impl ServerUse {
     #[must_use]
     pub fn role_share(&self, role: &str) -> Option<f64> {
         let role_s = self.by_thread_role.get(role)?.cpu_s;
-        let cpu_s = self.cpus? * self.window_s;
+        let cpu_s = self.cpu_s()?;
         (cpu_s > 0.0).then(|| role_s / cpu_s)
+    }
+
+    /// Returns the CPU time for the requests of the window, in seconds. With turns, it includes the
+    /// CPU time in the turns of other loads. `None`: unknown.
+    pub(crate) fn cpu_s(&self) -> Option<f64> {
+        match &self.in_stretches {
+            Some(totals) => totals.cpu_s,
+            None => Some(self.cpus? * self.window_s),
+        }
+    }
+
+    /// Returns the page faults with reading from a disk, per second. `None`: unknown.
+    pub(crate) fn page_faults_major_per_s(&self) -> Option<f64> {
+        match &self.in_stretches {
+            Some(totals) => totals.page_faults_major_per_s,
+            None => {
+                let faults = self.page_faults_major.filter(|_| self.window_s > 0.0)?;
+                Some(faults as f64 / self.window_s)
+            }
+        }
     }
 }
 

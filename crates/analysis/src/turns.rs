@@ -7,10 +7,13 @@ mod others_turns;
 
 use std::borrow::Cow;
 
+use dyno_model::cpus::AllowedCpus;
 use dyno_model::silence::Silence;
 use dyno_model::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::server::{ServerUse, Stretch};
 
 /// A trial whose load took turns with the loads of other subjects.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -47,6 +50,14 @@ pub struct RoundResult {
 /// The first 1/4 of a turn is excluded from comparisons, because caches still contain another
 /// server's data.
 const EDGE_FRACTION: u64 = 4;
+
+/// Largest share of the time between two samples that may lie in other loads' turns, for their
+/// difference to be that of own turns. The sample of the end of a turn is taken slightly after it.
+const MAX_OTHERS_SHARE: f64 = 0.05;
+
+/// Minimum share of the own time in the window that such pairs of samples cover. With fewer, use
+/// per unit of time is unknown.
+const MIN_COVERED: f64 = 0.5;
 
 impl TurnsResult {
     /// Returns the turns of a trial; `None`: the load did not take turns.
@@ -135,6 +146,39 @@ pub(crate) fn to_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     })
 }
 
+/// Returns a server's use in a load, with all values per unit of time from the load's own turns. The
+/// use in other loads' turns belongs to the server's requests, but not to the time of its turns.
+/// Values that the samples do not show for own turns alone are unknown. `record`: with its turns. A
+/// load without turns is unchanged.
+pub(crate) fn with_own_rates(
+    server: ServerUse,
+    (record, party): (&LoadRecord, Party),
+    allowed: &AllowedCpus,
+) -> ServerUse {
+    let Some(turns) = Turns::from_record(record) else { return server };
+    let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
+    let stretches = record.samples.windows(2).filter_map(|pair| {
+        let [from, to] = pair else { return None };
+        let own_ns = turns.own_ns(since(from)).midpoint(turns.own_ns(since(to)));
+        turns.is_own_stretch(since(from), since(to)).then_some(Stretch {
+            from,
+            to,
+            middle_s: own_ns as f64 / 1e9,
+        })
+    });
+    let all: Vec<Stretch<'_>> = stretches.collect();
+    let (opens, closes) = record.window_ns;
+    let is_in_window =
+        |s: &&Stretch<'_>| (opens..=closes).contains(&since(s.from).midpoint(since(s.to)));
+    let window: Vec<Stretch<'_>> = all.iter().filter(is_in_window).copied().collect();
+    let covered_ns: u64 =
+        window.iter().map(|s| turns.own_ns(since(s.to)) - turns.own_ns(since(s.from))).sum();
+    let own_ns = turns.own_ns(closes) - turns.own_ns(opens);
+    let has_enough = covered_ns as f64 >= MIN_COVERED * own_ns as f64;
+    let window = if has_enough { &window[..] } else { &[] };
+    server.with_rates_in((window, &all), (record, party), allowed)
+}
+
 /// Returns the silences (periods without a complete response) in the load's own time, without
 /// silences in other loads' turns.
 fn own_silences(silences: &[Silence], own_time: impl Fn(u64) -> u64) -> Vec<Silence> {
@@ -217,6 +261,11 @@ impl<'a> Turns<'a> {
     /// Whether an instant is in one of the load's own turns.
     fn is_own(&self, at: u64) -> bool {
         self.0.iter().any(|(start, end)| (*start..*end).contains(&at))
+    }
+
+    /// Whether a period lies in the load's own turns.
+    fn is_own_stretch(&self, from: u64, to: u64) -> bool {
+        from < to && self.others_share(from, to) <= MAX_OTHERS_SHARE
     }
 
     /// Whether an instant is in another load's turn, at least `since_ns` after the last own turn.

@@ -71,12 +71,11 @@ fn thread(t: &TrialResult) -> UseRow {
 fn memory(t: &TrialResult) -> UseRow {
     let server = &t.server;
     let peak = server.memory_peak_bytes.or(server.rss_bytes).map(|bytes| bytes as f64);
-    let faults = server.page_faults_major.filter(|_| server.window_s > 0.0);
     row(
         "memory",
         cell(peak, Unit::Bytes, "at most", NOT_OBSERVED),
         cell(
-            faults.map(|n| n as f64 / server.window_s),
+            server.page_faults_major_per_s(),
             Unit::PerSecond,
             "page faults that read from a disk",
             NO_COUNTER,

@@ -350,7 +350,7 @@ impl ThreadDeltas {
 }
 
 /// Largest delay between the instant of a sample and the reading of a thread.
-const MAX_READ_DELAY_NS: u64 = 100_000_000;
+pub(super) const MAX_READ_DELAY_NS: u64 = 100_000_000;
 
 /// Minimum share of CPU time that is reported as unattributed. Smaller shares arise because threads
 /// are read slightly later than their group.

@@ -114,7 +114,10 @@ pub(crate) fn trial(
     let turns = TurnsResult::new(&record.load, party);
     let duet = DuetResult::new(plan, record, party, &others.co_runners);
     let cpus = cpus_of(&arm.conditions, part);
-    let server_use = |record: &LoadRecord| others.server_use(planned.arm, record, party, &cpus);
+    let server_use = |counted: &LoadRecord| {
+        let server = others.server_use(planned.arm, counted, party, &cpus);
+        turns::with_own_rates(server, (&record.load, party), &cpus)
+    };
     let is_watched = start.is_none() || part.is_some();
     let (turns, duet) = (turns.as_ref(), duet.as_ref());
     let trial_load = TrialLoad { record, subject, requested, is_watched, turns, duet };
@@ -139,7 +142,7 @@ pub(crate) fn trial(
             steadiness: steadiness.as_ref(),
         },
     );
-    let backends = trial_backends(plan, start, (record.trial, &counted_record), &server);
+    let backends = trial_backends(plan, start, (record, &counted_record), &server);
     TrialResult {
         cell: CellKey::from_trial(&planned),
         subject: subject.name.clone(),

@@ -217,3 +217,64 @@ fn unread_others_turns_make_other_programs_unknown() {
     assert_eq!(others_s_with(|sample| sample.host = None), None);
     assert_eq!(others_s_with(|sample| sample.co_runners = Some(OtherPartiesUse::default())), None);
 }
+
+/// Returns the use of load A's server over its own turns. Its quota is a tenth of a CPU.
+fn own_use(record: &LoadRecord) -> ServerUse {
+    let allowed = AllowedCpus::any(0.1);
+    let server = server_use(&to_own_time(record), Party::SUBJECT, &allowed);
+    with_own_rates(server, (record, Party::SUBJECT), &allowed)
+}
+
+/// The server uses its whole quota in its own turns, and three quarters of it while idle.
+#[test]
+fn utilisation_excludes_others_turns() {
+    let idle_ns = 7_500_000;
+    let mut record = machine_record(0);
+    let turns = record.slices_ns.clone().unwrap();
+    let mut others_quarters = 0;
+    for sample in &mut record.samples {
+        let at_ns = sample.at_ns - 77 * MS;
+        let server = sample.party_use_mut(Party::SUBJECT);
+        let cgroup = server.cgroup.as_mut().unwrap();
+        cgroup.cpu_ns = cgroup.cpu_ns.map(|ns| ns + idle_ns * others_quarters);
+        (cgroup.periods, cgroup.throttled_periods) =
+            (Some(1 + at_ns / MS), Some(90 * others_quarters));
+        let thread = &mut server.threads[0];
+        thread.run_ns = cgroup.cpu_ns.unwrap();
+        thread.faults_major = Some(50 * others_quarters);
+        thread.switches_voluntary = Some(0);
+        others_quarters += u64::from(!turns.iter().any(|(from, to)| (*from..*to).contains(&at_ns)));
+    }
+    let used = own_use(&record);
+    let is_near = |value: Option<f64>, expected: f64| (value.unwrap() - expected).abs() < 1e-9;
+    assert!(is_near(used.cpu_utilisation, 1.0) && is_near(used.cpus, 0.1), "{used:?}");
+    assert!(is_near(used.busiest_thread_utilisation, 0.1), "{used:?}");
+    assert!(is_near(used.busiest_serving_utilisation, 0.1), "{used:?}");
+    assert_eq!((used.busy_threads, used.sleepless_threads), (Some(0), Some(0)));
+    assert_eq!(used.page_faults_major_per_s(), Some(0.0));
+    assert_eq!(used.throttling.unwrap().throttled_periods, 0);
+    assert!(used.intervals.iter().all(|i| i.cpu.is_none_or(|cpus| cpus < 0.1 + 1e-9)));
+    assert!(used.intervals.iter().any(|i| i.cpu.is_some()));
+    // CPU time per response includes all of the server's CPU time.
+    let all_s = (16 * 10 + 3 * 4) as f64 / 1e3 + 16.0 * idle_ns as f64 / 1e9;
+    assert!(is_near(used.cpu_s(), all_s), "{used:?}");
+    assert!(is_near(used.cpu_us_per_request, all_s * 1e6 / f64::from(16 * 10 + 3 * 4)));
+}
+
+/// Each pair of samples of a long load may contain turns of several loads.
+#[test]
+fn utilisation_is_unknown_without_samples_of_own_turns() {
+    let mut record = machine_record(5);
+    let mut index = 0;
+    record.samples.retain(|_| {
+        index += 1;
+        (index - 1) % 8 == 0
+    });
+    let used = own_use(&record);
+    assert_eq!((used.cpu_utilisation, used.cpus, used.throttling), (None, None, None));
+    assert_eq!((used.busiest_thread_utilisation, used.busiest_serving_utilisation), (None, None));
+    assert_eq!((used.busy_threads, used.sleepless_threads), (None, None));
+    assert!(used.cpu_us_per_request.is_some() && used.cpu_s().is_some());
+    let without_turns = LoadRecord { slices_ns: None, ..record };
+    assert!(own_use(&without_turns).cpu_utilisation.is_some());
+}

@@ -46,7 +46,7 @@ pub(super) fn limiter(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
     utilisation_below_limit(server)?;
     let disk_share = server.serving.as_ref().map(|serving| serving.share(ThreadState::Disk));
     let large_disk_share = disk_share.filter(|share| *share >= DISK_SHARE);
-    let faults_per_s = server.page_faults_major? as f64 / server.window_s;
+    let faults_per_s = server.page_faults_major_per_s()?;
     let faults_per_response =
         Some(faults_per_s / load.throughput_rps).filter(|faults| faults.is_finite());
     let delay_requests =
