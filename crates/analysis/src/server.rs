@@ -333,13 +333,19 @@ impl<'a> PartySample<'a> {
         Some(group_bytes).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
     }
 
-    /// Returns the anonymous and shared memory of the cgroup. If this memory is unknown, the sum
-    /// over the processes is returned, or else their resident memory.
+    /// Returns the anonymous and shared memory of the cgroup. If this memory is unknown, the memory
+    /// of the processes is returned, or else the resident memory of a single process. Resident
+    /// memory of several processes includes shared pages several times.
     fn held_bytes(&self) -> Option<u64> {
         let group_bytes = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
         let process_bytes = parts.map(|(anon, shmem)| anon + shmem);
-        group_bytes.or(process_bytes).or(self.rss_bytes)
+        group_bytes.or(process_bytes).or(self.single_rss_bytes())
+    }
+
+    /// Returns the resident memory of a single process. `None`: unknown, or there are several.
+    fn single_rss_bytes(&self) -> Option<u64> {
+        self.rss_bytes.filter(|_| self.processes <= 1)
     }
 
     fn shmem_bytes(&self) -> Option<u64> {
@@ -699,7 +705,10 @@ fn interval(
         others_cpu: others_cpu_s(record, first, last).map(|s| s / seconds),
         run_delay_s: threads.run_delay_s,
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
-        memory_anon_bytes: last.anon_bytes().or(last.rss_bytes),
+        memory_anon_bytes: last
+            .anon_bytes()
+            .or(last.used.rss_anon_bytes)
+            .or(last.single_rss_bytes()),
         memory_file_bytes: memory(|c| c.memory_file_bytes),
         memory_bytes: memory(|c| c.memory_bytes),
         context_switches_per_s: threads.switches().map(|n| n as f64 / seconds),

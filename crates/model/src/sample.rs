@@ -109,11 +109,11 @@ pub struct PartyUse {
     /// Resident memory in bytes, summed over the party's processes. Shared pages are included once
     /// per process.
     pub rss_bytes: Option<u64>,
-    /// Resident anonymous memory in bytes, summed over the party's processes.
+    /// Resident anonymous memory in bytes. Of several processes, it is the sum of their
+    /// proportional memory, so that shared pages are included once. `None`: not read, or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_anon_bytes: Option<u64>,
-    /// Resident shared memory in bytes, of the process with the most. A sum would include the same
-    /// memory several times.
+    /// Resident shared memory in bytes, computed in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_shmem_bytes: Option<u64>,
     /// Memory that the party's processes accessed since the window opened. Shared pages are

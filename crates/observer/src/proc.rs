@@ -316,6 +316,30 @@ pub(crate) fn rss_parts(pid: u32, files: &Files) -> Option<(u64, u64)> {
     })
 }
 
+/// Memory of a process in bytes, with each shared page divided by the number of processes that map
+/// it (`Pss` of proc_pid_smaps_rollup(5)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProportionalMemory {
+    pub(crate) anon: u64,
+    pub(crate) shmem: u64,
+}
+
+impl ProportionalMemory {
+    /// Parses a `smaps_rollup` file. `None`: the kernel is older than Linux 5.4.
+    fn parse(rollup: &str) -> Option<ProportionalMemory> {
+        let bytes = |key| Some(status_field(rollup, key)? * 1024);
+        Some(ProportionalMemory { anon: bytes("Pss_Anon:")?, shmem: bytes("Pss_Shmem:")? })
+    }
+}
+
+/// Reads the proportional memory of a process. The kernel visits each page: 12 ms for 1 GB in pages
+/// of 4 kB. An open file would show the memory of an earlier program of the process, so none stays
+/// open. `None`: this user may not read it, or the process is ending.
+pub(crate) fn proportional_memory(pid: u32) -> Option<ProportionalMemory> {
+    let rollup = read(visible_folder(pid).join("smaps_rollup"))?;
+    ProportionalMemory::parse(&rollup)
+}
+
 /// Returns the peak resident memory of this process, in bytes.
 #[must_use]
 pub fn own_rss_peak_bytes() -> Option<u64> {

@@ -132,21 +132,26 @@ impl Sampler {
         let cgroup = (!self.group.is_empty()).then(|| self.group.cached_counters(files));
         let (pids, each) = self.totals(files);
         let has_joined = monitor.is_some_and(|monitor| monitor.add(&pids));
-        let resident = living_memory(&pids, |pid| proc::rss_parts(pid, files));
+        // The control group counts each page once. Its anonymous memory is 0 for a small server.
+        let is_in_group = cgroup.as_ref().is_some_and(|c| c.memory_anon_bytes > Some(0));
+        let resident = match reads {
+            _ if pids.len() > 1 && is_in_group => None,
+            Reads::All => resident_memory(&pids, files),
+            _ if pids.len() > 1 => None,
+            _ => resident_memory(&pids, files),
+        };
         let mut used = PartyUse {
             cgroup,
             each,
-            rss_anon_bytes: resident.as_ref().map(|parts| parts.iter().map(|(anon, _)| anon).sum()),
-            // Processes usually share this memory, so a sum would count it several times.
-            rss_shmem_bytes: resident
-                .and_then(|parts| parts.into_iter().map(|(_, shmem)| shmem).max()),
+            rss_anon_bytes: resident.map(|parts| parts.0),
+            rss_shmem_bytes: resident.map(|parts| parts.1),
             threads: pids.iter().flat_map(|&pid| proc::cached_threads(pid, files)).collect(),
             processes: pids.len() as u32,
             has_joined,
             rss_bytes: living_memory(&pids, |pid| proc::rss_bytes(pid, files))
                 .map(|each| each.into_iter().sum()),
             network: match reads {
-                Reads::All => network::common_counters(&pids, files),
+                Reads::All | Reads::WithoutSharedMemory => network::common_counters(&pids, files),
                 Reads::WithoutNetworksAndDisks => None,
             },
             ..PartyUse::empty(party)
@@ -157,6 +162,19 @@ impl Sampler {
         }
         used
     }
+}
+
+/// Returns the anonymous and shared memory of processes in bytes. Forked processes share pages, so
+/// several processes have their proportional memory. `None`: unknown.
+fn resident_memory(pids: &[u32], files: &Files) -> Option<(u64, u64)> {
+    if let [pid] = pids {
+        return proc::rss_parts(*pid, files);
+    }
+    let each = living_memory(pids, proc::proportional_memory)?;
+    Some(
+        each.iter()
+            .fold((0, 0), |(anon, shmem), memory| (anon + memory.anon, shmem + memory.shmem)),
+    )
 }
 
 /// Reads the memory of processes. Processes that have ended since they were listed have no memory,
@@ -185,7 +203,10 @@ pub struct Scope<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     All,
-    /// All counters except those of networks and disks. Use of networks and disks cannot be
+    /// All counters except the anonymous and shared memory of several processes without a control
+    /// group. The kernel visits each page for it, which takes 12 ms per GB.
+    WithoutSharedMemory,
+    /// The same without networks and disks. They are all counters except those of networks and disks. Use of networks and disks cannot be
     /// attributed to one of several loads that take turns, and reading it takes CPU time from the
     /// current load.
     WithoutNetworksAndDisks,
@@ -204,14 +225,17 @@ pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
         processes: 1,
         // Clients may be in another network namespace than the servers. This thread is in the
         // clients' namespace.
-        network: if reads == Reads::All { network::counters_here(files) } else { None },
+        network: match reads {
+            Reads::All | Reads::WithoutSharedMemory => network::counters_here(files),
+            Reads::WithoutNetworksAndDisks => None,
+        },
         ..PartyUse::empty(Party::GENERATOR)
     });
     Sample {
         at_ns,
         parties,
         host: match reads {
-            Reads::All => host::counters(files),
+            Reads::All | Reads::WithoutSharedMemory => host::counters(files),
             Reads::WithoutNetworksAndDisks => host::counters_without_networks_and_disks(files),
         },
         co_runners: None,
@@ -257,6 +281,39 @@ mod tests {
         assert_eq!(living_memory(&[zombie, own], |_| None::<u64>), None);
         child.wait().unwrap();
         assert_eq!(bytes(&[zombie, own]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn forked_processes_count_shared_pages_once() {
+        const SERVER: &str = "import os, sys\n\
+                              big = bytearray(40 << 20)\n\
+                              for i in range(0, len(big), 4096): big[i] = 1\n\
+                              for _ in range(3):\n  if os.fork() == 0: break\n\
+                              print(os.getpid(), flush=True)\n\
+                              sys.stdin.read()";
+        let piped = std::process::Stdio::piped;
+        let mut python = std::process::Command::new("python3");
+        let python = python.args(["-c", SERVER]).stdin(piped()).stdout(piped()).spawn();
+        let Ok(mut server) = python else {
+            return crate::reasons::not_run("a server that forks: no python3");
+        };
+        let output = std::io::BufReader::new(server.stdout.take().unwrap());
+        // Each process has printed its number before it is read.
+        let started = std::io::BufRead::lines(output).take(4).count();
+        let sampler = ungrouped(vec![server.id()]);
+        let used = subject_sample(&sampler);
+        let sample_within = {
+            let scope = Scope { party: Party::SUBJECT, sampler: &sampler, monitor: None };
+            sample(&[scope], Reads::WithoutSharedMemory, &Files::default())
+        };
+        let within = sample_within.party_use(Party::SUBJECT).unwrap();
+        drop(server.stdin.take());
+        server.wait().unwrap();
+        assert_eq!((started, used.processes), (4, 4));
+        let anon = used.rss_anon_bytes.unwrap();
+        assert!((40 << 20..80 << 20).contains(&anon), "{anon}");
+        assert!(used.rss_shmem_bytes.is_some() && used.rss_bytes.unwrap() > 160 << 20);
+        assert_eq!((within.rss_anon_bytes, within.rss_shmem_bytes), (None, None));
     }
 
     #[test]

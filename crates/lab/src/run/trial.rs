@@ -304,7 +304,11 @@ impl Watch for Watcher<'_, '_> {
         // With turns, the use of networks and disks is known only for the whole window, so they are
         // not read within the window.
         let is_within_turns = edge == Edge::Within && self.takes_turns;
-        let reads = if is_within_turns { Reads::WithoutNetworksAndDisks } else { Reads::All };
+        let reads = match edge {
+            _ if is_within_turns => Reads::WithoutNetworksAndDisks,
+            Edge::Opens | Edge::Closes => Reads::All,
+            Edge::Warmup | Edge::Within => Reads::WithoutSharedMemory,
+        };
         let mut sample = self.processes.sample(reads);
         if edge == Edge::Opens {
             self.windows = self.processes.open_windows(self.observe);

@@ -299,6 +299,21 @@ fn shared_memory_is_held_by_server() {
     assert_eq!(memory(used(samples)), (Some(640), Some(600)));
 }
 
+/// The sum over several processes would include shared pages several times.
+#[test]
+fn resident_memory_of_several_processes_is_not_held() {
+    let held = |processes: u32| {
+        let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
+        samples[1].at_ns = 1000 * MS;
+        for sample in &mut samples {
+            let used = sample.party_use_mut(Party::SUBJECT);
+            (used.rss_bytes, used.processes) = (Some(900), processes);
+        }
+        used(samples).memory_held_bytes
+    };
+    assert_eq!((held(1), held(2)), (Some(900), None));
+}
+
 /// A group of version 1 without `cpuacct` counts no CPU time.
 #[test]
 fn group_without_cpu_counter_uses_process_totals() {

@@ -282,6 +282,7 @@ fn unmeasured_counters(inputs: &ServerInputs<'_>) -> Option<Caveat> {
         ("memory_anon_bytes", server.memory_anon_bytes.is_none()),
         ("memory_file_bytes", server.memory_file_bytes.is_none()),
         ("rss_bytes", server.rss_bytes.is_none()),
+        ("memory_held_bytes", server.memory_held_bytes.is_none() && server.rss_bytes.is_some()),
         ("run_delay_s", server.run_delay_s.is_none() && !unread("run delay")),
         (
             "context switches",
