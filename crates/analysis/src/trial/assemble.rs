@@ -82,16 +82,18 @@ impl OtherRecords {
         uses.map(|(_, known)| *known = WithoutRequests::Sleeps).count() > 0
     }
 
-    /// Returns the use of an arm's server in a load.
+    /// Returns the use of an arm's server in a part of a trial's load.
     fn server_use(
         &self,
         arm: usize,
-        load: &LoadRecord,
+        (trial, part): (&TrialRecord, &LoadRecord),
         party: Party,
         allowed: &AllowedCpus,
     ) -> ServerUse {
         let without_requests = self.without_requests.get(&arm).copied().unwrap_or_default();
-        ServerUse { without_requests, ..server::server_use(load, party, allowed) }
+        let server = server::server_use(part, party, allowed);
+        let server = turns::with_own_rates(server, (&trial.load, party), allowed);
+        ServerUse { without_requests, ..server }
     }
 }
 
@@ -114,15 +116,12 @@ pub(crate) fn trial(
     let turns = TurnsResult::new(&record.load, party);
     let duet = DuetResult::new(plan, record, party, &others.co_runners);
     let cpus = cpus_of(&arm.conditions, part);
-    let server_use = |counted: &LoadRecord| {
-        let server = others.server_use(planned.arm, counted, party, &cpus);
-        turns::with_own_rates(server, (&record.load, party), &cpus)
-    };
+    let used_in = |part: &LoadRecord| others.server_use(planned.arm, (record, part), party, &cpus);
     let is_watched = start.is_none() || part.is_some();
     let (turns, duet) = (turns.as_ref(), duet.as_ref());
     let trial_load = TrialLoad { record, subject, requested, is_watched, turns, duet };
     let CountedPart { record: counted_record, load, server, steadiness } =
-        trial_load.counted_load(party, &server_use);
+        trial_load.counted_load(party, &used_in);
     let caveats = verdict::trial(
         &load,
         is_watched.then_some(&server),
