@@ -333,14 +333,16 @@ impl<'a> PartySample<'a> {
         Some(group_bytes).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
     }
 
-    /// Returns the anonymous and shared memory of the cgroup. If this memory is unknown, the memory
+    /// Returns the anonymous and shared memory of the cgroup, and the huge pages of its processes. If this memory is unknown, the memory
     /// of the processes is returned, or else the resident memory of a single process. Resident
     /// memory of several processes includes shared pages several times.
     fn held_bytes(&self) -> Option<u64> {
         let group_bytes = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
         let process_bytes = parts.map(|(anon, shmem)| anon + shmem);
-        group_bytes.or(process_bytes).or(self.single_rss_bytes())
+        // Neither anonymous, shared nor resident memory includes huge pages.
+        let small_pages = group_bytes.or(process_bytes).or(self.single_rss_bytes());
+        Some(small_pages? + self.used.huge_bytes?)
     }
 
     /// Returns the resident memory of a single process. `None`: unknown, or there are several.

@@ -116,6 +116,10 @@ pub struct PartyUse {
     /// Resident shared memory in bytes, computed in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_shmem_bytes: Option<u64>,
+    /// Memory in huge pages of hugetlb, in bytes, which resident memory excludes. Shared huge pages
+    /// are included once. `None`: unknown, or not read. Older records lack it, and count as 0.
+    #[serde(default = "no_huge_pages", skip_serializing_if = "has_no_huge_pages")]
+    pub huge_bytes: Option<u64>,
     /// Memory that the party's processes accessed since the window opened. Shared pages are
     /// included once per process. `None`: not observed, or not at this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,6 +133,15 @@ pub struct PartyUse {
     /// Threads that have ended since monitoring began, by name; `None`: thread exits were not
     /// monitored, or the kernel had no room for some of the threads or names.
     pub ended: Option<Vec<EndedThreads>>,
+}
+
+#[allow(clippy::unnecessary_wraps)] // The default of an optional field.
+const fn no_huge_pages() -> Option<u64> {
+    Some(0)
+}
+
+fn has_no_huge_pages(bytes: &Option<u64>) -> bool {
+    *bytes == no_huge_pages()
 }
 
 impl PartyUse {
@@ -146,6 +159,7 @@ impl PartyUse {
             rss_bytes: None,
             rss_anon_bytes: None,
             rss_shmem_bytes: None,
+            huge_bytes: Some(0),
             accessed_bytes: None,
             network: None,
             sockets: None,

@@ -145,6 +145,7 @@ impl Sampler {
             each,
             rss_anon_bytes: resident.map(|parts| parts.0),
             rss_shmem_bytes: resident.map(|parts| parts.1),
+            huge_bytes: huge_memory(&pids, reads, files),
             threads: pids.iter().flat_map(|&pid| proc::cached_threads(pid, files)).collect(),
             processes: pids.len() as u32,
             has_joined,
@@ -175,6 +176,22 @@ fn resident_memory(pids: &[u32], files: &Files) -> Option<(u64, u64)> {
         each.iter()
             .fold((0, 0), |(anon, shmem), memory| (anon + memory.anon, shmem + memory.shmem)),
     )
+}
+
+/// Returns the huge pages of processes in bytes. Huge pages that several processes map are those of
+/// the process with the most. `None`: unknown, or not read.
+fn huge_memory(pids: &[u32], reads: Reads, files: &Files) -> Option<u64> {
+    if pids.is_empty() {
+        return Some(0);
+    }
+    let each = living_memory(pids, |pid| proc::huge_bytes(pid, files))?;
+    let sum = each.iter().sum();
+    if sum == 0 || each.len() == 1 {
+        return Some(sum);
+    }
+    let each = (reads == Reads::All).then(|| living_memory(pids, proc::proportional_memory))??;
+    let shared = each.iter().map(|memory| memory.shared_huge).max().unwrap_or(0);
+    Some(shared + each.iter().map(|memory| memory.private_huge).sum::<u64>())
 }
 
 /// Reads the memory of processes. Processes that have ended since they were listed have no memory,

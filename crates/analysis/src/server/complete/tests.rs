@@ -299,6 +299,25 @@ fn shared_memory_is_held_by_server() {
     assert_eq!(memory(used(samples)), (Some(640), Some(600)));
 }
 
+#[test]
+fn huge_pages_are_held_with_and_without_group() {
+    let held = |huge_bytes, cgroup: Option<CgroupUse>| {
+        let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
+        samples[1].at_ns = 1000 * MS;
+        for sample in &mut samples {
+            let used = sample.party_use_mut(Party::SUBJECT);
+            (used.rss_anon_bytes, used.rss_shmem_bytes) = (Some(30), Some(10));
+            (used.huge_bytes, used.cgroup) = (huge_bytes, cgroup.clone());
+        }
+        used(samples).memory_held_bytes
+    };
+    let group = CgroupUse { memory_anon_bytes: Some(7), ..CgroupUse::default() };
+    assert_eq!(held(Some(0), None), Some(40));
+    assert_eq!(held(Some(500), None), Some(540));
+    assert_eq!(held(Some(500), Some(group)), Some(517));
+    assert_eq!(held(None, None), None);
+}
+
 /// The sum over several processes would include shared pages several times.
 #[test]
 fn resident_memory_of_several_processes_is_not_held() {
