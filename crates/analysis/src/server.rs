@@ -333,9 +333,10 @@ impl<'a> PartySample<'a> {
         Some(group_bytes).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
     }
 
-    /// Returns the anonymous and shared memory of the cgroup, and the huge pages of its processes. If this memory is unknown, the memory
-    /// of the processes is returned, or else the resident memory of a single process. Resident
-    /// memory of several processes includes shared pages several times.
+    /// Returns the anonymous and shared memory of the cgroup, and the huge pages of its processes.
+    /// If the group's memory is unknown, that of the processes is returned, or else the resident
+    /// memory of a single process. Resident memory of several processes includes shared pages
+    /// several times.
     fn held_bytes(&self) -> Option<u64> {
         let group_bytes = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
@@ -598,26 +599,6 @@ impl ServerUse {
         let role_s = self.by_thread_role.get(role)?.cpu_s;
         let cpu_s = self.cpu_s()?;
         (cpu_s > 0.0).then(|| role_s / cpu_s)
-    }
-
-    /// Returns the CPU time for the requests of the window, in seconds. With turns, it includes the
-    /// CPU time in the turns of other loads. `None`: unknown.
-    pub(crate) fn cpu_s(&self) -> Option<f64> {
-        match &self.in_stretches {
-            Some(totals) => totals.cpu_s,
-            None => Some(self.cpus? * self.window_s),
-        }
-    }
-
-    /// Returns the page faults with reading from a disk, per second. `None`: unknown.
-    pub(crate) fn page_faults_major_per_s(&self) -> Option<f64> {
-        match &self.in_stretches {
-            Some(totals) => totals.page_faults_major_per_s,
-            None => {
-                let faults = self.page_faults_major.filter(|_| self.window_s > 0.0)?;
-                Some(faults as f64 / self.window_s)
-            }
-        }
     }
 }
 

@@ -146,8 +146,9 @@ pub(crate) fn to_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     })
 }
 
-/// Returns a server's use in a load, with all values per unit of time from the load's own turns. The
-/// use in other loads' turns belongs to the server's requests, but not to the time of its turns.
+/// Returns a server's use in a load, with all values per unit of time from the load's own turns.
+/// The use in other loads' turns belongs to the server's requests, but not to the time of its
+/// turns.
 /// Values that the samples do not show for own turns alone are unknown. `record`: with its turns. A
 /// load without turns is unchanged.
 pub(crate) fn with_own_rates(

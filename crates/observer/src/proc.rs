@@ -1,6 +1,8 @@
 //! Reads processes and threads, their resource use and their listening sockets from `/proc`. If no
 //! control group can be created, these counters replace the group's.
 
+mod memory;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
@@ -16,6 +18,7 @@ use rustix::time::ClockId;
 use crate::clock::{clock_ns, tick_ns};
 use crate::files::Files;
 use crate::read;
+pub(crate) use memory::{huge_bytes, proportional_memory};
 
 /// Used fields of `/proc/PID/stat` and `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -314,52 +317,6 @@ pub(crate) fn rss_parts(pid: u32, files: &Files) -> Option<(u64, u64)> {
         let bytes = |key| Some(status_field(status, key)? * 1024);
         Some((bytes("RssAnon:")?, bytes("RssShmem:")?))
     })
-}
-
-/// Returns the memory of a process in huge pages of hugetlb, in bytes. Resident memory does not
-/// include it. `None`: the process is ending.
-pub(crate) fn huge_bytes(pid: u32, files: &Files) -> Option<u64> {
-    read_of_process(pid, "status", files, parse_huge_bytes)
-}
-
-/// Parses `HugetlbPages` of a `status` file. `None`: the thread of the file has no memory. Kernels
-/// without huge pages have no such line.
-fn parse_huge_bytes(status: &str) -> Option<u64> {
-    status_field(status, "VmRSS:")?;
-    Some(status_field(status, "HugetlbPages:").unwrap_or(0) * 1024)
-}
-
-/// Memory of a process in bytes, with each shared page divided by the number of processes that map
-/// it (`Pss` of proc_pid_smaps_rollup(5)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ProportionalMemory {
-    pub(crate) anon: u64,
-    pub(crate) shmem: u64,
-    /// Huge pages of hugetlb that only this process maps.
-    pub(crate) private_huge: u64,
-    /// Huge pages of hugetlb that several processes map. The kernel does not divide them.
-    pub(crate) shared_huge: u64,
-}
-
-impl ProportionalMemory {
-    /// Parses a `smaps_rollup` file. `None`: the kernel is older than Linux 5.4.
-    fn parse(rollup: &str) -> Option<ProportionalMemory> {
-        let bytes = |key| Some(status_field(rollup, key)? * 1024);
-        Some(ProportionalMemory {
-            anon: bytes("Pss_Anon:")?,
-            shmem: bytes("Pss_Shmem:")?,
-            private_huge: bytes("Private_Hugetlb:").unwrap_or(0),
-            shared_huge: bytes("Shared_Hugetlb:").unwrap_or(0),
-        })
-    }
-}
-
-/// Reads the proportional memory of a process. The kernel visits each page: 12 ms for 1 GB in pages
-/// of 4 kB. An open file would show the memory of an earlier program of the process, so none stays
-/// open. `None`: this user may not read it, or the process is ending.
-pub(crate) fn proportional_memory(pid: u32) -> Option<ProportionalMemory> {
-    let rollup = read(visible_folder(pid).join("smaps_rollup"))?;
-    ProportionalMemory::parse(&rollup)
 }
 
 /// Returns the peak resident memory of this process, in bytes.

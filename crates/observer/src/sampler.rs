@@ -223,7 +223,8 @@ pub enum Reads {
     /// All counters except the anonymous and shared memory of several processes without a control
     /// group. The kernel visits each page for it, which takes 12 ms per GB.
     WithoutSharedMemory,
-    /// The same without networks and disks. They are all counters except those of networks and disks. Use of networks and disks cannot be
+    /// The same without networks and disks. They are all counters except those of networks and
+    /// disks. Use of networks and disks cannot be
     /// attributed to one of several loads that take turns, and reading it takes CPU time from the
     /// current load.
     WithoutNetworksAndDisks,

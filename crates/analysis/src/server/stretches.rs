@@ -41,6 +41,26 @@ pub(crate) struct StretchTotals {
 }
 
 impl ServerUse {
+    /// Returns the CPU time for the requests of the window, in seconds. With turns, it includes the
+    /// CPU time in the turns of other loads. `None`: unknown.
+    pub(crate) fn cpu_s(&self) -> Option<f64> {
+        match &self.in_stretches {
+            Some(totals) => totals.cpu_s,
+            None => Some(self.cpus? * self.window_s),
+        }
+    }
+
+    /// Returns the page faults with reading from a disk, per second. `None`: unknown.
+    pub(crate) fn page_faults_major_per_s(&self) -> Option<f64> {
+        match &self.in_stretches {
+            Some(totals) => totals.page_faults_major_per_s,
+            None => {
+                let faults = self.page_faults_major.filter(|_| self.window_s > 0.0)?;
+                Some(faults as f64 / self.window_s)
+            }
+        }
+    }
+
     /// Replaces all values per unit of time by those of stretches. A value that is unknown in one
     /// stretch is unknown. `window`: the stretches in the measured window; empty: the values are
     /// unknown. `all`: the stretches of the load, for the use over time.

@@ -17,7 +17,9 @@ use crate::server::UseBetweenSamples;
 ///
 /// A server's own CPU time in other loads' turns remains, because the server finishes the work of
 /// its own turn in these turns. Values per unit of time exclude it
-/// ([`with_own_rates`](super::with_own_rates)). The same time also remains in the machine's CPU time, so that the
+/// ([`with_own_rates`](super::with_own_rates)).
+///
+/// The same time also remains in the machine's CPU time, so that the
 /// difference of the two is the same as in own turns.
 pub(super) fn samples_without_others_turns(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);

@@ -316,22 +316,3 @@ fn kernel_time_is_growth_of_visible_threads() {
     assert_eq!(kernel_time(&before, &after, true), Some(20));
     assert_eq!(kernel_time(&list(&[]), &list(&[]), false), None);
 }
-
-#[test]
-fn huge_pages_of_process_are_parsed() {
-    let status = "VmRSS:\t    7000 kB\nHugetlbPages:\t   32768 kB\n";
-    assert_eq!(parse_huge_bytes(status), Some(32 << 20));
-    assert_eq!(parse_huge_bytes("VmRSS:\t    7000 kB\n"), Some(0), "a kernel without huge pages");
-    assert_eq!(parse_huge_bytes("Name:\tended\n"), None);
-}
-
-#[test]
-fn proportional_memory_is_parsed() {
-    let old = "Pss:  219 kB\nPss_Anon:  116 kB\nPss_File:  103 kB\nPss_Shmem:  8 kB\n";
-    let memory = ProportionalMemory { anon: 116 << 10, shmem: 8 << 10, ..Default::default() };
-    assert_eq!(ProportionalMemory::parse(old), Some(memory));
-    let huge = format!("{old}Shared_Hugetlb:  2048 kB\nPrivate_Hugetlb:  4096 kB\n");
-    let memory = ProportionalMemory { private_huge: 4 << 20, shared_huge: 2 << 20, ..memory };
-    assert_eq!(ProportionalMemory::parse(&huge), Some(memory));
-    assert_eq!(ProportionalMemory::parse("Pss:  219 kB\n"), None);
-}
