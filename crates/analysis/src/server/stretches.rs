@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::cpus::AllowedCpus;
-use dyno_archive::sample::{CgroupUse, ThreadUse};
-use dyno_archive::{LoadRecord, Party, Sample};
+use dyno_model::cpus::AllowedCpus;
+use dyno_model::sample::{CgroupUse, ThreadUse};
+use dyno_model::{LoadRecord, Party, Sample};
 
 use super::threads::{MAX_READ_DELAY_NS, ThreadDeltas, ThreadKey, Threads, thread_key};
 use super::{

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::sample::PartyUse;
+use dyno_model::sample::PartyUse;
 use dyno_observer::proc::Stat;
 
 /// Largest part of an interval's CPU time that may belong to orphans: 1 in 100.
@@ -75,8 +75,8 @@ fn ancestor_totals(pids: &BTreeSet<u32>) -> BTreeMap<Key, u64> {
 mod tests {
     use std::process::{Child, Command, Stdio};
 
-    use dyno_archive::Party;
-    use dyno_archive::sample::ProcessUse;
+    use dyno_model::Party;
+    use dyno_model::sample::ProcessUse;
 
     use super::*;
 
