@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json cc54126467b604c72918335d1bdfb3aec8263633eb40519dbd8e1235a752aa13
+// Made by types.mjs from docs/schema/report.schema.json fdaa4b70c1c6b2aba12acf94eceaf92797f68e2bc16c0a1666da42a0f9884b15
 
 /**
  * What a caveat is about, by the name in every report.
@@ -47,6 +47,7 @@ export type Code =
   | "streams_not_granted"
   | "dropped_packets"
   | "connections"
+  | "asked_again"
   | "tcp_not_measured"
   | "accept_queue_full"
   | "retransmissions"
@@ -4346,6 +4347,11 @@ export interface Connections {
    * before it responded to them, or closed an idle connection when they arrived.
    */
   asked_again: number;
+  /**
+   * Those of `asked_again` that were the first on a connection after it had been idle. The
+   * server closed the connection without a response to them, or answered 408.
+   */
+  asked_again_idle?: number;
   /**
    * Connections that the server closed, or announced to close (`Connection: close`). dyno closes
    * an announced connection without waiting for the server.

@@ -60,6 +60,10 @@ pub const LATE_BYTES_NS: u64 = 10_000_000;
 /// in flight on a connection that was not idle is the server's failure.
 pub const IDLE_NS: u64 = 500_000_000;
 
+/// Longest time between a request and the close that crossed it: a round trip. A close after a
+/// longer time is an answer to the request.
+pub const CROSSING_NS: u64 = 100_000_000;
+
 /// Longest plausible duration of a system call that does not wait. If such a call takes longer, the
 /// generator thread was not running.
 pub const STANDSTILL_NS: u64 = 10_000_000;

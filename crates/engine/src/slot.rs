@@ -108,9 +108,11 @@ impl Slot {
     /// Whether a request was sent on this connection after it had been idle, and was not sent on
     /// another connection before. Servers close idle connections at any time, so the close may have
     /// crossed the request (RFC 9112 §9.5).
-    pub(crate) fn may_have_crossed_close(&self, exchange: &Exchange) -> bool {
+    pub(crate) fn may_have_crossed_close(&self, exchange: &Exchange, now: Instant) -> bool {
         self.has_responded
             && !exchange.is_resent
+            && exchange.sent != Instant::NEVER
+            && now.ns_since(exchange.sent) < limits::CROSSING_NS
             && exchange.queued.ns_since(self.last_response) >= limits::IDLE_NS
     }
 

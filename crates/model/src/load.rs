@@ -78,6 +78,14 @@ pub struct Connections {
     /// Requests of HTTP/1.1 that were sent again, because the server properly ended the pipeline
     /// before it responded to them, or closed an idle connection when they arrived.
     pub asked_again: u64,
+    /// Those of `asked_again` that were the first on a connection after it had been idle. The
+    /// server closed the connection without a response to them, or answered 408.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub asked_again_idle: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Connections {
@@ -93,6 +101,7 @@ impl Connections {
             (a, b) => a.or(b),
         };
         self.asked_again += other.asked_again;
+        self.asked_again_idle += other.asked_again_idle;
     }
 }
 

@@ -54,15 +54,16 @@ pub fn read(pids: &[u32]) -> Option<SocketsUse> {
 }
 
 /// Reads the open files of each process, and returns those of the process that has the smallest
-/// part of its limit left. `None`: no process could be read.
+/// part of its limit left. A process that may open no files, such as one in a sandbox, accepts no
+/// connections. `None`: no process could be read.
 fn read_open_files(pids: &[u32]) -> Option<OpenFiles> {
     let read = |pid: &u32| {
         let folder = proc::visible_folder(*pid);
         let open = fs::read_dir(folder.join("fd")).ok()?.count() as u64;
         let limit = parse_open_files_limit(&crate::read(folder.join("limits"))?)?;
-        Some(OpenFiles { open, limit })
+        (limit > 0).then_some(OpenFiles { open, limit })
     };
-    let share = |files: &OpenFiles| files.open as f64 / files.limit.max(1) as f64;
+    let share = |files: &OpenFiles| files.open as f64 / files.limit as f64;
     pids.iter().filter_map(read).max_by(|a, b| share(a).total_cmp(&share(b)))
 }
 

@@ -10,7 +10,8 @@
 //! crate reads suites, definitions and the files that they name, and asks the machine which driver,
 //! CPUs and addresses a load can use. It opens no connection.
 //!
-//! These things are absent on purpose: processes, and the execution of a plan (`dyno-lab`). docs/terminology.md defines the terms.
+//! These things are absent on purpose: processes, and the execution of a plan (`dyno-lab`).
+//! docs/terminology.md defines the terms.
 #![forbid(unsafe_code)]
 
 pub mod availability;

@@ -39,7 +39,7 @@ impl Worker {
                 if self.is_securing(conn) {
                     self.fail_tls(conn, reason::RESET, now, driver);
                 } else {
-                    self.requeue_crossed(conn);
+                    self.requeue_crossed(conn, now);
                     self.fail(conn, Outcome::Reset, Outcome::Reset, now, driver);
                 }
             }

@@ -188,7 +188,7 @@ impl Worker {
                 Event::NeedMore => return Ok(ConnectionAfterRead::Open),
                 Event::Done(ended) => {
                     let is_last = ended.is_last;
-                    if is_last && self.is_crossed_by_close_notice(conn, &ended) {
+                    if is_last && self.is_crossed_by_close_notice(conn, &ended, now) {
                         self.repeat(conn, ended.exchange);
                     } else {
                         self.end_exchange(conn, ended, now, received_at);
@@ -328,8 +328,7 @@ impl Worker {
             }
             Err(error) => self.shared.count_protocol_error(&error),
         }
-        self.requeue_unsent(conn);
-        self.requeue_crossed(conn);
+        self.requeue_crossed(conn, now);
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
     }
 
@@ -359,29 +358,40 @@ impl Worker {
 
     /// Assigns the idempotent requests in flight to the next connection if the end of this one may
     /// have crossed them, because it had been idle. Each request is repeated once, as in browsers.
-    pub(super) fn requeue_crossed(&mut self, conn: ConnId) {
+    ///
+    /// Requests that had not left are assigned to the next connection in any case.
+    pub(super) fn requeue_crossed(&mut self, conn: ConnId, now: Instant) {
+        self.requeue_unsent(conn);
         let slot = &self.slots[conn as usize];
         let is_crossed = |oldest: &Exchange| {
-            oldest.first_byte == Instant::NEVER && slot.may_have_crossed_close(oldest)
+            oldest.first_byte == Instant::NEVER && slot.may_have_crossed_close(oldest, now)
         };
         if slot.conversation.exchanges().next().is_some_and(is_crossed) {
+            let earlier = self.connections.asked_again;
             self.requeue_unanswered(conn);
+            self.connections.asked_again_idle += self.connections.asked_again - earlier;
         }
     }
 
     /// Whether a response is the notice with which a server closes an idle connection (status 408,
     /// RFC 9110 §15.5.9), and crossed an idempotent request.
     #[cold]
-    fn is_crossed_by_close_notice(&self, conn: ConnId, ended: &EndedExchange) -> bool {
+    fn is_crossed_by_close_notice(
+        &self,
+        conn: ConnId,
+        ended: &EndedExchange,
+        now: Instant,
+    ) -> bool {
         ended.verdict.status == 408
             && ended.verdict.outcome == Outcome::UnexpectedStatus
             && self.shared.config.traffic.is_idempotent(ended.exchange.request)
-            && self.slots[conn as usize].may_have_crossed_close(&ended.exchange)
+            && self.slots[conn as usize].may_have_crossed_close(&ended.exchange, now)
     }
 
     /// Assigns a request to the next connection of its slot.
     fn repeat(&mut self, conn: ConnId, exchange: Exchange) {
         self.connections.asked_again += 1;
+        self.connections.asked_again_idle += 1;
         self.slots[conn as usize].assigned.push_front(exchange.to_unsent());
     }
 

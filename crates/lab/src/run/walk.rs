@@ -14,6 +14,7 @@ use dyno_model::profile::ProfileRecord;
 use dyno_model::run::Run;
 use dyno_model::start::{Canary, Failure, FailureKind, PartStart};
 use dyno_model::{Party, Protocol, StartRecord, TrialRecord};
+use dyno_suite::limits::MIN_RERUNS;
 
 use super::closed_trial::ClosedTrial;
 use super::failure_cause::{harness, interrupted_failure};
@@ -355,9 +356,11 @@ impl<H: Host> Runner<'_, H> {
         let earlier = &self.memory.reruns;
         let is_rerun =
             |record: &TrialRecord| earlier.iter().any(|(trial, _)| *trial == record.trial);
-        // Trials that were loaded together began at the same instant, and are one re-run.
-        let begins: BTreeSet<u64> = earlier.iter().map(|(_, began_ns)| *began_ns).collect();
-        if begins.len() >= self.plan.again as usize || records.iter().any(is_rerun) {
+        // Trials that were loaded together began at the same instant.
+        let groups = earlier.iter().map(|(_, began_ns)| *began_ns).collect::<BTreeSet<u64>>().len();
+        let is_above_limit = earlier.len() + records.len() > self.plan.again as usize
+            && groups >= MIN_RERUNS as usize;
+        if is_above_limit || records.iter().any(is_rerun) {
             return Ok(false);
         }
         for record in records {

@@ -4,6 +4,9 @@
 //! `Referenced` in `/proc/PID/smaps_rollup` is the memory of the marked pages
 //! (proc_pid_clear_refs(5), Documentation/filesystems/proc.rst). Both walk the page tables of the
 //! process, and its page faults wait meanwhile. Thus the probe has a cost.
+//!
+//! The values are estimates: an access to a huge page marks all of it, and a page whose address is
+//! in a cache of the CPU (TLB) is not marked again, because the kernel does not flush that cache.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +27,7 @@ fn refusal() -> Option<Refusal> {
         .all(|name| Path::new("/proc/self").join(name).exists());
     (!has_files).then(|| Refusal {
         reason: "the kernel does not report accessed pages (CONFIG_PROC_PAGE_MONITOR)".into(),
-        hint: "Use a kernel with this option, as all large distributions have.",
+        hint: "Use a kernel with this option. Major distributions enable it.",
     })
 }
 

@@ -15,6 +15,7 @@ use crate::load::LoadResult;
 use crate::number_format::{plural, was};
 use crate::server::ServerUse;
 use crate::verdict::conditions::may_have_found_queue_full;
+use crate::verdict::thresholds::MAX_LOST;
 use crate::verdict::waits::SEVERAL_WRITES;
 
 caveats! {
@@ -47,6 +48,12 @@ caveats! {
         rules: [Load(|l| missing_connections(l.result))],
     }
 
+    /// The server closed idle connections when a request arrived, without a response. These
+    /// requests were sent again on another connection, as browsers do, and have no failure.
+    ASKED_AGAIN = "asked_again" in Connections {
+        rules: [Load(|l| repeated_requests(l.result, l.record))],
+    }
+
     /// The kernel did not give TCP counters for the connections.
     TCP_NOT_MEASURED = "tcp_not_measured" in Connections {
         rules: [Load(|l| missing_tcp_counters(l.result))],
@@ -64,6 +71,24 @@ caveats! {
     MANY_WRITES = "many_writes" in Connections {
         rules: [Trial(|t| many_writes(t.load, t.server?))],
     }
+}
+
+/// Requests were repeated because the server closed idle connections. A program that ends after it
+/// has read such a request looks the same.
+fn repeated_requests(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+    let repeated = record.connections.asked_again_idle;
+    (repeated > 0).then(|| {
+        let is_frequent = repeated as f64 > MAX_LOST * result.exchanges.started as f64;
+        let severity = if is_frequent { Severity::Warning } else { Severity::Info };
+        let message = format!(
+            "{} {} sent again on another connection, because the server closed a connection that \
+             had been idle when the request arrived, without a response. Browsers do the same, so \
+             this is no failure. A crash at such a request looks the same: check the server's log.",
+            plural(repeated, "request"),
+            was(repeated),
+        );
+        Caveat::new(Code::ASKED_AGAIN, severity, message, json!({ "asked_again_idle": repeated }))
+    })
 }
 
 /// The load asks for HTTP/2, and the server used HTTP/1.1.

@@ -127,6 +127,13 @@ impl Levels {
         Levels { levels: levels.collect(), unit, noise }
     }
 
+    /// Returns these levels with their pattern. `None`: there are no levels.
+    fn with_pattern(self) -> Option<(Levels, Pattern)> {
+        let values: Vec<(f64, f64)> =
+            self.levels.iter().map(|level| (level.value, level.end_s - level.start_s)).collect();
+        (!values.is_empty()).then(|| (self, window_levels::pattern(&values)))
+    }
+
     fn lowest(&self) -> Level {
         let lowest = self.levels.iter().copied().min_by(|a, b| a.value.total_cmp(&b.value));
         lowest.expect("there should be at least one level")
@@ -234,10 +241,7 @@ impl<'a> Step<'a> {
             value: p.throughput_rps,
         });
         let levels = pieces.filter(|level| !self.is_stalled(*level));
-        let levels = Levels::new(levels, "requests/s", self.steadiness.noise);
-        let values: Vec<(f64, f64)> =
-            levels.levels.iter().map(|level| (level.value, level.end_s - level.start_s)).collect();
-        (!values.is_empty()).then(|| (levels, window_levels::pattern(&values)))
+        Levels::new(levels, "requests/s", self.steadiness.noise).with_pattern()
     }
 
     fn is_stalled(&self, level: Level) -> bool {
@@ -319,22 +323,26 @@ impl<'a> Step<'a> {
         json!({"pieces": pieces, "last_to_first": last_to_first, "cost_pieces": cost})
     }
 
-    /// Returns the levels of the CPU time per request. `None`: unknown.
-    fn costs(&self) -> Option<Levels> {
+    /// Returns the levels of the CPU time per request without stalls, and their pattern. `None`:
+    /// unknown.
+    fn costs(&self) -> Option<(Levels, Pattern)> {
         let cost = self.steadiness.cost.as_ref()?;
         let pieces = cost.pieces.iter().map(|p| Level {
             start_s: p.start_s,
             end_s: p.end_s,
             value: p.cpu_us_per_request,
         });
-        Some(Levels::new(pieces, "µs", cost.noise))
+        let levels = pieces.filter(|level| !self.is_stalled(*level));
+        let (levels, pattern) = Levels::new(levels, "µs", cost.noise).with_pattern()?;
+        let has_stalls = levels.levels.len() < cost.pieces.len();
+        Some((levels, if has_stalls { pattern } else { cost.pattern }))
     }
 
     /// Describes the CPU time per request where throughput changed its level.
     fn cost_change_text(&self) -> String {
         let costs =
-            self.costs().filter(|costs| costs.ratio() >= COST_RATIO && costs.exceed_noise());
-        costs.map_or_else(String::new, |costs| {
+            self.costs().filter(|(costs, _)| costs.ratio() >= COST_RATIO && costs.exceed_noise());
+        costs.map_or_else(String::new, |(costs, _)| {
             format!(" CPU time per request went from {} at the same time.", costs.change_text())
         })
     }
@@ -354,8 +362,7 @@ impl<'a> Step<'a> {
         if self.steadiness.counts_from_s.is_some() {
             return None;
         }
-        let pattern = self.steadiness.cost.as_ref()?.pattern;
-        let costs = self.costs()?;
+        let (costs, pattern) = self.costs()?;
         let is_reported = costs.ratio() >= COST_RATIO && costs.exceed_noise();
         if !is_reported || self.is_machine_change(costs.highest(), costs.lowest()) {
             return None;

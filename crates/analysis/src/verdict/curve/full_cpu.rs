@@ -13,8 +13,8 @@ use crate::verdict::thresholds::{SERVER_BUSY, SERVER_IDLE};
 const FULL_CPU_RATIO: f64 = 1.5;
 
 /// Sentence about a full CPU of a server that polls, as another step shows.
-const POLLS_AT_OTHER_STEP: &str = " Another step shows that this server polls (checks for work when \
-                                   there is none), so its CPU is always full.";
+const POLLS_AT_OTHER_STEP: &str = " Another step shows that this server polls (checks for work \
+     when there is none), so its CPU is always full.";
 
 /// Revises the limiter of steps with a full CPU if the server polls, because the CPU of a server
 /// that polls is always full.

@@ -7,7 +7,7 @@ use dyno_model::outcome::Outcome;
 use dyno_model::plan::Arrivals;
 use dyno_model::sample::NetworkUse;
 
-use crate::caveat::Code;
+use crate::caveat::{Code, Severity};
 use crate::verdict::table::world::{CommandKind, MS, S, TrialWorld, equal_times};
 use crate::verdict::table::{Case, check_cases, info, invalid, warning};
 
@@ -110,6 +110,13 @@ const CASES: &[Case<TrialWorld>] = &[
         |w| w.set_tracking_evictions(1),
         |w| w.set_tracking_evictions(0),
     ),
+    info(Code::ASKED_AGAIN, |w| w.record.connections.asked_again_idle = 1, |_| {}),
+    warning(
+        Code::ASKED_AGAIN,
+        |w| w.record.connections.asked_again_idle = w.record.books.started / 100 + 1,
+        |w| w.record.connections.asked_again_idle = w.record.books.started / 100,
+    )
+    .near_miss_still(Severity::Info),
     warning(Code::CONNECTIONS, |w| w.record.connections.established = 63, |_| {}),
     // With few requests per connection, some connections are always being replaced. There is a
     // caveat only if requests failed.
