@@ -2,7 +2,7 @@
 //!
 //! - [`settings`] is the one table of the settings of loads (`SETTINGS`). Suites, the command line,
 //!   its help and the reference page read it.
-//! - [`file`] reads suite files, with profiles, experiments, turns and duets.
+//! - [`mod@file`] reads suite files, with profiles, experiments, turns and duets.
 //! - [`target`] chooses the protocol and the address of a load on the command line.
 //! - [`plan`] resolves a suite to a plan, and estimates how long the plan takes.
 //!
