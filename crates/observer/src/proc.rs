@@ -591,14 +591,16 @@ fn find_other_listener(
     }
 }
 
-/// Finds the process with a listening socket. `is_open`: whether the socket still listens.
+/// Finds the process with a listening socket: of several, the one that started first. `is_open`:
+/// whether the socket still listens.
 fn owner_of(inode: u64, is_open: impl Fn() -> bool) -> ListenerOwner {
-    let owner = all_pids().into_iter().find(|pid| socket_inodes(*pid).contains(&inode));
+    let holders = all_pids().into_iter().filter(|pid| socket_inodes(*pid).contains(&inode));
+    // Its children hold the socket too, if only until they execute another program.
+    let owner = holders
+        .filter_map(|pid| Some((pid, Stat::read(pid)?)))
+        .min_by_key(|(_, stat)| stat.began_ticks);
     match owner {
-        Some(pid) => {
-            let name = Stat::read(pid).map(|stat| stat.name).unwrap_or_default();
-            ListenerOwner::Process { pid, name }
-        }
+        Some((pid, Stat { name, .. })) => ListenerOwner::Process { pid, name },
         // The process may have closed the socket before its descriptors were read.
         None if !is_open() => ListenerOwner::Absent,
         None => ListenerOwner::Unknown,
