@@ -63,7 +63,7 @@ test("every chart is drawn, with its table one click away", async () => {
     const charts = await page.$$eval("figure[data-chart]", (all) =>
       all.map((f) => f.dataset.chart),
     );
-    const [failed, lived, counted] = await page.evaluate(() => {
+    const [failed, lived, counted, hasModes] = await page.evaluate(() => {
       const { trials, subjects, summaries } = JSON.parse(
         document.getElementById("dyno-data").textContent,
       );
@@ -71,6 +71,7 @@ test("every chart is drawn, with its table one click away", async () => {
         trials.some((t) => t.error_share > 0),
         subjects.some((s) => s.lifetimes.starts.length > 0),
         summaries.some((s) => s.metrics["server_syscalls_per_request"]?.median != null),
+        summaries.some((s) => s.metrics["server_cpu_user_us_per_request"]?.median != null),
       ];
     });
     assert.deepEqual(
@@ -94,7 +95,10 @@ test("every chart is drawn, with its table one click away", async () => {
       "charts of errors, lives and system calls stand where there are any, and only there",
     );
     for (const chart of charts) {
-      assert.ok((await paths(page, chart)) > 3, `${chart} holds nothing`);
+      // User and system time are unknown if no step is valid, such as on a busy machine.
+      if (chart !== "split" || hasModes) {
+        assert.ok((await paths(page, chart)) > 3, `${chart} holds nothing`);
+      }
       const figure = page.locator(`figure[data-chart="${chart}"]`);
       await figure.locator("summary").click();
       assert.ok(

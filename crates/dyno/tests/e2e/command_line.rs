@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Sandbox, Server, closed_pipe, only_in, send_signal, soon, text, unruly};
+use crate::drive::{DYNO, Sandbox, Server, closed_pipe, only_in, send_signal, soon, text};
 
 /// Most errors are tested where they are found: `src/cmd/load/tests/refusals.rs`.
 #[test]
@@ -96,21 +96,24 @@ fn full_progress_output_does_not_stop_run() {
     assert_eq!(sandbox.report()["run"]["trials_done"], 2, "the run was completed");
 }
 
-fn is_running(program: &Path) -> bool {
-    let wanted = program.display().to_string();
+/// Whether a program runs that has this word among its arguments.
+fn is_running(word: &str) -> bool {
     let command_line = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    dyno_observer::proc::all_pids().into_iter().any(|pid| command_line(pid).starts_with(&wanted))
+    let mut pids = dyno_observer::proc::all_pids().into_iter();
+    pids.any(|pid| command_line(pid).split('\0').any(|argument| argument == word))
 }
 
 #[test]
 fn interrupted_checks_do_not_pass() {
     let sandbox = Sandbox::without_load();
-    sandbox.add_unruly("slow", &["--mode", "never"], "");
+    // Other tests run the same program. Only this one has this argument, which has no effect.
+    let own = "86425";
+    sandbox.add_unruly("slow", &["--mode", "never", "--after", own], "");
     let mut command = sandbox.command(Path::new(DYNO));
     command.args(["subjects", "check", "slow"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     // The signal handler is set before the first subject starts.
-    while !is_running(&unruly()) {
+    while !is_running(own) {
         thread::sleep(std::time::Duration::from_millis(5));
     }
     interrupt(&child);
