@@ -347,17 +347,25 @@ fn requests_lost_after_unannounced_close_fail() {
 /// crossed the request, which is repeated once.
 #[test]
 fn request_that_crosses_idle_close_is_repeated_once() {
-    let simulate = |fault: Fault, rate: f64, request: &str| {
+    let simulate_after = |ns: u64, fault: Fault, rate: f64, request: &str| {
         let mut config = closed_loop(1, 1, 100, &[request]);
         config.schedule = world::config(1, &Arrivals::Constant { rate }, 1).schedule;
-        let result = sim::simulate(World::new(1, faulty(&[(fault, 0.3)])), config);
+        let model = ServerModel { service: ServiceTime::Fixed { ns }, ..faulty(&[(fault, 0.3)]) };
+        let result = sim::simulate(World::new(1, model), config);
         assert!(result.report.books.balance(), "{:?}", result.report.books);
         let failed = outcome_count(&result, fault.outcome());
-        (failed, result.report.connections.asked_again, result.truth.faults[&fault])
+        let connections = result.report.connections;
+        assert_eq!(connections.asked_again_idle, connections.asked_again);
+        (failed, connections.asked_again, result.truth.faults[&fault])
     };
+    let simulate =
+        |fault: Fault, rate: f64, request: &str| simulate_after(MS, fault, rate, request);
     let (failed, repeated, resets) = simulate(Fault::Reset, 1.0, GET);
     assert!(failed > 0 && repeated > failed, "{failed} failed, {repeated} repeated");
     assert_eq!(failed + repeated, resets);
+    // After more than a round trip, the close is an answer to the request.
+    let (failed, repeated, resets) = simulate_after(101 * MS, Fault::Reset, 1.0, GET);
+    assert_eq!((failed, repeated), (resets, 0));
     for (fault, rate, request) in [
         // The connection was not idle.
         (Fault::Reset, 4.0, GET),

@@ -57,6 +57,16 @@ fn servers_in_turns_are_idle_between() {
     assert_eq!((completed("one"), completed("other")), (vec![8018, 8016], vec![3219, 3215]));
 }
 
+/// Of thirty trials three may be re-run. Two groups of trials may always be.
+#[test]
+fn limit_of_reruns_counts_trials() {
+    let mut world = World::new(&["one", "other"], &suite(15, TURNS));
+    world.surroundings.disturbed = 0..usize::MAX;
+    let run = world.walk(&[]).1;
+    let again: Vec<usize> = run.contaminated.iter().map(|record| record.trial).collect();
+    assert_eq!((run.trials.len(), again), (30, vec![0, 1, 2, 3]));
+}
+
 /// In a fixed order, a difference between two subjects may be caused by their positions.
 #[test]
 fn fixed_order_starts_alike_and_ranks_no_subject() {

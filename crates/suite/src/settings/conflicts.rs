@@ -48,7 +48,7 @@ impl LoadSettings {
         self.length_conflict()
             .or_else(|| self.open_loop_conflict(notation, is_open))
             .or_else(|| self.timeout_conflict(notation))
-            .or_else(|| self.priority_conflict(notation))
+            .or_else(|| self.priority_conflict())
     }
 
     /// Returns the first conflict of the settings with the protocols of the workloads.
@@ -133,15 +133,13 @@ impl LoadSettings {
         })
     }
 
-    fn priority_conflict(&self, notation: Notation) -> Option<Conflict> {
+    /// Only suites set the priority.
+    fn priority_conflict(&self) -> Option<Conflict> {
         let is_realtime = self.load.priority == Priority::Realtime;
         (is_realtime && self.load.spin == Spin::Always).then(|| {
-            let spin = notation.name("spin");
-            let message = format!(
-                "{spin}: cannot be used with `priority = \"realtime\"`, because a load generator \
-                 that polls with this priority would block all other programs on its CPUs\nhint: \
-                 remove {spin}"
-            );
+            let message = "`spin`: cannot be used with `priority = \"realtime\"`, because a load \
+                           generator that polls with this priority would block all other programs \
+                           on its CPUs\nhint: remove `spin`";
             Conflict::new("spin", message)
         })
     }

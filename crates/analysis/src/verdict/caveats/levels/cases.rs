@@ -138,6 +138,15 @@ const CASES: &[Case<TrialWorld>] = &[
     ),
     warning(
         Code::COST_LEVELS,
+        |w| set_costs_at_rate(w, [200, 400, 200]),
+        // The costs of the few requests within a stall are no level.
+        |w| {
+            set_gap(w);
+            add_stall(w, 5 * S, 8 * S);
+        },
+    ),
+    warning(
+        Code::COST_LEVELS,
         |w| set_costs_at_rate(w, [200, 300, 200, 300]),
         |w| set_costs_at_rate(w, [200, 240, 200, 240]),
     ),
