@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cost;
+use crate::server::strays::stray_processes;
 use crate::stats::Repeated;
 
 /// Lifetimes of an arm's starts. Empty without a cgroup (the kernel's group of processes), because
@@ -85,13 +86,17 @@ impl Lifetime {
     }
 }
 
-/// Returns the life of a start; `None`: no trial was measured, or the CPU time is not known.
+/// Returns the life of a start; `None`: no trial was measured, or the CPU time is not known, for
+/// example because a process left the control group.
 fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let plan = &run.header.plan;
     let launch = &plan.launches[start.launch];
     let party = launch.party_of(arm)?;
     let part = start.part(party)?;
     let loads = loads_of_start(run, start);
+    if loads.iter().any(|load| stray_processes(&load.trial.load, party) > 0) {
+        return None;
+    }
     let first = loads.iter().find(|load| !load.is_replaced).map(|load| load.trial);
     let uncounted_ns = first_uncounted_load(run, start, part);
     let mut points = points_before_trials(part, first, party, uncounted_ns);
@@ -284,6 +289,10 @@ mod tests {
             }
         }
         responses.sort_unstable();
+        let mut left = run.clone();
+        let of_start = left.trials.iter_mut().find(|trial| trial.start == 7).unwrap();
+        of_start.load.samples[0].party_use_mut(Party::SUBJECT).strays = Some(1);
+        assert_eq!(lifetimes(&left, 1).starts, [], "the group lacks a process");
         let result = lifetimes(&run, 1);
         let [life] = result.starts.as_slice() else { panic!("{:?}", result.starts) };
         assert_eq!(life.repeat, 3);

@@ -393,7 +393,10 @@ impl Memory {
             kernel: highest(|c| c.memory_kernel_bytes),
             rss: window.iter().filter_map(|sample| sample.rss_bytes).max(),
             shmem: window.iter().filter_map(|sample| sample.shmem_bytes()).max(),
-            held: window.iter().filter_map(|sample| sample.held_bytes()).max(),
+            // The shared memory of several processes is read only at the end.
+            held: last
+                .held_bytes()
+                .and_then(|_| window.iter().filter_map(|sample| sample.held_bytes()).max()),
         }
     }
 }

@@ -37,7 +37,7 @@ pub use counter_source::CounterSource;
 pub use files::Files;
 pub use kernel::Refusal;
 pub use runtime_files::RuntimeFiles;
-pub use sampler::{Processes, Reads, Sampler, Scope, sample};
+pub use sampler::{Processes, Reads, Sampler, Scope, read_shared_memory, sample};
 
 /// Reads a small file of the kernel. `None`: the file does not exist, or this user cannot read it.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {

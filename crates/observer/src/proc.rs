@@ -18,7 +18,7 @@ use rustix::time::ClockId;
 use crate::clock::{clock_ns, tick_ns};
 use crate::files::Files;
 use crate::read;
-pub(crate) use memory::{huge_bytes, proportional_memory};
+pub(crate) use memory::{ProportionalMemory, huge_bytes, proportional_memory};
 
 /// Used fields of `/proc/PID/stat` and `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use crate::cgroup::Group;
 use crate::clock::monotonic_ns;
 use crate::files::Files;
 use crate::kernel_probes::PartyMonitor;
+use crate::proc::ProportionalMemory;
 use crate::{host, network, proc};
 
 /// Sources of one party's counters.
@@ -87,12 +88,13 @@ impl Sampler {
     }
 
     /// Returns the CPU time of the party so far, nanoseconds. The source is the control group;
-    /// without a group, the processes and their reaped children. `None`: neither can be read, or a
-    /// process ignores SIGCHLD, so that the CPU time of its ended children is in no counter.
+    /// without a group, the processes and their reaped children. `None`: neither can be read, a
+    /// process has left the group, or a process ignores SIGCHLD, so that the CPU time of its ended
+    /// children is in no counter.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         if !self.group.is_empty() {
-            return self.group.cpu_ns();
+            return if self.strays() > 0 { None } else { self.group.cpu_ns() };
         }
         let (pids, each) = self.totals(&Files::default());
         if each.iter().any(|process| process.ignores_children) {
@@ -132,27 +134,23 @@ impl Sampler {
         let cgroup = (!self.group.is_empty()).then(|| self.group.cached_counters(files));
         let (pids, each) = self.totals(files);
         let has_joined = monitor.is_some_and(|monitor| monitor.add(&pids));
-        // The control group counts each page once. Its anonymous memory is 0 for a small server.
-        let is_in_group = cgroup.as_ref().is_some_and(|c| c.memory_anon_bytes > Some(0));
-        let resident = match reads {
-            _ if pids.len() > 1 && is_in_group => None,
-            Reads::All => resident_memory(&pids, files),
-            _ if pids.len() > 1 => None,
-            _ => resident_memory(&pids, files),
+        let resident = match pids[..] {
+            [pid] => proc::rss_parts(pid, files),
+            _ => None,
         };
         let mut used = PartyUse {
             cgroup,
             each,
             rss_anon_bytes: resident.map(|parts| parts.0),
             rss_shmem_bytes: resident.map(|parts| parts.1),
-            huge_bytes: huge_memory(&pids, reads, files),
+            huge_bytes: huge_memory(&pids, files),
             threads: pids.iter().flat_map(|&pid| proc::cached_threads(pid, files)).collect(),
             processes: pids.len() as u32,
             has_joined,
             rss_bytes: living_memory(&pids, |pid| proc::rss_bytes(pid, files))
                 .map(|each| each.into_iter().sum()),
             network: match reads {
-                Reads::All | Reads::WithoutSharedMemory => network::common_counters(&pids, files),
+                Reads::All => network::common_counters(&pids, files),
                 Reads::WithoutNetworksAndDisks => None,
             },
             ..PartyUse::empty(party)
@@ -165,33 +163,42 @@ impl Sampler {
     }
 }
 
-/// Returns the anonymous and shared memory of processes in bytes. Forked processes share pages, so
-/// several processes have their proportional memory. `None`: unknown.
-fn resident_memory(pids: &[u32], files: &Files) -> Option<(u64, u64)> {
-    if let [pid] = pids {
-        return proc::rss_parts(*pid, files);
-    }
-    let each = living_memory(pids, proc::proportional_memory)?;
-    Some(
-        each.iter()
-            .fold((0, 0), |(anon, shmem), memory| (anon + memory.anon, shmem + memory.shmem)),
-    )
-}
-
-/// Returns the huge pages of processes in bytes. Huge pages that several processes map are those of
-/// the process with the most. `None`: unknown, or not read.
-fn huge_memory(pids: &[u32], reads: Reads, files: &Files) -> Option<u64> {
+/// Returns the huge pages of processes in bytes. `None`: unknown, or several processes may share
+/// them ([`read_shared_memory`]).
+fn huge_memory(pids: &[u32], files: &Files) -> Option<u64> {
     if pids.is_empty() {
         return Some(0);
     }
     let each = living_memory(pids, |pid| proc::huge_bytes(pid, files))?;
     let sum = each.iter().sum();
-    if sum == 0 || each.len() == 1 {
-        return Some(sum);
+    (sum == 0 || each.len() == 1).then_some(sum)
+}
+
+/// Adds the memory that several processes of a party may share: their proportional anonymous and
+/// shared memory, unless a control group counted it, and their huge pages. Huge pages that several
+/// processes map are those of the process with the most.
+///
+/// The kernel visits each page for it, which takes 12 ms per GB. Call it only after all counters
+/// are read: the sample's CPU times would otherwise be of a later instant than its responses.
+pub fn read_shared_memory(watched: &[Scope<'_>], sample: &mut Sample) {
+    for scope in watched {
+        let used = sample.party_use_mut(scope.party);
+        // The control group counts each page once. Its anonymous memory is 0 for a small server.
+        let is_in_group = used.cgroup.as_ref().is_some_and(|c| c.memory_anon_bytes > Some(0));
+        let is_known = is_in_group || used.rss_anon_bytes.is_some();
+        if is_known && used.huge_bytes.is_some() {
+            continue;
+        }
+        let each = living_memory(&scope.sampler.pids(), proc::proportional_memory);
+        let Some(each) = each else { continue };
+        let sum = |part: fn(&ProportionalMemory) -> u64| each.iter().map(part).sum::<u64>();
+        if !is_known {
+            used.rss_anon_bytes = Some(sum(|memory| memory.anon));
+            used.rss_shmem_bytes = Some(sum(|memory| memory.shmem));
+        }
+        let shared = each.iter().map(|memory| memory.shared_huge).max().unwrap_or(0);
+        used.huge_bytes.get_or_insert(shared + sum(|memory| memory.private_huge));
     }
-    let each = (reads == Reads::All).then(|| living_memory(pids, proc::proportional_memory))??;
-    let shared = each.iter().map(|memory| memory.shared_huge).max().unwrap_or(0);
-    Some(shared + each.iter().map(|memory| memory.private_huge).sum::<u64>())
 }
 
 /// Reads the memory of processes. Processes that have ended since they were listed have no memory,
@@ -220,11 +227,7 @@ pub struct Scope<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     All,
-    /// All counters except the anonymous and shared memory of several processes without a control
-    /// group. The kernel visits each page for it, which takes 12 ms per GB.
-    WithoutSharedMemory,
-    /// The same without networks and disks. They are all counters except those of networks and
-    /// disks. Use of networks and disks cannot be
+    /// All counters except those of networks and disks. Use of networks and disks cannot be
     /// attributed to one of several loads that take turns, and reading it takes CPU time from the
     /// current load.
     WithoutNetworksAndDisks,
@@ -244,7 +247,7 @@ pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
         // Clients may be in another network namespace than the servers. This thread is in the
         // clients' namespace.
         network: match reads {
-            Reads::All | Reads::WithoutSharedMemory => network::counters_here(files),
+            Reads::All => network::counters_here(files),
             Reads::WithoutNetworksAndDisks => None,
         },
         ..PartyUse::empty(Party::GENERATOR)
@@ -253,7 +256,7 @@ pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
         at_ns,
         parties,
         host: match reads {
-            Reads::All | Reads::WithoutSharedMemory => host::counters(files),
+            Reads::All => host::counters(files),
             Reads::WithoutNetworksAndDisks => host::counters_without_networks_and_disks(files),
         },
         co_runners: None,
@@ -272,7 +275,8 @@ mod tests {
 
     fn subject_sample(sampler: &Sampler) -> PartyUse {
         let scope = Scope { party: Party::SUBJECT, sampler, monitor: None };
-        let sample = sample(&[scope], Reads::All, &Files::default());
+        let mut sample = sample(&[scope], Reads::All, &Files::default());
+        read_shared_memory(&[scope], &mut sample);
         sample.party_use(Party::SUBJECT).unwrap().clone()
     }
 
@@ -320,11 +324,9 @@ mod tests {
         let started = std::io::BufRead::lines(output).take(4).count();
         let sampler = ungrouped(vec![server.id()]);
         let used = subject_sample(&sampler);
-        let sample_within = {
-            let scope = Scope { party: Party::SUBJECT, sampler: &sampler, monitor: None };
-            sample(&[scope], Reads::WithoutSharedMemory, &Files::default())
-        };
-        let within = sample_within.party_use(Party::SUBJECT).unwrap();
+        let scope = Scope { party: Party::SUBJECT, sampler: &sampler, monitor: None };
+        let within = sample(&[scope], Reads::All, &Files::default());
+        let within = within.party_use(Party::SUBJECT).unwrap();
         drop(server.stdin.take());
         server.wait().unwrap();
         assert_eq!((started, used.processes), (4, 4));
@@ -432,7 +434,8 @@ mod tests {
             few_readings.parties.iter().all(|used| used.network.is_none())
                 && few_readings.host.unwrap().disks.is_none()
         );
-        let sample = sample(&watched, Reads::All, &files);
+        let mut sample = sample(&watched, Reads::All, &files);
+        read_shared_memory(&watched, &mut sample);
         assert!(sample.party_use(Party::GENERATOR).unwrap().network.is_some());
         for party in [Party::SUBJECT, Party::Backend(0)] {
             let used = sample.party_use(party).unwrap();

@@ -243,6 +243,12 @@ fn server_intervals_are_rates_between_samples() {
 fn server_use_without_group_is_of_threads() {
     let mut record = example_record();
     record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).cgroup = None);
+    let held_bytes = |record: &LoadRecord| {
+        server_use(record, Party::SUBJECT, &AllowedCpus::any(4.0)).memory_held_bytes
+    };
+    assert_eq!(held_bytes(&record), None, "the memory of several processes at the end is unknown");
+    let closing = record.samples[3].party_use_mut(Party::SUBJECT);
+    (closing.rss_anon_bytes, closing.rss_shmem_bytes) = (Some(60_000_000), Some(10_000_000));
     let server = server_use(&record, Party::SUBJECT, &AllowedCpus::any(4.0));
     // 1.2 and 0.5 and 0.3 s; 0.9 and 0.5 and 0.1 s of it in user mode.
     assert_near(&[

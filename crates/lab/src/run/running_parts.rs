@@ -277,6 +277,11 @@ impl<'a, 's> MonitoredProcesses<'a, 's> {
         [subject].into_iter().chain(backends)
     }
 
+    /// Adds the memory that several processes of a part may share.
+    pub(super) fn read_shared_memory(&self, sample: &mut Sample) {
+        dyno_observer::read_shared_memory(&self.scopes().collect::<Vec<_>>(), sample);
+    }
+
     /// Adds the socket options of each part, and the queue lengths of their listeners.
     pub(super) fn read_sockets(&self, sample: &mut Sample) {
         for scope in self.scopes() {

@@ -304,11 +304,7 @@ impl Watch for Watcher<'_, '_> {
         // With turns, the use of networks and disks is known only for the whole window, so they are
         // not read within the window.
         let is_within_turns = edge == Edge::Within && self.takes_turns;
-        let reads = match edge {
-            _ if is_within_turns => Reads::WithoutNetworksAndDisks,
-            Edge::Opens | Edge::Closes => Reads::All,
-            Edge::Warmup | Edge::Within => Reads::WithoutSharedMemory,
-        };
+        let reads = if is_within_turns { Reads::WithoutNetworksAndDisks } else { Reads::All };
         let mut sample = self.processes.sample(reads);
         if edge == Edge::Opens {
             self.windows = self.processes.open_windows(self.observe);
@@ -333,6 +329,7 @@ impl Watch for Watcher<'_, '_> {
         if self.takes_turns {
             self.read_sockets_once(sample);
         }
+        self.processes.read_shared_memory(sample);
         self.processes.close_windows(&self.windows, sample);
         self.processes.count_strays(sample);
     }

@@ -10,8 +10,8 @@ use dyno_observer::kernel_probes::{
     CallCounting, ObservationChoice, PartyMonitor, ProcessObserver,
 };
 use dyno_observer::{
-    CounterSource, Files, Processes, Reads, Sampler, Scope, boot_ticks, proc, sample, sockets,
-    tick_ns,
+    CounterSource, Files, Processes, Reads, Sampler, Scope, boot_ticks, proc, read_shared_memory,
+    sample, sockets, tick_ns,
 };
 use dyno_report::terminal::escape_line;
 
@@ -212,6 +212,7 @@ impl WatchedServer {
         self.source = self.current_source();
         let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, monitor };
         let mut sample = sample(&[scope], Reads::All, &self.files);
+        read_shared_memory(&[scope], &mut sample);
         let used = sample.party_use_mut(Party::SUBJECT);
         used.sockets = sockets::read(&self.sampler.pids());
         used.has_joined |= has_joined;
