@@ -83,6 +83,15 @@ impl Mistake {
         self
     }
 
+    /// Returns the first key of the path; `None`: the path begins with an index.
+    #[must_use]
+    pub fn first_key(&self) -> Option<&str> {
+        match self.path.first() {
+            Some(PathStep::Key(key)) => Some(key),
+            _ => None,
+        }
+    }
+
     /// Returns the message, without a position.
     #[must_use]
     pub fn into_message(self) -> String {

@@ -11,13 +11,12 @@ mod table;
 use std::collections::BTreeSet;
 
 use dyno_model::plan::{Arrival, Arrivals, DriverKind, Gaps, Load, LoadModel};
-use dyno_workload::rates;
-use dyno_workload::workloads::Rate;
+use dyno_workload::rates::{self, Rate};
 
 use crate::defaults::default_load;
 pub use conflicts::{Conflict, Notation, error_of_pages, key_not_for_pages};
-pub(crate) use reading::unknown;
 pub use reading::with_unit;
+pub(crate) use reading::{GivenSetting, KnownKey, ValueOf, unknown};
 pub use table::SETTINGS;
 
 /// The settings of a load, as a suite or a command line gives them, with defaults for all others.
@@ -150,6 +149,8 @@ pub struct Setting {
     pub is_http2: bool,
     /// Whether the setting has an effect in open loops only.
     pub needs_open_loop: bool,
+    /// Whether a workload of a suite may override the setting.
+    pub is_per_workload: bool,
     /// `None`: suites have no such key.
     pub suite_key: Option<SuiteKey>,
     /// `None`: `dyno load` has no such option.
@@ -171,8 +172,10 @@ enum Value {
     Rates,
     /// The length of the warm-up. Suites may give a word instead.
     Warmup,
-    /// Text that only suites have.
-    Text(fn(&mut LoadSettings, &str) -> Result<(), String>),
+    /// A share, which only suites have.
+    Share { parse: fn(&str) -> Result<f64, String>, set: fn(&mut LoadSettings, f64) },
+    /// Always refused, with this error. The suite has no such setting.
+    Refused(fn(&str) -> String),
 }
 
 /// A key of suites, as the reference page describes it, in Markdown.

@@ -1,7 +1,31 @@
 //! Parses rates of requests, which may change over the time of a load: `5k`, `1k..5k@30s`.
 
+use std::fmt;
+
 use dyno_config::units::{count, span};
 use dyno_model::plan::{Arrivals, Gaps, Segment};
+use serde::Deserialize;
+
+/// Requests per second: a number, or a text with a unit or a shape.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a rate is a number of requests per second, or a text such as \"2k\", \"50%\" or \
+                 \"find\""
+)]
+pub enum Rate {
+    Number(f64),
+    Text(String),
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rate::Number(n) => n.fmt(f),
+            Rate::Text(text) => f.write_str(text),
+        }
+    }
+}
 
 /// A rate over the time of a load.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,13 +18,6 @@ pub const COOKIES_NEED_STEPS: &str = concat!(
 pub const SINGLE_STEP: &str = "`steps`: a sequence needs at least two steps\nhint: add the request \
                            that follows, or set `path` in the workload instead";
 
-/// Message for a pipeline in a sequence.
-pub const NO_PIPELINED_STEPS: &str = concat!(
-    "`pipeline`: cannot be combined with `steps`, because a visitor sends its requests one after ",
-    "the other\n",
-    "hint: remove `pipeline`, or use more `connections`",
-);
-
 /// Returns the message for more steps than [`limits::STEPS`].
 #[must_use]
 pub fn too_many_steps(steps: usize) -> String {

@@ -1,11 +1,9 @@
-//! Reads the workloads of a suite: requests, expectations, and settings of the steps.
+//! Reads the workloads of a suite: requests and expectations.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt;
 
-use dyno_config::mistake::{Mistake, all_positive, mistake};
-use dyno_config::one_or_many::OneOrMany;
+use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::quotation::quote;
 use dyno_config::relative_path::RelativePath;
 use dyno_config::secret::{is_secret_parameter, with_parameters};
@@ -15,9 +13,7 @@ use serde::Deserialize;
 
 use crate::compile::{CompileError, Field};
 use crate::raw_expect::RawExpect;
-use crate::sequence::{
-    COOKIES_NEED_STEPS, NO_PIPELINED_STEPS, RawExtraction, SINGLE_STEP, too_many_steps,
-};
+use crate::sequence::{COOKIES_NEED_STEPS, RawExtraction, SINGLE_STEP, too_many_steps};
 use crate::{ReadFile, compile, header, limits, request_values};
 
 #[derive(Debug, Default, Deserialize)]
@@ -26,10 +22,6 @@ pub struct RawWorkload {
     name: Option<String>,
     protocol: Option<String>,
     tls: Option<bool>,
-    streams: Option<OneOrMany<u32>>,
-    pipeline: Option<OneOrMany<u32>>,
-    connections: Option<OneOrMany<u32>>,
-    rate: Option<OneOrMany<Rate>>,
     requests_per_connection: Option<u64>,
     method: Option<String>,
     path: Option<String>,
@@ -82,46 +74,8 @@ pub struct RawRequest {
     extract: BTreeMap<String, RawExtraction>,
 }
 
-/// Requests per second: a number, or a text with a unit or a shape.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a rate is a number of requests per second, or a text such as \"2k\", \"50%\" or \
-                 \"find\""
-)]
-pub enum Rate {
-    Number(f64),
-    Text(String),
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rate::Number(n) => n.fmt(f),
-            Rate::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-/// A checked workload, and its settings of the steps.
-#[derive(Debug)]
-pub struct CheckedWorkload {
-    pub workload: Workload,
-    pub steps: StepOverrides,
-}
-
-/// Settings of a workload that override the settings of the load. `None`: the load's setting
-/// applies.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct StepOverrides {
-    pub connections: Option<Vec<u32>>,
-    pub streams: Option<Vec<u32>>,
-    pub pipeline: Option<Vec<u32>>,
-    pub rate: Option<Vec<Rate>>,
-}
-
 /// Message for connections with 0 requests.
-pub const NO_REQUESTS: &str = "a connection must serve at least 1 request";
+const NO_REQUESTS: &str = "a connection must serve at least 1 request";
 
 /// A subject's name, and the values of its placeholders.
 pub type SubjectValues<'a> = (String, &'a request_values::Values);
@@ -131,12 +85,9 @@ pub fn check_workloads(
     raw: Vec<RawWorkload>,
     subjects: &[SubjectValues<'_>],
     read: ReadFile<'_>,
-) -> Result<Vec<CheckedWorkload>, Mistake> {
+) -> Result<Vec<Workload>, Mistake> {
     if raw.is_empty() {
-        return Ok(vec![CheckedWorkload {
-            workload: plaintext(),
-            steps: StepOverrides::default(),
-        }]);
+        return Ok(vec![plaintext()]);
     }
     let in_workload = |i: usize| move |m: Mistake| m.with_parent(i).with_parent("workloads");
     let checked = raw
@@ -144,8 +95,8 @@ pub fn check_workloads(
         .enumerate()
         .map(|(i, raw)| raw.check(subjects, read).map_err(in_workload(i)));
     let checked = checked.collect::<Result<Vec<_>, _>>()?;
-    for (i, CheckedWorkload { workload, .. }) in checked.iter().enumerate() {
-        if checked[..i].iter().any(|other| other.workload.name == workload.name) {
+    for (i, workload) in checked.iter().enumerate() {
+        if checked[..i].iter().any(|other| other.name == workload.name) {
             let message = format!(
                 "two workloads have the name {:?}\nhint: give each workload its own `name`",
                 workload.name
@@ -183,7 +134,7 @@ impl RawWorkload {
         mut self,
         subjects: &[SubjectValues<'_>],
         read: ReadFile<'_>,
-    ) -> Result<CheckedWorkload, Mistake> {
+    ) -> Result<Workload, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
         let page = self.page.take();
         let requests_per_connection = self.requests_per_connection.take();
@@ -196,7 +147,6 @@ impl RawWorkload {
             return Err(mistake("requests_per_connection", message));
         }
         let sequence = self.check_sequence(page.as_ref())?;
-        let steps = self.take_steps(protocol)?;
         let (name, located) = self.into_requests(page.as_ref(), read)?;
         let (requests, origins): (Vec<_>, Vec<_>) = located.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
@@ -220,7 +170,7 @@ impl RawWorkload {
             })?;
             check_expected(&workload, name, values)?;
         }
-        Ok(CheckedWorkload { workload, steps })
+        Ok(workload)
     }
 
     /// Checks the keys that cannot be combined with a sequence. `None`: the workload has no
@@ -251,40 +201,8 @@ impl RawWorkload {
                            order\nhint: remove `weight`";
             return Err(mistake("weight", message).with_parent(index).with_parent("steps"));
         }
-        if self.pipeline.as_ref().is_some_and(|pipeline| pipeline.0.iter().any(|n| *n != 1)) {
-            return Err(mistake("pipeline", NO_PIPELINED_STEPS));
-        }
         let cookies = if self.cookies == Some(true) { Cookies::Kept } else { Cookies::Ignored };
         Ok(Some(Sequence { cookies }))
-    }
-
-    /// Takes the workload's settings of the steps, and checks them.
-    fn take_steps(&mut self, protocol: Protocol) -> Result<StepOverrides, Mistake> {
-        let take = |key: &mut Option<OneOrMany<u32>>| key.take().map(OneOrMany::into_values);
-        let steps = StepOverrides {
-            connections: take(&mut self.connections),
-            streams: take(&mut self.streams),
-            pipeline: take(&mut self.pipeline),
-            rate: self.rate.take().map(OneOrMany::into_values),
-        };
-        let is_one = |values: &Option<Vec<u32>>| values.iter().flatten().all(|n| *n == 1);
-        if !protocol.is_h2() && !is_one(&steps.streams) {
-            return Err(mistake("streams", NO_STREAMS));
-        }
-        if protocol.is_h2() && !is_one(&steps.pipeline) {
-            return Err(mistake("pipeline", NO_PIPELINE));
-        }
-        for (key, values) in [
-            ("connections", &steps.connections),
-            ("streams", &steps.streams),
-            ("pipeline", &steps.pipeline),
-        ] {
-            values.iter().try_for_each(|values| all_positive(key, values))?;
-        }
-        if steps.rate.as_ref().is_some_and(Vec::is_empty) {
-            return Err(mistake("rate", "`rate`: the list must have at least one entry"));
-        }
-        Ok(steps)
     }
 
     /// Returns the workload's name, and its requests.
@@ -467,13 +385,6 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
     };
     Ok((0..times).map(resource).collect())
 }
-
-pub const NO_STREAMS: &str = "`streams`: needs HTTP/2, and the workload uses HTTP/1.1\nhint: set \
-                              `protocol` to \"h2\" or \"h2c\", or use `pipeline` instead of \
-                              `streams`";
-
-pub const NO_PIPELINE: &str =
-    "`pipeline`: needs HTTP/1.1, and the workload uses HTTP/2\nhint: use `streams` instead";
 
 /// Returns the protocol with this name, with TLS if it is requested or part of the protocol.
 fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mistake> {

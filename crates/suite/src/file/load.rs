@@ -7,9 +7,10 @@ use dyno_model::Protocol;
 use dyno_model::plan::{
     Arrivals, Gaps, Load, LoadModel, Order, SearchOptions, Step, StillWarming, UntilSteady,
 };
-use dyno_workload::sequence::NO_PIPELINED_STEPS;
-use dyno_workload::workloads::{CheckedWorkload, PAGE_STREAMS, Rate};
+use dyno_workload::rates::Rate;
+use dyno_workload::workloads::PAGE_STREAMS;
 
+use super::overrides::{NO_PIPELINED_STEPS, SuiteWorkload, locate_in_workload};
 use crate::limits::{SEARCH_WIDTH, STEP_WARMUP_NS};
 use crate::settings::{
     Conflict, LoadSettings, Notation, Warmup, error_of_pages, key_not_for_pages,
@@ -20,7 +21,7 @@ impl LoadSettings {
     /// a closed loop, which is the load without the search. `None`: no search.
     pub(super) fn take_search(
         &mut self,
-        workloads: &[CheckedWorkload],
+        workloads: &[SuiteWorkload],
         has_objective: bool,
     ) -> Result<Option<SearchOptions>, Mistake> {
         let is_find = |rate: &Rate| matches!(rate, Rate::Text(text) if text.trim() == FIND);
@@ -50,9 +51,7 @@ impl LoadSettings {
                 "`model`: must be \"open\" with `rate = \"find\"`\nhint: remove `model`",
             ));
         }
-        if let Some(page) =
-            workloads.iter().find(|w| w.workload.page.is_some() && w.steps.rate.is_none())
-        {
+        if let Some(page) = workloads.iter().find(|w| w.workload.page.is_some() && !w.has_rate()) {
             let message = format!(
                 "workload {:?}: is a page. Visitors load one page after the other (closed loop), \
                  so there is no rate to find\nhint: move the workload to a suite without `rate = \
@@ -61,7 +60,7 @@ impl LoadSettings {
             );
             return Err(mistake("rate", message));
         }
-        if workloads.iter().all(|workload| workload.steps.rate.is_some()) && !workloads.is_empty() {
+        if workloads.iter().all(SuiteWorkload::has_rate) {
             return Err(mistake(
                 "rate",
                 "`rate = \"find\"`: has no effect, because each workload sets its own `rate`\
@@ -87,7 +86,7 @@ impl LoadSettings {
     /// or in a workload.
     pub(super) fn check(
         mut self,
-        workloads: &[CheckedWorkload],
+        workloads: &[SuiteWorkload],
         order: Order,
     ) -> Result<(LoadSettings, Vec<Vec<usize>>), Mistake> {
         self.resolve_warmup().map_err(locate_in_load)?;
@@ -131,8 +130,8 @@ impl LoadSettings {
     }
 
     /// Refuses settings that conflict with each other, or with all workloads.
-    pub(super) fn refuse_conflicts(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
-        let is_open = workloads.iter().any(|workload| workload.steps.rate.is_some())
+    pub(super) fn refuse_conflicts(&self, workloads: &[SuiteWorkload]) -> Result<(), Mistake> {
+        let is_open = workloads.iter().any(SuiteWorkload::has_rate)
             || self.load.steps.iter().any(|step| !step.arrivals.is_closed());
         let protocols: Vec<Protocol> =
             workloads.iter().map(|workload| workload.workload.protocol).collect();
@@ -143,7 +142,7 @@ impl LoadSettings {
     }
 
     /// Returns the schedules of the load, which apply to workloads without their own rates.
-    fn arrivals(&self, workloads: &[CheckedWorkload]) -> Result<Vec<Arrivals>, Mistake> {
+    fn arrivals(&self, workloads: &[SuiteWorkload]) -> Result<Vec<Arrivals>, Mistake> {
         let rates = self.schedules(&self.rates)?;
         let model = self.model.unwrap_or(if rates.is_empty() {
             LoadModel::Closed
@@ -158,7 +157,7 @@ impl LoadSettings {
                  \"open\"`",
             )),
             // Each workload has its own rates, so none uses the load's.
-            (LoadModel::Open, true) if workloads.iter().all(|w| w.steps.rate.is_some()) => {
+            (LoadModel::Open, true) if workloads.iter().all(SuiteWorkload::has_rate) => {
                 Ok(Vec::new())
             }
             (LoadModel::Open, true) => Err(mistake(
@@ -179,20 +178,19 @@ impl LoadSettings {
 
     /// Returns the different steps of all workloads, and for each workload the indices of its
     /// steps.
-    fn steps(
-        &self,
-        workloads: &[CheckedWorkload],
-    ) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
+    fn steps(&self, workloads: &[SuiteWorkload]) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
         let arrivals = self.arrivals(workloads).map_err(locate_in_load)?;
-        let width = self.width().map_err(locate_in_load)?;
+        // The load's own width is checked even if every workload overrides it.
+        self.width().map_err(locate_in_load)?;
         let mut steps: Vec<Step> = Vec::new();
         let mut workload_steps = Vec::new();
         for (i, workload) in workloads.iter().enumerate() {
-            let locate = |m: Mistake| m.with_parent(i).with_parent("workloads");
-            let (arrivals, width) =
-                self.workload_schedules(workload, &arrivals, &width).map_err(locate)?;
+            let locate = |mistake: Mistake| match workload.has_key_of(&mistake) {
+                true => locate_in_workload(i, mistake),
+                false => locate_in_load(mistake),
+            };
             let mut indices: Vec<usize> = Vec::new();
-            for step in self.workload_steps(workload, &arrivals, &width).map_err(locate_in_load)? {
+            for step in self.workload_steps(workload, &arrivals).map_err(locate)? {
                 // A step that a workload repeats is a further pass of the same step. Reports
                 // shorten long schedules, so a step that looks the same in reports is also a
                 // further pass.
@@ -214,37 +212,6 @@ impl LoadSettings {
         Ok((steps, workload_steps))
     }
 
-    /// Returns the schedules and width of a workload, which override the load's.
-    fn workload_schedules(
-        &self,
-        workload: &CheckedWorkload,
-        arrivals: &[Arrivals],
-        width: &Width,
-    ) -> Result<(Vec<Arrivals>, Width), Mistake> {
-        let steps = &workload.steps;
-        if steps.rate.is_some() && self.model == Some(LoadModel::Closed) {
-            return Err(mistake(
-                "rate",
-                "`rate`: cannot be used in a closed loop, but [load] has `model = \
-                 \"closed\"`\nhint: remove one of the two keys",
-            ));
-        }
-        let arrivals = match &steps.rate {
-            Some(rates) => self.schedules(rates)?,
-            None => arrivals.to_vec(),
-        };
-        if steps.connections.is_some() && self.has("in_flight") {
-            let message = "`connections`: cannot be combined with `in_flight` of [load], which \
-                           determines the number of connections\nhint: remove one of the two keys";
-            return Err(mistake("connections", message));
-        }
-        let width = match &steps.connections {
-            Some(connections) => Width::Connections(connections.clone()),
-            None => width.clone(),
-        };
-        Ok((arrivals, width))
-    }
-
     /// Returns the width of the load: `connections` or `in_flight`, 64 connections by default.
     fn width(&self) -> Result<Width, Mistake> {
         let (key, width) = match (self.has("connections"), self.has("in_flight")) {
@@ -264,27 +231,25 @@ impl LoadSettings {
     }
 
     /// Returns the steps of one workload: all combinations of its values. Connections have streams
-    /// with HTTP/2, and a pipeline with HTTP/1.1.
+    /// with HTTP/2, and a pipeline with HTTP/1.1. `arrivals`: the schedules of the load.
     fn workload_steps(
         &self,
-        workload: &CheckedWorkload,
+        workload: &SuiteWorkload,
         arrivals: &[Arrivals],
-        width: &Width,
     ) -> Result<Vec<Step>, Mistake> {
+        let settings = workload.settings(self)?;
+        let arrivals = match workload.has_rate() {
+            true => settings.schedules(&settings.rates)?,
+            false => arrivals.to_vec(),
+        };
+        let width = settings.width()?;
         let (mut pipelines, mut streams) = (vec![1], vec![1]);
-        if workload.workload.protocol.is_h2() {
-            streams = match &workload.steps.streams {
-                Some(of_workload) => of_workload.clone(),
-                None if workload.workload.page.is_some() && !self.has("streams") => {
-                    vec![PAGE_STREAMS]
-                }
-                None => self.streams.clone(),
-            };
+        if !workload.workload.protocol.is_h2() {
+            pipelines = settings.pipeline;
+        } else if workload.workload.page.is_some() && !settings.has("streams") {
+            streams = vec![PAGE_STREAMS];
         } else {
-            pipelines = match &workload.steps.pipeline {
-                Some(of_workload) => of_workload.clone(),
-                None => self.pipeline.clone(),
-            };
+            streams = settings.streams;
         }
         if workload.workload.sequence.is_some() && pipelines.iter().any(|n| *n != 1) {
             return Err(mistake("pipeline", NO_PIPELINED_STEPS));
@@ -309,7 +274,6 @@ impl LoadSettings {
 }
 
 /// Width of each step: its number of connections, or of requests in flight.
-#[derive(Clone)]
 enum Width {
     Connections(Vec<u32>),
     /// Requests in flight at a time, over all connections.

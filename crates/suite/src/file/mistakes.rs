@@ -105,6 +105,15 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[]",
         "`streams`: the list must",
     ),
+    (
+        "[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\nstreams = 2000000",
+        11,
+        "2000000",
+        "`streams`: must be at most 1048576",
+    ),
+    ("[[workloads]]\npath = \"/\"\nrate = []", 10, "[]", "`rate`: the list must"),
+    ("[[workloads]]\npath = \"/\"\nconections = 2", 10, "conections", "unknown key `conections`"),
+    ("[[workloads]]\npath = \"/\"\ntimeout = \"1s\"", 10, "timeout", "unknown key `timeout`"),
     // A missing key is reported at the head of its table.
     ("[[workloads]]\nmethod = \"GET\"", 8, "[[workloads]]", "`path`: a request must have one"),
     (
@@ -432,6 +441,12 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         10,
         "3",
         "`connections`: cannot be combined with `in_flight`",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nrate = 3\n[load]\nmodel = \"closed\"",
+        10,
+        "3",
+        "`rate`: cannot be used in a closed loop, but [load]",
     ),
 ];
 

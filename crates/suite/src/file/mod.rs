@@ -6,6 +6,7 @@
 pub(crate) mod duet;
 pub(crate) mod experiment;
 mod load;
+mod overrides;
 pub mod profile;
 mod reading;
 pub(crate) mod stop;
@@ -33,7 +34,6 @@ use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
 use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::request_values;
-use dyno_workload::workloads::{CheckedWorkload, RawWorkload, check_workloads};
 use experiment::RawExperiment;
 use serde::Deserialize;
 
@@ -41,6 +41,7 @@ use crate::files::Folder;
 use crate::limits::{RERUN_SHARE, SUITE_BYTES};
 use crate::observe::RawObserve;
 use crate::settings::LoadSettings;
+use overrides::{SuiteWorkload, WorkloadTable};
 pub use reading::AcrossRevisions;
 use reading::SuiteReading;
 use stop::RawStop;
@@ -238,7 +239,7 @@ struct RawSuiteFile {
     #[serde(default)]
     subjects: Vec<RawSubject>,
     #[serde(default)]
-    workloads: Vec<RawWorkload>,
+    workloads: Vec<WorkloadTable>,
     #[serde(default)]
     load: LoadSettings,
     cost: Option<RawCost>,
@@ -410,7 +411,7 @@ impl RawSuiteFile {
         let subject_values: Vec<_> =
             subjects.iter().map(|subject| (subject.id(), &subject.request)).collect();
         let mut workloads =
-            check_workloads(self.workloads, &subject_values, &|name| files.read(name))?;
+            overrides::check(self.workloads, &subject_values, &|name| files.read(name))?;
         check_request_values(&subjects, experiment.as_ref(), &workloads)?;
         self.load.refuse_conflicts(&workloads).map_err(load::locate_in_load)?;
         let has_objective = self.report.objective.is_some();
@@ -521,7 +522,7 @@ fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
 /// Checks that no workload overrides the requests per connection of a subject's entry.
 fn check_requests_per_connection(
     subjects: &[SuiteSubject],
-    workloads: &[CheckedWorkload],
+    workloads: &[SuiteWorkload],
 ) -> Result<(), Mistake> {
     let workload =
         workloads.iter().find(|checked| checked.workload.requests_per_connection.is_some());
@@ -546,7 +547,7 @@ fn check_requests_per_connection(
 fn check_request_values(
     subjects: &[SuiteSubject],
     experiment: Option<&Experiment>,
-    workloads: &[CheckedWorkload],
+    workloads: &[SuiteWorkload],
 ) -> Result<(), Mistake> {
     let used_names: BTreeSet<String> = workloads
         .iter()

@@ -3,10 +3,11 @@
 
 use dyno_config::mistake::{Mistake, mistake};
 use dyno_model::plan::{Capacity, Experiment, ExperimentKind, SearchOptions};
-use dyno_workload::workloads::{CheckedWorkload, Rate};
+use dyno_workload::rates::Rate;
 
 use super::experiment::{self, RawExperiment};
 use super::load::locate_in_load;
+use super::overrides::SuiteWorkload;
 use super::subjects::{self, SuiteSubject};
 use crate::revision_folders::RevisionFolders;
 use crate::settings::LoadSettings;
@@ -94,7 +95,7 @@ impl SuiteReading<'_> {
     pub(super) fn rates(
         self,
         load: &mut LoadSettings,
-        workloads: &mut [CheckedWorkload],
+        workloads: &mut [SuiteWorkload],
     ) -> Result<Vec<f64>, Mistake> {
         let shares = shares(load)?;
         if shares.is_empty() {
@@ -112,16 +113,14 @@ impl SuiteReading<'_> {
                  \nhint: write the rates as numbers, or remove `rate` for a closed loop",
             ))),
             SuiteReading::At(capacities) => {
-                for workload in
-                    workloads.iter_mut().filter(|workload| workload.steps.rate.is_none())
-                {
+                for workload in workloads.iter_mut().filter(|workload| !workload.has_rate()) {
                     let capacity = capacities
                         .iter()
                         .find(|capacity| capacity.workload == workload.workload.name);
-                    let rates = capacity.map(|capacity| {
-                        shares.iter().map(|share| Rate::Number(round_rate(share * capacity.rps)))
-                    });
-                    workload.steps.rate = rates.map(Iterator::collect);
+                    if let Some(capacity) = capacity {
+                        let rate = |share| Rate::Number(round_rate(share * capacity.rps));
+                        workload.overrides.set_rates(shares.iter().map(rate).collect());
+                    }
                 }
                 // A workload that no subject serves has no capacity, so it uses this rate. Any
                 // valid rate will do, because the workload has no trials.

@@ -295,6 +295,51 @@ fn workload_overrides_requests_per_connection() {
 }
 
 #[test]
+fn workload_overrides_settings_of_steps() {
+    let load = "connections = 64\nrate = 100\npipeline = 2\n";
+    let workloads = "[[workloads]]\npath = \"/a\"\nconnections = [1, 8]\nrate = \"2k\"\n\
+                     [[workloads]]\npath = \"/b\"\npipeline = 1\n\
+                     [[workloads]]\npath = \"/c\"\nprotocol = \"h2c\"\nstreams = 10\n";
+    let suite = |load: &str, workloads: &str| {
+        parse(&format!("subjects = [\"null\"]\n[load]\n{load}{workloads}"))
+    };
+    let parsed = suite(load, workloads).unwrap();
+    let steps: Vec<_> = parsed.load.load.steps.iter().collect();
+    let shapes: Vec<_> = steps
+        .iter()
+        .map(|s| (s.connections, s.streams, s.pipeline, s.arrivals.rate().unwrap()))
+        .collect();
+    let rates = [(1, 1, 2, 2000.0), (8, 1, 2, 2000.0), (64, 1, 1, 100.0), (64, 10, 1, 100.0)];
+    assert_eq!(shapes, rates);
+    assert_eq!(parsed.workload_steps, [vec![0, 1], vec![2], vec![3]]);
+    // The values of the load are checked even if all workloads override them.
+    let all = "[[workloads]]\npath = \"/a\"\nconnections = 1\nrate = 5\n";
+    for (load, expected) in [
+        ("connections = 0\n", "s.toml:3:15: `connections`: must be at least 1"),
+        ("rate = \"1k..\"\n", "s.toml:3:8: \"1k..\": not a rate"),
+    ] {
+        let error = suite(load, all).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+    // The default applies to the other keys.
+    suite("", all).unwrap();
+}
+
+#[test]
+fn workload_key_with_typing_error_has_suggestion() {
+    let error =
+        |line: &str| parse(&format!("subjects = [\"null\"]\n[[workloads]]\n{line}\n")).unwrap_err();
+    for (line, near) in [("strems = 1", "streams"), ("pth = \"/\"", "path")] {
+        assert!(error(line).ends_with(&format!("hint: did you mean `{near}`?")), "{}", error(line));
+    }
+    assert!(
+        parse("subjects = [\"null\"]\nworkloads = [3]")
+            .unwrap_err()
+            .contains("s.toml:2:14: invalid type: integer `3`, expected a table")
+    );
+}
+
+#[test]
 fn workload_with_steps_is_sequence() {
     let sequence = |extra: &str, load: &str| {
         parse(&format!(

@@ -6,10 +6,10 @@ use dyno_config::mistake::{Mistake, mistake};
 use dyno_config::units;
 use dyno_model::interval::{INTERVALS_PER_SLICE, MAX_INTERVALS};
 use dyno_model::plan::{Load, Order, Plan, Workload};
-use dyno_workload::workloads::CheckedWorkload;
 use serde::Deserialize;
 
 use super::load::{check_pages, locate_in_load};
+use super::overrides::SuiteWorkload;
 use super::{SubjectSharing, SuiteFile};
 use crate::limits::{MAX_TURN_NS, MIN_QUOTA_TURN_NS, MIN_TURN_NS, TURNS_NS};
 use crate::settings::LoadSettings;
@@ -102,7 +102,7 @@ impl LoadTiming<'_> {
     /// Returns the load, the indices of each workload's steps, and how subjects share the CPUs.
     pub(super) fn check(
         self,
-        workloads: &[CheckedWorkload],
+        workloads: &[SuiteWorkload],
     ) -> Result<(LoadSettings, Vec<Vec<usize>>, SubjectSharing), Mistake> {
         let has_pages = workloads.iter().any(|s| s.workload.page.is_some());
         let visit = workloads.iter().find_map(|s| Visit::of_workload(&s.workload));

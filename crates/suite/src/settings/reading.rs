@@ -1,16 +1,73 @@
-//! Reads settings from the table `[load]` of a suite, or from the words of a command line.
+//! Reads settings from the tables of a suite, or from the words of a command line.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use dyno_config::mistake::{Mistake, all_positive, mistake};
 use dyno_config::one_or_many::OneOrMany;
 use dyno_config::units;
-use dyno_workload::workloads::Rate;
+use dyno_workload::rates::Rate;
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
-use serde::{Deserialize, de};
 
 use super::{LoadSettings, SETTINGS, Setting, Value, Warmup};
+
+/// A setting with a valid value.
+#[derive(Clone, Debug)]
+pub(crate) struct GivenSetting {
+    pub setting: &'static Setting,
+    value: GivenValue,
+}
+
+/// A value, and the function that stores it.
+#[derive(Clone, Debug)]
+enum GivenValue {
+    Number(fn(&mut LoadSettings, u64), u64),
+    Name(fn(&mut LoadSettings, &str), String),
+    Counts(fn(&mut LoadSettings, Vec<u32>), Vec<u32>),
+    Share(fn(&mut LoadSettings, f64), f64),
+    Rates(Vec<Rate>),
+    Warmup(Warmup),
+}
+
+impl GivenSetting {
+    /// Returns the setting `rate` with these rates.
+    pub fn from_rates(rates: Vec<Rate>) -> GivenSetting {
+        GivenSetting { setting: Setting::with_key("rate"), value: GivenValue::Rates(rates) }
+    }
+
+    /// Returns the whole numbers of a setting that may be a list; empty: another setting.
+    pub fn counts(&self) -> &[u32] {
+        match &self.value {
+            GivenValue::Counts(_, numbers) => numbers,
+            _ => &[],
+        }
+    }
+
+    /// Checks that a list has an entry, and that its whole numbers are above 0.
+    pub fn check_list(&self) -> Result<(), Mistake> {
+        let key = self.setting.key;
+        match &self.value {
+            GivenValue::Counts(_, numbers) => all_positive(key, numbers),
+            GivenValue::Rates(rates) if rates.is_empty() => {
+                Err(mistake(key, format!("`{key}`: the list must have at least one entry")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn apply_to(self, settings: &mut LoadSettings) {
+        match self.value {
+            GivenValue::Number(set, number) => set(settings, number),
+            GivenValue::Name(set, name) => set(settings, &name),
+            GivenValue::Counts(set, numbers) => set(settings, numbers),
+            GivenValue::Share(set, share) => set(settings, share),
+            GivenValue::Rates(rates) => settings.rates = rates,
+            GivenValue::Warmup(warmup) => settings.warmup = Some(warmup),
+        }
+    }
+}
 
 impl LoadSettings {
     /// Sets a setting to a word of the command line, where a bare number of a time is in seconds.
@@ -18,25 +75,40 @@ impl LoadSettings {
     /// # Errors
     /// The value is invalid. The message does not name the setting.
     pub fn set(&mut self, setting: &'static Setting, text: &str) -> Result<(), String> {
-        self.set_default(setting, text)?;
-        self.given.insert(setting.key);
-        Ok(())
+        setting.parse(text).map(|given| self.give(given))
     }
 
     /// Sets a setting as [`LoadSettings::set`] does, but not as given.
     ///
     /// # Errors
     /// The value is invalid. The message does not name the setting.
-    pub fn set_default(&mut self, setting: &Setting, text: &str) -> Result<(), String> {
-        match setting.value {
+    pub fn set_default(&mut self, setting: &'static Setting, text: &str) -> Result<(), String> {
+        setting.parse(text).map(|given| given.apply_to(self))
+    }
+
+    /// Stores a setting as given.
+    pub(crate) fn give(&mut self, given: GivenSetting) {
+        self.given.insert(given.setting.key);
+        given.apply_to(self);
+    }
+}
+
+impl Setting {
+    /// Parses a word of the command line.
+    fn parse(&'static self, text: &str) -> Result<GivenSetting, String> {
+        let value = match self.value {
             Value::Time { min_ns, parse, set } => {
-                set(self, at_least(min_ns, parse(&with_unit(text))?)?);
+                GivenValue::Number(set, at_least(min_ns, parse(&with_unit(text))?)?)
             }
-            Value::Whole { min, max, set } => set(self, whole_number(text, min, max)?),
-            Value::Choice { names, set } if names.contains(&text) => set(self, text),
+            Value::Whole { min, max, set } => {
+                GivenValue::Number(set, whole_number(text, min, max)?)
+            }
+            Value::Choice { names, set } if names.contains(&text) => {
+                GivenValue::Name(set, text.into())
+            }
             Value::Choice { names, .. } => return Err(format!("use one of {}", names.join(", "))),
             Value::Counts { max, set } => {
-                set(self, vec![whole_number(text, 1, max.into())? as u32]);
+                GivenValue::Counts(set, vec![whole_number(text, 1, max.into())? as u32])
             }
             Value::Rates => {
                 // The error of `rates::parse` explains less.
@@ -46,26 +118,24 @@ impl LoadSettings {
                         "must be above 0\nhint: give requests per second, such as 5k".into()
                     );
                 }
-                self.rates = vec![Rate::Text(text.into())];
+                GivenValue::Rates(vec![Rate::Text(text.into())])
             }
-            Value::Warmup => {
-                self.warmup = Some(Warmup::Length(units::span(&with_unit(text))?));
-            }
-            Value::Text(set) => set(self, text)?,
-        }
-        Ok(())
+            Value::Warmup => GivenValue::Warmup(Warmup::Length(units::span(&with_unit(text))?)),
+            Value::Share { parse, set } => GivenValue::Share(set, parse(text)?),
+            Value::Refused(error) => return Err(error(text)),
+        };
+        Ok(GivenSetting { setting: self, value })
     }
 
     fn deserialize_value<'de, D: Deserializer<'de>>(
-        &mut self,
-        setting: &'static Setting,
+        &self,
         from: D,
-    ) -> Result<(), D::Error> {
-        let of_key = |problem: String| D::Error::custom(format!("`{}`: {problem}", setting.key));
-        match setting.value {
+    ) -> Result<GivenValue, D::Error> {
+        let of_key = |problem: String| D::Error::custom(format!("`{}`: {problem}", self.key));
+        Ok(match self.value {
             Value::Time { min_ns, parse, set } => {
                 let ns = parse(&String::deserialize(from)?).map_err(D::Error::custom)?;
-                set(self, at_least(min_ns, ns).map_err(of_key)?);
+                GivenValue::Number(set, at_least(min_ns, ns).map_err(of_key)?)
             }
             Value::Whole { min, max, set } => {
                 let is_small = u32::try_from(max).is_ok();
@@ -79,33 +149,47 @@ impl LoadSettings {
                         _ => format!("must be at least {min}"),
                     }));
                 }
-                set(self, number);
+                GivenValue::Number(set, number)
             }
             Value::Choice { names, set } => {
                 let name = String::deserialize(from)?;
                 if !names.contains(&name.as_str()) {
                     return Err(unknown("variant", &name, names));
                 }
-                set(self, &name);
+                GivenValue::Name(set, name)
             }
             Value::Counts { max, set } => {
                 let numbers: Vec<u32> = OneOrMany::deserialize(from)?.into_values();
                 if numbers.iter().any(|number| *number > max) {
                     return Err(of_key(format!("must be at most {max}")));
                 }
-                set(self, numbers);
+                GivenValue::Counts(set, numbers)
             }
-            Value::Rates => self.rates = OneOrMany::deserialize(from)?.into_values(),
+            Value::Rates => GivenValue::Rates(OneOrMany::deserialize(from)?.into_values()),
             Value::Warmup => {
                 let text = String::deserialize(from)?;
-                self.warmup = Some(Warmup::parse(&text).map_err(D::Error::custom)?);
+                GivenValue::Warmup(Warmup::parse(&text).map_err(D::Error::custom)?)
             }
-            Value::Text(set) => {
-                set(self, &String::deserialize(from)?).map_err(D::Error::custom)?;
+            Value::Share { parse, set } => {
+                let text = String::deserialize(from)?;
+                GivenValue::Share(set, parse(&text).map_err(D::Error::custom)?)
             }
-        }
-        self.given.insert(setting.key);
-        Ok(())
+            Value::Refused(error) => {
+                return Err(D::Error::custom(error(&String::deserialize(from)?)));
+            }
+        })
+    }
+}
+
+/// Reads the value of a setting from a suite.
+pub(crate) struct ValueOf(pub &'static Setting);
+
+impl<'de> DeserializeSeed<'de> for ValueOf {
+    type Value = GivenSetting;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<GivenSetting, D::Error> {
+        let ValueOf(setting) = self;
+        setting.deserialize_value(from).map(|value| GivenSetting { setting, value })
     }
 }
 
@@ -176,9 +260,11 @@ impl<'de> Deserialize<'de> for LoadSettings {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LoadSettings, A::Error> {
+                let in_suites = SETTINGS.iter().filter(|setting| setting.suite_key.is_some());
+                let keys: Vec<&str> = in_suites.map(|setting| setting.key).collect();
                 let mut settings = LoadSettings::default();
-                while let Some(Key(setting)) = map.next_key()? {
-                    map.next_value_seed(Entry { settings: &mut settings, setting })?;
+                while let Some(key) = map.next_key_seed(KnownKey(&keys))? {
+                    settings.give(map.next_value_seed(ValueOf(Setting::with_key(key)))?);
                 }
                 Ok(settings)
             }
@@ -188,30 +274,15 @@ impl<'de> Deserialize<'de> for LoadSettings {
     }
 }
 
-/// A key of `[load]`.
-struct Key(&'static Setting);
+/// Reads a key that must be one of these.
+pub(crate) struct KnownKey<'a>(pub &'a [&'static str]);
 
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Key, D::Error> {
+impl<'de> DeserializeSeed<'de> for KnownKey<'_> {
+    type Value = &'static str;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<&'static str, D::Error> {
         let name = String::deserialize(from)?;
-        let mut known = SETTINGS.iter().filter(|setting| setting.suite_key.is_some());
-        known.clone().find(|setting| setting.key == name).map(Key).ok_or_else(|| {
-            let names: Vec<&str> = known.by_ref().map(|setting| setting.key).collect();
-            unknown("field", &name, &names)
-        })
-    }
-}
-
-/// The value of a key of `[load]`, and the settings in which it is stored.
-struct Entry<'a> {
-    settings: &'a mut LoadSettings,
-    setting: &'static Setting,
-}
-
-impl<'de> DeserializeSeed<'de> for Entry<'_> {
-    type Value = ();
-
-    fn deserialize<D: de::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        self.settings.deserialize_value(self.setting, from)
+        let known = self.0.iter().find(|key| **key == name);
+        known.copied().ok_or_else(|| unknown("field", &name, self.0))
     }
 }

@@ -39,7 +39,8 @@ pub static SETTINGS: &[Setting] = settings! {
             "of workloads and steps within a start: `\"random\"`, or `\"fixed\"`: as listed");
     /// Concurrent connections.
     connections = counts(u32::MAX, |s, numbers| s.connections = numbers)
-        .option(LOAD, "N").short('c').default("64").suite("64", "connections; may be a list");
+        .option(LOAD, "N").short('c').default("64").per_workload()
+        .suite("64", "connections; may be a list");
     /// Generator threads.
     ///
     /// Default: one thread per CPU that dyno may use, or half as many if the server is on this
@@ -58,7 +59,7 @@ pub static SETTINGS: &[Setting] = settings! {
     ///
     /// Requests start on schedule, even if earlier responses are late. 5k is constant, 1k..5k is a
     /// ramp, and 1k@10s,1k..5k@30s,5k are sections of given lengths.
-    rate = Setting::new(Value::Rates).option(LOAD, "RATE").short('r')
+    rate = Setting::new(Value::Rates).option(LOAD, "RATE").short('r').per_workload()
         .suite("none", "open loop: requests per second, such as `[1000, \"5k\", \"1k..5k\", \
             \"1k@2s,1k..5k@6s,5k\"]`; or shares; or `\"find\"` ([rates](#rates))");
     /// Distribution of the gaps between scheduled requests.
@@ -73,7 +74,8 @@ pub static SETTINGS: &[Setting] = settings! {
         .option(LOAD, "N").rare().open_loop()
         .suite("262,144 per thread", "open loop: requests that may wait for a connection; further \
             requests are dropped");
-    find_width = Setting::new(Value::Text(find_width))
+    find_width =
+        Setting::new(Value::Share { parse: find_width, set: |s, share| s.find_width = Some(share) })
         .suite("`\"5%\"`", "largest gap between the rates at which a search ends; only with `rate \
             = \"find\"`");
     /// Load before the measured window [default: 0].
@@ -86,12 +88,13 @@ pub static SETTINGS: &[Setting] = settings! {
         .suite("`\"60s\"`", "the longest warm-up of a start with `\"auto\"`");
     /// HTTP/1.1 requests in flight per connection.
     pipeline = counts(MAX_STREAMS, |s, numbers| s.pipeline = numbers)
-        .option(LOAD, "N").short('p').default("1")
+        .option(LOAD, "N").short('p').default("1").per_workload()
         .suite("1", "requests in flight on a connection of HTTP/1.1; may be a list");
     /// HTTP/2 streams per connection [default: 1; pages: 100].
     ///
     /// If the server allows fewer streams, its limit is used.
-    streams = counts(MAX_STREAMS, |s, numbers| s.streams = numbers).option(HTTP2, "N").short('m')
+    streams = counts(MAX_STREAMS, |s, numbers| s.streams = numbers)
+        .option(HTTP2, "N").short('m').per_workload()
         .suite("1", "requests in flight (streams) on a connection of HTTP/2");
     in_flight = counts(u32::MAX, |s, numbers| s.in_flight = numbers)
         .suite("none", "requests in flight over all connections, such as `[100, 1000]`; instead of \
@@ -172,7 +175,7 @@ pub static SETTINGS: &[Setting] = settings! {
         .option(OUTPUT, "TIME").default("1s").rare()
         .suite("a tenth of the duration, 100 ms to 1 s", "length of the recorded intervals");
     // The reference page does not list this key, because suites replay no traces.
-    trace = Setting::new(Value::Text(refuse_trace)).suite("", "");
+    trace = Setting::new(Value::Refused(refuse_trace)).suite("", "");
 };
 
 /// Returns the variant with this name. The table has only names of variants.
@@ -191,12 +194,11 @@ fn set_timeout(settings: &mut LoadSettings, ns: u64) {
 }
 
 /// Reads the width of a search: a percentage, as a share from 0.001 to 1.
-fn find_width(settings: &mut LoadSettings, text: &str) -> Result<(), String> {
+fn find_width(text: &str) -> Result<f64, String> {
     let percent =
         text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = percent.map(|percent| percent / 100.0);
-    settings.find_width = share.filter(|share| (0.001..=1.0).contains(share));
-    settings.find_width.map(drop).ok_or_else(|| {
+    share.filter(|share| (0.001..=1.0).contains(share)).ok_or_else(|| {
         format!(
             "`find_width`: {text:?} is not a percentage from 0.1% to 100%\nhint: write a \
              percentage such as 5%"
@@ -204,8 +206,8 @@ fn find_width(settings: &mut LoadSettings, text: &str) -> Result<(), String> {
     })
 }
 
-fn refuse_trace(_: &mut LoadSettings, file: &str) -> Result<(), String> {
-    Err(format!("trace {file:?}: cannot be used in a suite\nhint: use `dyno load --trace`"))
+fn refuse_trace(file: &str) -> String {
+    format!("trace {file:?}: cannot be used in a suite\nhint: use `dyno load --trace`")
 }
 
 const fn time(
@@ -236,6 +238,7 @@ impl Setting {
             value,
             is_http2: false,
             needs_open_loop: false,
+            is_per_workload: false,
             suite_key: None,
             option: None,
         }
@@ -275,6 +278,11 @@ impl Setting {
     /// Restricts the setting to HTTP/2.
     const fn http2(self) -> Setting {
         Setting { is_http2: true, ..self }
+    }
+
+    /// Lets workloads of suites override the setting.
+    const fn per_workload(self) -> Setting {
+        Setting { is_per_workload: true, ..self }
     }
 
     /// Restricts the setting to open loops.

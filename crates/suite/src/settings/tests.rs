@@ -152,6 +152,10 @@ fn reference_page_has_all_settings() {
             let _ = writeln!(rows, "| `{key}` | {default} | {meaning} |");
         }
     }
+    let overridden = page.lines().find(|line| line.ends_with("replace the settings of `[load]` |"));
+    for Setting { key, .. } in SETTINGS.iter().filter(|setting| setting.is_per_workload) {
+        assert!(overridden.is_some_and(|line| line.contains(&format!("`{key}`"))), "{key}");
+    }
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let page = [&page[..rows_start], &rows, &page[rows_end..]].concat();
         std::fs::write(&path, page).unwrap();

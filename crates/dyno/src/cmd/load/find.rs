@@ -9,7 +9,7 @@ use dyno_model::plan::Objective;
 use dyno_suite::limits::SEARCH_WARMUP_NS;
 use dyno_suite::settings::Warmup;
 use dyno_suite::tracking;
-use dyno_workload::workloads::Rate;
+use dyno_workload::rates::Rate;
 
 use super::{Preparation, PreparedLoad, spec};
 use crate::cli::{LoadArgs, LoadFormat};
