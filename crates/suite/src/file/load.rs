@@ -68,6 +68,7 @@ impl LoadSettings {
             ));
         }
         self.rates.clear();
+        self.model = None;
         self.forget_open_loop();
         let width = self.find_width.unwrap_or(SEARCH_WIDTH);
         Ok(Some(SearchOptions { width, arrival: self.arrival() }))

@@ -217,6 +217,8 @@ mod tests {
         // Each search follows a closed loop.
         assert_eq!(rates(&plan), [None, None]);
         assert_eq!(suite("rate = \"find\"", objective).unwrap().search.unwrap().width, 0.05);
+        let open = suite("rate = \"find\"\nmodel = \"open\"", objective).unwrap();
+        assert!(open.search.is_some() && rates(&open) == [None, None]);
         assert!(suite("rate = 100", objective).unwrap().search.is_none());
         let suite_with_rates = format!(
             "{objective}[[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"y\"\npath = \
