@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use dyno_contract::listener::Listener;
+use dyno_driver::best_driver;
 use dyno_engine::{Http2, Instant, Stop, WorkerReport};
 use dyno_model::load::{Books, Connections, Edges, Timeouts, UnansweredAges};
 use dyno_model::plan::{Load, Priority, Request, Step, Workload};
@@ -40,7 +41,7 @@ pub(super) fn spec(threads: u32) -> LoadSpec {
     };
     let (http2, no_files) = (Http2::default(), |_: &str| Err("no files here".into()));
     let requests = LoadRequests::compile(workload, "host", http2, &no_files).unwrap();
-    let base = single_request(&listener, requests, default_load());
+    let base = single_request(&listener, requests, default_load(best_driver().0));
     LoadSpec {
         step: Step { connections: threads, ..base.step.clone() },
         load: Load {

@@ -154,7 +154,7 @@ impl From<LoadRequests> for RequestsOnWire {
 mod tests {
     use dyno_contract::listener::Listener;
     use dyno_model::Protocol;
-    use dyno_model::plan::{Expect, Request};
+    use dyno_model::plan::{DriverKind, Expect, Request};
     use dyno_suite::defaults::default_load;
 
     use super::super::sharing::Sharing;
@@ -209,7 +209,7 @@ mod tests {
         let spec = LoadSpec {
             trace: [5, 70].into(),
             sharing: Sharing::Turns { slice_ns: 40, loads: 2, index: 1, seed: 3 },
-            ..single_request(&listener, mix(), default_load())
+            ..single_request(&listener, mix(), default_load(DriverKind::Epoll))
         };
         let json = serde_json::to_value(&spec).unwrap();
         let received: LoadSpec = serde_json::from_value(json.clone()).unwrap();

@@ -20,10 +20,12 @@ use dyno_archive::RunDir;
 use dyno_engine::sim::ServiceTime;
 use dyno_lab::run::{RunEvent, RunMemory, Runner};
 use dyno_launch::supervision::Interrupts;
+use dyno_model::plan::DriverKind;
 use dyno_model::run::{RunHeader, SCHEMA};
 use dyno_model::{Facts, Plan, RunId};
 use dyno_subject::definition::find::Folders;
 use dyno_suite::file::SuiteFile;
+use dyno_suite::machine::RunMachine;
 use dyno_suite::plan::{Overrides, resolve};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -120,7 +122,8 @@ fn plan(folder: &Path, repeats: usize, addition: &str) -> Result<Plan, Box<dyn E
     let suite = format!("{SUITE}{addition}[suite]\nrepeats = {repeats}\n{workloads}");
     let suite = SuiteFile::parse(Path::new("trials.toml"), &suite, &[])?;
     let folders = Folders(vec![folder.join("subjects")]);
-    let planned = resolve(suite, &folders, &Overrides::default(), &[0, 1], &|_| None)?;
+    let machine = RunMachine { cpus: vec![0, 1], driver: DriverKind::Epoll, seed: 1 };
+    let planned = resolve(suite, &folders, &Overrides::default(), &machine, &|_| None)?;
     Ok(planned.plan)
 }
 

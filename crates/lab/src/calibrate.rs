@@ -180,7 +180,8 @@ fn refusals(driver: DriverKind) -> Measurement {
     Measurement { shows: MeasurementPurpose::Refusals, workload: plaintext(), load, seed: SEED }
 }
 
-/// Returns a load with one step and the settings that all measurements share.
+/// Returns a load with one step and the settings that all measurements share. Each measurement sets
+/// its driver.
 fn calibration_load(step: Step, duration_ns: u64) -> Load {
     Load {
         warmup_ns: S / 2,
@@ -189,7 +190,7 @@ fn calibration_load(step: Step, duration_ns: u64) -> Load {
         drain_ns: drain_ns(5 * S),
         check_one_in: 1,
         steps: vec![step],
-        ..default_load()
+        ..default_load(DriverKind::Epoll)
     }
 }
 

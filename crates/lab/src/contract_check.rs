@@ -10,6 +10,7 @@ use dyno_contract::exchange::{self, ServerLoad};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_contract::problem::{Problem, TimeLimit};
+use dyno_driver::best_driver;
 use dyno_model::plan::{Http2, Load, Step, Workload};
 use dyno_model::trial::CheckResult;
 use dyno_model::{LoadRecord, Outcome, Protocol};
@@ -59,7 +60,7 @@ fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Resul
     let no_files = |_: &str| Err("no files here".into());
     let requests = load::LoadRequests::compile(workload, &listener.host(), http2, &no_files)
         .map_err(Problem::Wrong)?;
-    let base = load::single_request(listener, requests, default_load());
+    let base = load::single_request(listener, requests, default_load(best_driver().0));
     let step = Step { streams: check.streams, ..base.step.clone() };
     let load = Load { requests: Some(check.times.into()), ..base.load.clone() };
     run_load(&load::LoadSpec { step, load, ..base }, deadline)?;

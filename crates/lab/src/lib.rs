@@ -28,3 +28,4 @@ pub mod revisions;
 pub mod run;
 mod runtime;
 pub mod single;
+pub mod this_machine;

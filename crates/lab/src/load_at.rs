@@ -70,7 +70,7 @@ impl LoadPoint<'_> {
         let requests =
             load::LoadRequests::compile(workload_with_values, &listener.host(), load.http2, read)?;
         let stamps = stamps(observe);
-        let base = load::single_request(listener, requests, default_load());
+        let base = load::single_request(listener, requests, default_load(load.driver));
         let sources = sources(conditions, &load);
         let endpoint = Endpoint { stamps, sources, ..base.target.endpoint };
         Ok(load::LoadSpec {

@@ -5,9 +5,10 @@ use dyno_model::plan::{self, Arrivals, ConnectionSettings};
 
 use crate::limits::STEP_WARMUP_NS;
 
-/// Returns the default load, the base for suites, the command line and dyno's own checks.
+/// Returns the default load, the base for suites, the command line and dyno's own checks. `driver`:
+/// the best driver of the machine.
 #[must_use]
-pub fn default_load() -> plan::Load {
+pub fn default_load(driver: plan::DriverKind) -> plan::Load {
     const S: u64 = 1_000_000_000;
     plan::Load {
         warmup_ns: STEP_WARMUP_NS,
@@ -31,7 +32,7 @@ pub fn default_load() -> plan::Load {
         spin: plan::Spin::Auto,
         priority: plan::Priority::Normal,
         threads: 1,
-        driver: dyno_driver::best_driver().0,
+        driver,
         http2: Http2::default(),
         steps: Vec::new(),
     }

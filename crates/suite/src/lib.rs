@@ -7,8 +7,8 @@
 //! - [`plan`] resolves a suite to a plan, and estimates how long the plan takes.
 //!
 //! Defaults and conflicts of the settings of loads are decided here, before a server is built. The
-//! crate reads suites, definitions and the files that they name, and asks the machine which driver,
-//! CPUs and addresses a load can use. It opens no connection.
+//! crate reads suites, definitions and the files that they name. Its callers give it all facts of
+//! the machine, such as CPUs, drivers, addresses and a seed.
 //!
 //! These things are absent on purpose: processes, and the execution of a plan (`dyno-lab`).
 //! docs/terminology.md defines the terms.
@@ -21,6 +21,7 @@ pub mod defaults;
 pub mod file;
 pub mod files;
 pub mod limits;
+pub mod machine;
 pub mod observe;
 mod orders;
 pub mod plan;

@@ -28,6 +28,7 @@ use crate::backends::{self, Needs};
 use crate::bodies;
 use crate::file::{SuiteFile, SuiteSubject, duet, experiment, profile, stop, turns};
 use crate::limits::{MAX_TRIALS, MIN_RERUNS};
+use crate::machine::RunMachine;
 use crate::observe::ProbeChoice;
 use crate::orders::order_launches;
 
@@ -150,7 +151,7 @@ pub fn resolve(
     suite: SuiteFile,
     folders: &Folders,
     overrides: &Overrides,
-    allowed_cpus: &[u32],
+    machine: &RunMachine,
     unmet_need: &UnmetNeed<'_>,
 ) -> Result<Planned, FileError> {
     let ChosenSubjects { entries, definitions, arm_subjects, served, other_needs } =
@@ -161,17 +162,17 @@ pub fn resolve(
     let locate = |mistake: Mistake| document.locate(mistake);
     let mut subjects = plan_subjects((&entries, &arm_subjects), &definitions, &served, unmet_need);
     check_arms(&entries, &suite, overrides).map_err(locate)?;
-    let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
+    let seed = overrides.seed.or(suite.seed).unwrap_or(machine.seed);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
     let served_by_arm: Vec<_> = arm_subjects.iter().map(|subject| &served[*subject]).collect();
     check_size(repeats, &served_by_arm, &suite.workload_steps).map_err(file_error)?;
-    check_feasibility(&suite, entries.len(), allowed_cpus).map_err(locate)?;
+    check_feasibility(&suite, entries.len(), &machine.cpus).map_err(locate)?;
     let needs = arm_needs((&entries, &arm_subjects), &definitions);
     let suite_backends = backends::choose(&suite, folders, &needs, &other_needs)?;
-    let placement = place_parts(suite.limits.cpuset.clone(), &suite_backends.cpus(), allowed_cpus);
-    let backends = suite_backends.to_plan(&placement, allowed_cpus, unmet_need);
+    let placement = place_parts(suite.limits.cpuset.clone(), &suite_backends.cpus(), &machine.cpus);
+    let backends = suite_backends.to_plan(&placement, &machine.cpus, unmet_need);
     backends::skip_subjects(&mut subjects, &arm_subjects, &suite_backends.by_arm, &backends);
-    let (observe, driver) = probes_and_driver(&suite, overrides).map_err(locate)?;
+    let (observe, driver) = probes_and_driver(&suite, overrides, machine.driver).map_err(locate)?;
     let arms =
         plan_arms(&suite, (&entries, &arm_subjects), &placement, &suite_backends.by_arm, &observe);
     experiment::check_varied(&suite, &entries, &|index| subjects[arm_subjects[index]].control)
@@ -228,21 +229,25 @@ fn arm_needs(arms: (&[SuiteSubject], &[usize]), definitions: &[Definition]) -> V
 fn probes_and_driver(
     suite: &SuiteFile,
     overrides: &Overrides,
+    best_driver: DriverKind,
 ) -> Result<(BTreeSet<Probe>, DriverKind), Mistake> {
     let observe = match &overrides.observe {
         Some(choice) => choice.choose(&suite.observe),
         None => suite.observe.clone(),
     };
-    let driver = driver(overrides.driver.or(suite.load.driver), &observe)?;
+    let driver = driver(overrides.driver.or(suite.load.driver), best_driver, &observe)?;
     Ok((observe, driver))
 }
 
 /// Returns the driver of the load: the requested one, or the best that supports the probes.
-fn driver(requested: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<DriverKind, Mistake> {
+fn driver(
+    requested: Option<DriverKind>,
+    best: DriverKind,
+    observe: &BTreeSet<Probe>,
+) -> Result<DriverKind, Mistake> {
     let needs_stamps = observe.contains(&Probe::KernelStamps);
     let refusal = |driver: DriverKind| dyno_driver::stamps_refusal(driver).filter(|_| needs_stamps);
     let Some(driver) = requested else {
-        let best = dyno_driver::best_driver().0;
         return Ok(if refusal(best).is_some() { DriverKind::Epoll } else { best });
     };
     match refusal(driver) {

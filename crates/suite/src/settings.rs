@@ -22,7 +22,7 @@ pub use table::SETTINGS;
 /// The settings of a load, as a suite or a command line gives them, with defaults for all others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
-    /// The load. Its steps, its lengths and its threads are complete only once they are resolved.
+    /// The load. Its steps, lengths, threads and driver are complete only once they are resolved.
     pub load: Load,
     /// `None`: a rate decides.
     pub(crate) model: Option<LoadModel>,
@@ -66,7 +66,8 @@ pub enum Warmup {
 impl Default for LoadSettings {
     fn default() -> LoadSettings {
         LoadSettings {
-            load: default_load(),
+            // Every machine has this driver. `driver` decides once the machine is known.
+            load: default_load(DriverKind::Epoll),
             model: None,
             gaps: Gaps::Even,
             connections: vec![64],

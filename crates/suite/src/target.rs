@@ -213,6 +213,18 @@ pub type ResolveName<'a> = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + 'a
 /// Opens and closes a connection.
 pub type TryAddress<'a> = dyn Fn(SocketAddr) -> io::Result<()> + 'a;
 
+/// Returns the index of a network interface with this name; `None`: there is no such interface.
+pub type FindInterface<'a> = dyn Fn(&str) -> Option<u32> + 'a;
+
+/// The network of the machine that generates the load.
+#[derive(Clone, Copy)]
+#[allow(missing_debug_implementations)] // It holds closures.
+pub struct LocalNetwork<'a> {
+    pub resolve: &'a ResolveName<'a>,
+    pub connect: &'a TryAddress<'a>,
+    pub interface: &'a FindInterface<'a>,
+}
+
 /// The options of the command line for the connections of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetOptions<'a> {
@@ -232,14 +244,13 @@ pub struct TargetOptions<'a> {
 pub fn endpoint(
     options: &TargetOptions<'_>,
     url: &Url,
-    resolve: &ResolveName<'_>,
-    connect: &TryAddress<'_>,
+    network: LocalNetwork<'_>,
 ) -> Result<Endpoint, TargetError> {
     let peer = match options.unix_socket {
         Some(path) => PeerAddress::Unix(path.into()),
         None => {
-            let addresses = addresses(url, options.overrides, resolve)?;
-            PeerAddress::Tcp(first_accepting(url, addresses, connect)?)
+            let addresses = addresses(url, options.overrides, network)?;
+            PeerAddress::Tcp(first_accepting(url, addresses, network.connect)?)
         }
     };
     if let PeerAddress::Tcp(addr) = &peer
@@ -277,11 +288,12 @@ enum Addresses {
 fn addresses(
     url: &Url,
     overrides: &[String],
-    resolve: &ResolveName<'_>,
+    network: LocalNetwork<'_>,
 ) -> Result<Addresses, TargetError> {
     let mut overridden = Vec::new();
     for text in overrides {
-        let (host, port, addresses) = parse_resolve(text).map_err(TargetError::InvalidOption)?;
+        let (host, port, addresses) =
+            parse_resolve(text, network.interface).map_err(TargetError::InvalidOption)?;
         // If the override has a typing error, the load must not go to the real server.
         if !host.eq_ignore_ascii_case(&url.host) || port != url.port {
             return Err(TargetError::InvalidOption(format!(
@@ -304,7 +316,7 @@ fn addresses(
         && overridden.is_empty()
     {
         return Ok(Addresses::Given(
-            with_zone(address, url.port, url.zone.as_deref())
+            with_zone(address, url.port, url.zone.as_deref(), network.interface)
                 .map_err(TargetError::InvalidOption)?,
         ));
     }
@@ -314,7 +326,7 @@ fn addresses(
         _ => return Ok(Addresses::Found(overridden)),
     }
     let (host, port) = (url.host.as_str(), url.port);
-    let resolved = resolve(host, port).map_err(|error| {
+    let resolved = (network.resolve)(host, port).map_err(|error| {
         TargetError::Unreachable(format!(
             "{host}: cannot be resolved: {error}\nhint: correct the name, or give its address with \
              --resolve {host}:{port}:ADDRESS"
@@ -361,7 +373,10 @@ fn first_accepting(
 }
 
 /// Parses `HOST:PORT:ADDRESS`, with several addresses separated by commas as in curl.
-fn parse_resolve(text: &str) -> Result<(&str, u16, Vec<SocketAddr>), String> {
+fn parse_resolve<'t>(
+    text: &'t str,
+    interface: &FindInterface<'_>,
+) -> Result<(&'t str, u16, Vec<SocketAddr>), String> {
     let error = || {
         format!(
             "--resolve {text:?}: must be HOST:PORT:ADDRESS[,ADDRESS]\nhint: write it like \
@@ -376,18 +391,23 @@ fn parse_resolve(text: &str) -> Result<(&str, u16, Vec<SocketAddr>), String> {
     let port = port.parse().map_err(|_| error())?;
     let address_of = |text: &str| {
         let (address, zone) = split_zone(text.trim_start_matches('[').trim_end_matches(']'));
-        with_zone(address.parse().map_err(|_| error())?, port, zone)
+        with_zone(address.parse().map_err(|_| error())?, port, zone, interface)
     };
     let addresses = addresses.split(',').map(address_of).collect::<Result<Vec<_>, String>>()?;
     Ok((host, port, addresses))
 }
 
 /// Returns the address with the index of its zone.
-fn with_zone(address: IpAddr, port: u16, zone: Option<&str>) -> Result<SocketAddr, String> {
+fn with_zone(
+    address: IpAddr,
+    port: u16,
+    zone: Option<&str>,
+    interface: &FindInterface<'_>,
+) -> Result<SocketAddr, String> {
     match (address, zone) {
         (address, None) => Ok(SocketAddr::new(address, port)),
         (IpAddr::V6(v6), Some(zone)) => {
-            Ok(SocketAddrV6::new(v6, port, 0, zone_index(zone)?).into())
+            Ok(SocketAddrV6::new(v6, port, 0, zone_index(zone, interface)?).into())
         }
         (IpAddr::V4(v4), Some(_)) => {
             Err(format!("{v4}: an IPv4 address has no zone\nhint: remove % and the zone"))
@@ -396,31 +416,22 @@ fn with_zone(address: IpAddr, port: u16, zone: Option<&str>) -> Result<SocketAdd
 }
 
 /// Returns the index of an interface, given by its name or as a number.
-fn zone_index(zone: &str) -> Result<u32, String> {
-    if let Ok(index) = zone.parse() {
-        return Ok(index);
-    }
-    let error = || {
-        format!(
-            "{zone:?}: no such network interface\nhint: list the interfaces with \
-                            `ip link`"
-        )
-    };
-    if zone.contains(['/', '.']) {
-        return Err(error());
-    }
-    let index =
-        std::fs::read_to_string(format!("/sys/class/net/{zone}/ifindex")).map_err(|_| error())?;
-    index.trim().parse().map_err(|_| error())
+fn zone_index(zone: &str, interface: &FindInterface<'_>) -> Result<u32, String> {
+    zone.parse().ok().or_else(|| interface(zone)).ok_or_else(|| {
+        format!("{zone:?}: no such network interface\nhint: list the interfaces with `ip link`")
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn no_names(host: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
-        panic!("{host} has an address")
-    }
+    /// A network with one interface. Nothing is resolved or connected.
+    const OFFLINE: LocalNetwork<'_> = LocalNetwork {
+        resolve: &|host, _| panic!("{host} has an address"),
+        connect: &|address| panic!("{address} is not tried"),
+        interface: &|name| (name == "lo").then_some(1),
+    };
 
     #[test]
     fn url_is_split_into_authority_and_target() {
@@ -445,7 +456,7 @@ mod tests {
     fn resolve_option_overrides_addresses() {
         let url = Url::parse("http://example.test:81/").unwrap();
         let resolve_all = |texts: &[&str]| {
-            addresses(&url, &texts.iter().map(ToString::to_string).collect::<Vec<_>>(), &no_names)
+            addresses(&url, &texts.iter().map(ToString::to_string).collect::<Vec<_>>(), OFFLINE)
         };
         let resolve = |text: &str| match resolve_all(&[text]) {
             Ok(Addresses::Given(address)) => Some(address.to_string()),
@@ -469,7 +480,7 @@ mod tests {
         assert!(error("example.org:81:::1,127.0.0.1").contains("test:81:::1,127.0.0.1, or remove"));
         assert!(error("example.test:81:127.0.0.1,").contains("ADDRESS[,ADDRESS]"));
         assert!(
-            parse_resolve("example.test:127.0.0.1")
+            parse_resolve("example.test:127.0.0.1", OFFLINE.interface)
                 .unwrap_err()
                 .contains("example.com:443:127.0.0.1")
         );
@@ -483,19 +494,21 @@ mod tests {
                 (url.authority().as_str(), url.zone.as_deref()),
                 ("[fe80::1]:81", Some("lo"))
             );
-            let Ok(Addresses::Given(SocketAddr::V6(address))) = addresses(&url, &[], &no_names)
+            let Ok(Addresses::Given(SocketAddr::V6(address))) = addresses(&url, &[], OFFLINE)
             else {
                 panic!("{text} names an address")
             };
-            assert_eq!((address.scope_id(), address.port()), (zone_index("lo").unwrap(), 81));
+            assert_eq!((address.scope_id(), address.port()), (1, 81));
         }
-        assert_eq!(zone_index("7"), Ok(7));
-        assert!(zone_index("no-such0").unwrap_err().contains("ip link"));
+        let index = |zone: &str| zone_index(zone, OFFLINE.interface);
+        assert_eq!(index("7"), Ok(7));
+        assert!(index("no-such0").unwrap_err().contains("ip link"));
         assert_eq!(Url::parse("http://[::1%2512]/").unwrap().zone.as_deref(), Some("12"));
         assert!(Url::parse("http://a%25lo/").unwrap_err().contains("only an IPv6 address"));
-        let (.., addresses) = parse_resolve("h:81:[fe80::2%lo]").unwrap();
-        assert!(matches!(addresses[..], [SocketAddr::V6(v6)] if v6.scope_id() > 0));
-        assert!(parse_resolve("h:81:10.0.0.1%lo").unwrap_err().contains("no zone"));
+        let (.., addresses) = parse_resolve("h:81:[fe80::2%lo]", OFFLINE.interface).unwrap();
+        assert!(matches!(addresses[..], [SocketAddr::V6(v6)] if v6.scope_id() == 1));
+        let error = parse_resolve("h:81:10.0.0.1%lo", OFFLINE.interface).unwrap_err();
+        assert!(error.contains("no zone"), "{error}");
     }
 
     #[test]
@@ -518,11 +531,8 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         // A given address is not tried before the load, because its failures are counted.
-        let never = |_: SocketAddr| -> io::Result<()> { panic!("it is not tried") };
-        assert_eq!(
-            first_accepting(&url, Addresses::Given(addresses[1]), &never).unwrap(),
-            addresses[1]
-        );
+        let given = first_accepting(&url, Addresses::Given(addresses[1]), OFFLINE.connect);
+        assert_eq!(given.unwrap(), addresses[1]);
     }
 
     #[test]

@@ -329,6 +329,8 @@ fn requests_within(arrivals: &Arrivals, seconds: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_model::plan::DriverKind;
+
     use super::*;
 
     const S: u64 = 1_000_000_000;
@@ -338,7 +340,7 @@ mod tests {
     }
 
     fn load(requests_per_connection: Option<u64>) -> Load {
-        let load = crate::defaults::default_load();
+        let load = crate::defaults::default_load(DriverKind::Epoll);
         Load { warmup_ns: 0, duration_ns: 10 * S, requests_per_connection, ..load }
     }
 

@@ -10,6 +10,7 @@ use dyno_analysis::cell::Shape;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Looks, standard_errors};
 use dyno_analysis::stopping;
+use dyno_lab::this_machine;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_model::cpus::cpu_list_text;
@@ -41,8 +42,9 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
     let prerequisites = Prerequisites::new(&supervision);
+    let machine = this_machine::read(dyno_launch::allowed_cpus());
     let resolve_suite = |suite: SuiteFile| {
-        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
+        resolve(suite, &subjects, &overrides, &machine, &|subject| {
             prerequisites.unmet_need(subject)
         })
     };

@@ -203,7 +203,8 @@ impl<'a> RunContext<'a> {
     ) -> anyhow::Result<Planned> {
         let prerequisites = Prerequisites::new(supervision);
         let unmet = |subject: &Definition| prerequisites.unmet_need(subject);
-        Ok(resolve(suite, self.folders, overrides, &self.cpus, &unmet)?)
+        let machine = dyno_lab::this_machine::read(self.cpus.clone());
+        Ok(resolve(suite, self.folders, overrides, &machine, &unmet)?)
     }
 }
 

@@ -53,9 +53,8 @@ pub fn planned(subjects: &Path, name: &str) -> Planned {
 pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
     let suite = SuiteFile::parse(Path::new("by-hand.toml"), suite, &[]).unwrap();
     let folders = Folders(vec![subjects.into()]);
-    let mut planned =
-        resolve(suite, &folders, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None)
-            .unwrap();
+    let machine = dyno_lab::this_machine::read(dyno_launch::allowed_cpus());
+    let mut planned = resolve(suite, &folders, &Overrides::default(), &machine, &|_| None).unwrap();
     // Events are counted, and must not depend on other programs on the machine.
     planned.plan.again = 0;
     planned

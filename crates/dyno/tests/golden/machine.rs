@@ -12,7 +12,7 @@ use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, World};
 use dyno_lab::load::{LoadSpec, LoadTarget, SimulatedLoad, simulate};
 use dyno_lab::load_at;
 use dyno_model::load::TlsUse;
-use dyno_model::plan::{Build, Launch, Plan, Subject};
+use dyno_model::plan::{Build, DriverKind, Launch, Plan, Subject};
 use dyno_model::run::{Run, RunHeader, SCHEMA};
 use dyno_model::start::{Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord};
 use dyno_model::trial::CheckResult;
@@ -20,6 +20,7 @@ use dyno_model::{LoadRecord, Party, Protocol, RunId, Sample, TrialRecord};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_suite::file::SuiteFile;
+use dyno_suite::machine::RunMachine;
 use dyno_suite::plan::{Overrides, Planned, resolve};
 use dyno_testkit::resource_use::{self, ServerCosts};
 use serde::Deserialize;
@@ -147,7 +148,7 @@ impl Machine {
             file,
             &Folders(vec![subjects.path().into()]),
             &Overrides::default(),
-            &[0, 1],
+            &RunMachine { cpus: vec![0, 1], driver: DriverKind::Uring, seed: 0 },
             &unmet,
         )
         .unwrap();

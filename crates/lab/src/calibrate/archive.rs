@@ -7,13 +7,14 @@ use dyno_analysis::calibration::{Measurement, MeasurementPurpose};
 use dyno_archive::RunDir;
 use dyno_archive::dir::ArchiveError;
 use dyno_model::plan::{
-    Arm, ArmSharing, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, ReportOptions,
-    Step, Subject, Suite, Trial, Workload,
+    Arm, ArmSharing, Conditions, DriverKind, Launch, Load, LoadChanges, Order, Placement, Plan,
+    ReportOptions, Step, Subject, Suite, Trial, Workload,
 };
 use dyno_model::probe::Probe;
 use dyno_model::start::PartStart;
 use dyno_model::{LoadRecord, Party, StartRecord, TrialRecord};
 use dyno_observer::monotonic_ns;
+use dyno_suite::defaults::default_load;
 
 /// The null responder's name in archives, as in suites.
 const NULL: &str = "null";
@@ -36,7 +37,7 @@ pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
     let seed = measurements.first().map_or(0, |first| first.seed);
     let load = measurements
         .first()
-        .map_or_else(dyno_suite::defaults::default_load, |first| first.load.clone());
+        .map_or_else(|| default_load(DriverKind::Epoll), |first| first.load.clone());
     Plan {
         suite: Suite {
             name: "calibration".into(),

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use dyno_contract::listener::Listener;
+use dyno_driver::best_driver;
 use dyno_engine::Http2;
 use dyno_lab::load::{LoadRequests, LoadSpec, single_request};
 use dyno_model::Protocol;
@@ -27,5 +28,5 @@ pub fn load_of(addr: SocketAddr) -> LoadSpec {
     let http2 = Http2::default();
     let read = |_: &str| Err("no files here".into());
     let requests = LoadRequests::compile(workload, &listener.host(), http2, &read).unwrap();
-    single_request(&listener, requests, default_load())
+    single_request(&listener, requests, default_load(best_driver().0))
 }

@@ -8,12 +8,14 @@ use dyno_analysis::{Caveat, Report};
 use dyno_archive::RunDir;
 use dyno_lab::run::{RunEnd, RunEvent, RunMemory, Runner};
 use dyno_launch::supervision::Interrupts;
+use dyno_model::plan::DriverKind;
 use dyno_model::run::{Run, RunHeader, SCHEMA};
 use dyno_model::start::FailureKind;
 use dyno_model::{Plan, RunId};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_suite::file::SuiteFile;
+use dyno_suite::machine::RunMachine;
 use dyno_suite::plan::{Overrides, resolve};
 use dyno_testkit::resource_use;
 
@@ -66,7 +68,8 @@ impl World {
         let unmet = |subject: &Definition| {
             subject.description.starts_with("needs ").then(|| subject.description.clone())
         };
-        let plan = resolve(suite, &folders, &Overrides::default(), &[0, 1], &unmet);
+        let machine = RunMachine { cpus: vec![0, 1], driver: DriverKind::Epoll, seed: 1 };
+        let plan = resolve(suite, &folders, &Overrides::default(), &machine, &unmet);
         let plan = plan.unwrap_or_else(|error| panic!("{error}")).plan;
         World::with_plan(folder, plan)
     }

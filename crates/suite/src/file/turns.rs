@@ -377,7 +377,7 @@ mod tests {
                 suite,
                 &folders,
                 &crate::plan::Overrides::default(),
-                &[0, 1],
+                &crate::machine::RunMachine::with_two_cpus(),
                 &|_| None,
             )
             .unwrap()

@@ -9,10 +9,12 @@ use crate::limits::RERUN_SHARE;
 #[test]
 fn driver_for_kernel_stamps_is_epoll() {
     let (stamps, none) = ([Probe::KernelStamps].into(), BTreeSet::new());
-    assert_eq!(driver(None, &stamps).unwrap(), DriverKind::Epoll);
-    assert_eq!(driver(Some(DriverKind::Epoll), &stamps).unwrap(), DriverKind::Epoll);
-    assert!(driver(Some(DriverKind::Uring), &stamps).is_err());
-    assert_eq!(driver(Some(DriverKind::Uring), &none).unwrap(), DriverKind::Uring);
+    let (uring, epoll) = (DriverKind::Uring, DriverKind::Epoll);
+    assert_eq!(driver(None, uring, &stamps).unwrap(), epoll);
+    assert_eq!(driver(Some(epoll), uring, &stamps).unwrap(), epoll);
+    assert!(driver(Some(uring), uring, &stamps).is_err());
+    assert_eq!(driver(Some(uring), epoll, &none).unwrap(), uring);
+    assert_eq!([uring, epoll].map(|best| driver(None, best, &none).unwrap()), [uring, epoll]);
 }
 
 #[test]
@@ -63,6 +65,12 @@ fn overrides_replace_values_of_suite() {
     let plan = resolve_with(&subjects, suite, &overrides).unwrap().plan;
     assert_eq!((plan.repeats, plan.seed, plan.load.driver), (4, 9, DriverKind::Epoll));
     assert_eq!((plan.subjects.len(), plan.launches.len()), (1, 4));
+    let without_seed = plan_suite(&subjects, "subjects = [\"a\", \"b\"]\n");
+    assert_eq!(
+        without_seed.seed,
+        RunMachine::with_two_cpus().seed,
+        "the caller's seed is the default"
+    );
     let unknown = Overrides { only: vec!["gin".into()], ..Overrides::default() };
     let error = resolve_with(&subjects, suite, &unknown).unwrap_err().to_string();
     assert!(error.contains("\"gin\": not in the suite\nhint: use one of a, b"), "{error}");
@@ -99,7 +107,13 @@ fn resolve_with(
         std::fs::write(folder.join("subject.toml"), text).unwrap();
     }
     let suite = SuiteFile::parse(Path::new("s.toml"), suite, &[]).unwrap();
-    resolve(suite, &Folders(vec![root.path().into()]), overrides, &[0, 1], &|_| None)
+    resolve(
+        suite,
+        &Folders(vec![root.path().into()]),
+        overrides,
+        &RunMachine::with_two_cpus(),
+        &|_| None,
+    )
 }
 
 /// Returns the error of a suite whose subjects a and b have the fixed port 8080 for both keys.
@@ -121,7 +135,8 @@ fn error_with_start_keys(start: &str, suite: &str) -> Option<String> {
     }
     let suite = SuiteFile::parse(Path::new("s.toml"), suite, &[]).unwrap();
     let folders = Folders(vec![root.path().into()]);
-    let result = resolve(suite, &folders, &Overrides::default(), &[0, 1], &|_| None);
+    let result =
+        resolve(suite, &folders, &Overrides::default(), &RunMachine::with_two_cpus(), &|_| None);
     result.err().map(|error| error.to_string())
 }
 

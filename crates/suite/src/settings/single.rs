@@ -1,9 +1,7 @@
 //! Completes the settings of a load without a suite: schedule, length, threads and polling.
 
-use std::net::UdpSocket;
 use std::sync::Arc;
 
-use dyno_driver::PeerAddress;
 use dyno_engine::SpinPolicy;
 use dyno_model::plan::Arrivals;
 use dyno_workload::rates;
@@ -19,6 +17,14 @@ const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 /// The shortest measured window of a trace, nanoseconds. In a shorter window, shares of time (such
 /// as CPU use) would be meaningless.
 const SHORTEST_TRACE_NS: u64 = 10_000_000;
+
+/// Where the server of a load runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerPlace {
+    /// On the generator's machine, of which it needs a part.
+    ThisMachine,
+    OtherMachine,
+}
 
 /// Recorded times at which requests start.
 #[derive(Clone, Debug)]
@@ -119,23 +125,29 @@ impl LoadSettings {
     ///   half;
     /// - otherwise one per usable CPU. Named CPUs select this case, too.
     ///
-    /// There is at most one thread per connection. `cpus`: CPUs of the threads; empty: any.
+    /// There is at most one thread per connection. `cpus`: CPUs of the threads; empty: any of
+    /// `allowed`, the CPUs that dyno may use.
     #[must_use]
-    pub fn threads_for(&self, peer: &PeerAddress, cpus: &[u32]) -> u32 {
-        let usable = usable_cpus(cpus);
-        let threads = match self.threads {
-            Some(threads) => threads,
-            None if cpus.is_empty() && is_on_this_machine(peer) => usable / 2,
-            None => usable,
+    pub fn threads_for(&self, server: ServerPlace, cpus: &[u32], allowed: &[u32]) -> u32 {
+        let usable = usable_cpus(cpus, allowed);
+        let threads = match (self.threads, server) {
+            (Some(threads), _) => threads,
+            (None, ServerPlace::ThisMachine) if cpus.is_empty() => usable / 2,
+            (None, _) => usable,
         };
         threads.clamp(1, self.connections[0])
     }
 
     /// Returns whether this many threads poll. With `auto` they poll if a usable CPU stays free
-    /// for a server on this machine. `cpus`: CPUs of the threads; empty: any.
+    /// for a server on this machine. `cpus`: CPUs of the threads; empty: any of `allowed`.
     #[must_use]
-    pub fn polling(&self, arrivals: &Arrivals, threads: u32, cpus: &[u32]) -> SpinPolicy {
-        let allowed = dyno_launch::allowed_cpus();
+    pub fn polling(
+        &self,
+        arrivals: &Arrivals,
+        threads: u32,
+        cpus: &[u32],
+        allowed: &[u32],
+    ) -> SpinPolicy {
         let leaves_free_cpu = match cpus.is_empty() {
             true => allowed.len() > threads as usize,
             false => allowed.iter().any(|cpu| !cpus.contains(cpu)),
@@ -144,22 +156,12 @@ impl LoadSettings {
     }
 }
 
-/// Returns the number of CPUs on which generator threads may run. `cpus`: their CPUs; empty: any.
+/// Returns the number of CPUs on which generator threads may run. `cpus`: their CPUs; empty: any of
+/// `allowed`.
 #[must_use]
-pub fn usable_cpus(cpus: &[u32]) -> u32 {
-    let cpus = if cpus.is_empty() { dyno_launch::allowed_cpus().len() } else { cpus.len() };
+pub const fn usable_cpus(cpus: &[u32], allowed: &[u32]) -> u32 {
+    let cpus = if cpus.is_empty() { allowed.len() } else { cpus.len() };
     cpus as u32
-}
-
-/// Whether the server runs on this machine. A socket can only be bound to an address of this
-/// machine.
-fn is_on_this_machine(peer: &PeerAddress) -> bool {
-    match peer {
-        PeerAddress::Unix(_) => true,
-        PeerAddress::Tcp(addr) => {
-            addr.ip().is_loopback() || UdpSocket::bind((addr.ip(), 0)).is_ok()
-        }
-    }
 }
 
 #[cfg(test)]
@@ -188,6 +190,36 @@ mod tests {
         let error = |text: &[u8]| Trace::parse("t", text).unwrap_err();
         assert!(error(b"1\nx\n").contains("t:2: \"x\" is not a time"));
         assert!(error(b"#\n").contains("no times"));
+    }
+
+    #[test]
+    fn threads_depend_on_cpus_server_and_connections() {
+        let allowed = [0, 1, 2, 3, 4, 5];
+        let threads = |words: &[(&str, &str)], server, cpus: &[u32]| {
+            let mut settings = LoadSettings::default();
+            for (key, text) in words {
+                settings.set(Setting::with_key(key), text).unwrap();
+            }
+            settings.threads_for(server, cpus, &allowed)
+        };
+        let (here, elsewhere) = (ServerPlace::ThisMachine, ServerPlace::OtherMachine);
+        assert_eq!([threads(&[], here, &[]), threads(&[], elsewhere, &[])], [3, 6]);
+        assert_eq!(threads(&[], here, &[4, 5]), 2, "named CPUs are separate from the server's");
+        assert_eq!(threads(&[("threads", "9")], here, &[]), 9);
+        assert_eq!(threads(&[("threads", "9"), ("connections", "2")], here, &[]), 2);
+    }
+
+    #[test]
+    fn threads_poll_if_server_has_free_cpu() {
+        let (open, allowed) = (Arrivals::Constant { rate: 5.0 }, [0, 1]);
+        let polling = |arrivals: &Arrivals, threads, cpus: &[u32]| {
+            LoadSettings::default().polling(arrivals, threads, cpus, &allowed)
+        };
+        assert_eq!(polling(&open, 1, &[]), SpinPolicy::Near);
+        assert_eq!(polling(&open, 2, &[]), SpinPolicy::Never);
+        assert_eq!(polling(&open, 2, &[1]), SpinPolicy::Near);
+        assert_eq!(polling(&open, 1, &[0, 1]), SpinPolicy::Never);
+        assert_eq!(polling(&Arrivals::Closed, 1, &[]), SpinPolicy::Never);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dyno_analysis::load::LoadConfig;
 use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
-use dyno_driver::{Endpoint, PeerAddress};
+use dyno_driver::{Endpoint, PeerAddress, best_driver};
 use dyno_engine::Protocol;
 use dyno_lab::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
 use dyno_model::plan::{
@@ -156,14 +156,15 @@ pub fn spec(
     let protocol = workload.protocol;
     let tls = (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?;
     let cpus = cpus(args).to_vec();
-    let threads = settings.threads_for(&endpoint.peer, &cpus);
+    let allowed = dyno_launch::allowed_cpus();
+    let threads = settings.threads_for(target::place(&endpoint.peer), &cpus, &allowed);
     Ok(LoadSpec {
         requests,
         page_connections: workload.page_connections(),
-        spin: settings.polling(&step.arrivals, threads, &cpus),
+        spin: settings.polling(&step.arrivals, threads, &cpus, &allowed),
         load: Load {
             threads,
-            driver: settings.driver.unwrap_or(load.driver),
+            driver: settings.driver.unwrap_or_else(|| best_driver().0),
             steps: vec![step.clone()],
             connection: connection_settings(&endpoint, tls.as_ref()),
             ..settings.load
@@ -184,7 +185,7 @@ fn cpus(args: &LoadArgs) -> &[u32] {
 
 /// Returns a note on the number of threads, shown before the load. `None`: no note is needed.
 pub fn note_on_threads(args: &LoadArgs, spec: &LoadSpec) -> Option<String> {
-    let usable = usable_cpus(cpus(args));
+    let usable = usable_cpus(cpus(args), &dyno_launch::allowed_cpus());
     if let Some(threads) = args.settings.threads.filter(|threads| *threads > spec.load.threads) {
         return Some(format!(
             "-t {threads}: reduced to {}, because each thread needs a connection",

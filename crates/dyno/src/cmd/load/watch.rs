@@ -497,7 +497,7 @@ fn point(interval: &Interval) -> LivePoint {
 #[cfg(test)]
 mod tests {
     use dyno_model::Protocol;
-    use dyno_model::plan::{Arrivals, Page, Request, Step, Workload};
+    use dyno_model::plan::{Arrivals, DriverKind, Page, Request, Step, Workload};
     use dyno_suite::defaults::default_load;
 
     use super::*;
@@ -516,7 +516,7 @@ mod tests {
                 requests_per_connection: None,
                 sequence: None,
             };
-            let config = LoadConfig::new(&workload, &default_load(), &step, 1);
+            let config = LoadConfig::new(&workload, &default_load(DriverKind::Epoll), &step, 1);
             assert_eq!(initial_model(&config).connections_requested, expected);
         }
     }

@@ -9,6 +9,7 @@ use dyno_archive::RunDir;
 use dyno_config::text::FileError;
 use dyno_lab::prepare::prepare;
 use dyno_lab::run::{RealHost, RunEnd, RunEvent, RunMemory, Runner};
+use dyno_lab::this_machine;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_model::run::{Run, RunHeader};
@@ -108,8 +109,8 @@ pub(super) fn check(
 ) -> anyhow::Result<CheckOutcome> {
     printer.print(|| print_text(&format!("{}\n", escape_line(&subject.id))));
     let suite = SuiteFile::parse(Path::new("check"), &check_suite(subject), &[])?;
-    let cpus = dyno_launch::allowed_cpus();
-    let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| {
+    let machine = this_machine::read(dyno_launch::allowed_cpus());
+    let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &machine, &|d| {
         prerequisites.unmet_need(d)
     });
     let mut planned = match resolved {
