@@ -5,6 +5,7 @@
 
 mod conflicts;
 mod reading;
+pub mod search;
 pub mod single;
 mod table;
 
