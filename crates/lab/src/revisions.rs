@@ -9,12 +9,12 @@ use dyno_launch::folder;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_launch::tool::{ToolCommand, ToolOutput};
-use dyno_model::plan::Revision;
+use dyno_model::plan::{Revision, Subject};
 use dyno_subject::definition::Role;
 use dyno_subject::definition::find::Folders;
 
 use crate::limits::CHECKOUT_TIMEOUT;
-use dyno_suite::revision_folders::RevisionFolders;
+use dyno_suite::revision_folders::{RevisionFolders, WORK_TREE};
 
 /// Reason why a revision is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,15 +97,46 @@ impl Repository {
         Ok(Repository { name: name.into(), subject: subject.into(), root })
     }
 
-    /// Returns the commit of a name.
+    /// Returns the commits of one or two names, which are compared with each other, or with the
+    /// work tree.
     ///
     /// # Errors
-    /// There is no such commit.
-    pub fn commit(
+    /// There is no such commit, or the names cannot be compared.
+    pub fn commits(
         &self,
-        name: &str,
+        names: &[String],
         supervision: &Supervision<'_>,
-    ) -> Result<String, RevisionError> {
+    ) -> Result<Vec<String>, RevisionError> {
+        if names.len() > 2 {
+            return Err(RevisionError::InvalidRequest(format!(
+                "--rev: given {} times, but at most two revisions can be compared\nhint: keep one \
+                 or two of the --rev options",
+                names.len()
+            )));
+        }
+        let commits = names.iter().map(|name| self.commit(name, supervision));
+        let commits = commits.collect::<Result<Vec<String>, _>>()?;
+        if let [a, b] = &commits[..]
+            && a == b
+        {
+            return Err(RevisionError::InvalidRequest(format!(
+                "--rev {} and --rev {}: are the same commit, {a:.12}\nhint: remove one --rev to \
+                 compare the other with the work tree",
+                names[0], names[1]
+            )));
+        }
+        if let Some(index) = names.iter().position(|name| name == WORK_TREE) {
+            return Err(RevisionError::InvalidRequest(format!(
+                "--rev {WORK_TREE}: this name is reserved for uncommitted files\nhint: write the \
+                 revision as {:.12}",
+                commits[index]
+            )));
+        }
+        Ok(commits)
+    }
+
+    /// Returns the commit of a name.
+    fn commit(&self, name: &str, supervision: &Supervision<'_>) -> Result<String, RevisionError> {
         // A name that begins with a dash is not read as an option. A tag or a branch is resolved to
         // its commit.
         const COMMAND: &str = "rev-parse --verify --quiet --end-of-options \"$REVISION^{commit}\"";
@@ -278,6 +309,33 @@ impl Drop for WorkTrees<'_> {
     }
 }
 
+/// Checks that both revisions were built and can run on this machine. Also checks that their
+/// definitions or build inputs differ, if `may_be_equal` is false.
+///
+/// # Errors
+/// A revision cannot be measured, or both are equal.
+pub fn check_subjects(
+    subjects: &[Subject],
+    names: &[String],
+    may_be_equal: bool,
+) -> Result<(), RevisionError> {
+    let [a, b] = subjects else { return Ok(()) };
+    for (subject, name) in [a, b].into_iter().zip(names) {
+        if let Some(reason) = subject.build_failed.as_ref().or(subject.skipped.as_ref()) {
+            return Err(RevisionError::Failed(format!("{name}: cannot be measured: {reason}")));
+        }
+    }
+    let inputs = |subject: &Subject| subject.build.as_ref().map(|build| build.inputs.clone());
+    if may_be_equal || (&a.definition, inputs(a)) != (&b.definition, inputs(b)) {
+        return Ok(());
+    }
+    Err(RevisionError::InvalidRequest(format!(
+        "{}: the server's folder and definition are the same in {} and {}\nhint: if the server \
+         uses changed files outside of the folder, measure both revisions with --anyway",
+        a.name, names[0], names[1]
+    )))
+}
+
 /// Kind of the temporary folder.
 const KIND: &str = "revisions";
 
@@ -363,6 +421,43 @@ mod tests {
         assert!(differs(&["equal"]) && !differs(&["old", "equal"]), "in the work tree");
         run(COMMIT);
         assert!(differs(&["equal", "HEAD"]) && !differs(&["HEAD"]));
+        run("git tag worktree old");
+        for (names, expected) in [
+            (&["old", "equal", "HEAD"][..], "--rev: given 3 times, but at most two"),
+            (&["HEAD", "HEAD"], "--rev HEAD and --rev HEAD: are the same commit, "),
+            (&["HEAD", "worktree"], "--rev worktree: this name is reserved"),
+            (&["gone"], "\"gone\": not a commit of the repository"),
+        ] {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
+            let Err(RevisionError::InvalidRequest(error)) =
+                repository.commits(&names, &supervision)
+            else {
+                panic!("{names:?}")
+            };
+            assert!(error.starts_with(expected) && error.contains("\nhint: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_equal_revisions_are_measured_anyway() {
+        let names = ["main".to_string(), "HEAD".to_string()];
+        let check = |b: Subject, may_be_equal| {
+            check_subjects(&[Subject::default(), b], &names, may_be_equal).err()
+        };
+        assert_eq!(check(Subject::default(), true), None);
+        let Some(RevisionError::InvalidRequest(equal)) = check(Subject::default(), false) else {
+            panic!("equal revisions are compared")
+        };
+        assert!(equal.contains("are the same in main and HEAD"), "{equal}");
+        let broken = Subject { build_failed: Some("exit 2".into()), ..Subject::default() };
+        let skipped = Subject { skipped: Some("no go".into()), ..Subject::default() };
+        for may_be_equal in [false, true] {
+            for (subject, reason) in [(&broken, "exit 2"), (&skipped, "no go")] {
+                let expected = format!("HEAD: cannot be measured: {reason}");
+                let error = Some(RevisionError::Failed(expected));
+                assert_eq!(check(subject.clone(), may_be_equal), error);
+            }
+        }
     }
 
     #[test]

@@ -285,9 +285,9 @@ fn choose(
     if !overrides.only.is_empty() {
         check_only(&overrides.only, &entries)
             .map_err(|message| FileError::without_position(path, message))?;
-        (entries, excluded) = entries.into_iter().partition(|entry| {
-            subject_names(entry).iter().any(|name| overrides.only.contains(name))
-        });
+        (entries, excluded) = entries
+            .into_iter()
+            .partition(|entry| entry.names().iter().any(|name| overrides.only.contains(name)));
     }
     let read_definition = |entry: &SuiteSubject| {
         let at = |key, message| document.locate(subject_mistake(entry, key, message));
@@ -407,7 +407,7 @@ fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
 
 /// Checks that all names of `--only` are in the suite.
 fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
-    let mut names: Vec<String> = entries.iter().flat_map(subject_names).collect();
+    let mut names: Vec<String> = entries.iter().flat_map(SuiteSubject::names).collect();
     let mut listed = BTreeSet::new();
     names.retain(|name| listed.insert(name.clone()));
     match only.iter().find(|name| !names.contains(name)) {
@@ -421,11 +421,6 @@ fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
             }
         }),
     }
-}
-
-/// Returns the names by which the command line selects an entry.
-fn subject_names(entry: &SuiteSubject) -> [String; 3] {
-    [entry.name.clone(), entry.server(), entry.id()]
 }
 
 /// Returns a mistake in a key of a subject's entry in the suite. If the entry is only a name, the

@@ -9,6 +9,7 @@ mod load;
 mod overrides;
 pub mod profile;
 mod reading;
+mod revisions;
 pub(crate) mod stop;
 mod subjects;
 pub(crate) mod turns;
@@ -42,8 +43,8 @@ use crate::limits::{RERUN_SHARE, SUITE_BYTES};
 use crate::observe::RawObserve;
 use crate::settings::LoadSettings;
 use overrides::{SuiteWorkload, WorkloadTable};
-pub use reading::AcrossRevisions;
 use reading::SuiteReading;
+pub use revisions::AcrossRevisions;
 use stop::RawStop;
 use subjects::RawSubject;
 pub use subjects::SuiteSubject;
@@ -167,12 +168,14 @@ impl SuiteFile {
         Ok(suite)
     }
 
-    /// Returns the same suite with several revisions of one subject instead of all subjects.
+    /// Returns the same suite with several revisions of one subject instead of all subjects, and
+    /// with enough repeats for a verdict.
     ///
     /// # Errors
     /// The suite has settings that cannot be combined with revisions.
-    pub fn across(&self, revisions: &AcrossRevisions) -> Result<SuiteFile, FileError> {
-        self.reread(SuiteReading::Across(revisions))
+    pub fn across(&self, across: &AcrossRevisions) -> Result<SuiteFile, FileError> {
+        let suite = self.reread(SuiteReading::Across(across))?;
+        Ok(SuiteFile { repeats: suite.repeats.max(revisions::MIN_REPEATS), ..suite })
     }
 
     /// Returns the suite of the run that measures the capacities, of which this suite's rates are

@@ -2,14 +2,14 @@
 //! measured capacities.
 
 use dyno_config::mistake::{Mistake, mistake};
-use dyno_model::plan::{Capacity, Experiment, ExperimentKind, SearchOptions};
+use dyno_model::plan::{Capacity, Experiment, SearchOptions};
 use dyno_workload::rates::Rate;
 
 use super::experiment::{self, RawExperiment};
 use super::load::locate_in_load;
 use super::overrides::SuiteWorkload;
+use super::revisions::AcrossRevisions;
 use super::subjects::{self, SuiteSubject};
-use crate::revision_folders::RevisionFolders;
 use crate::settings::LoadSettings;
 
 /// Way to read a suite.
@@ -22,31 +22,6 @@ pub(super) enum SuiteReading<'a> {
     Across(&'a AcrossRevisions),
     /// With rates that are shares of these capacities.
     At(&'a [Capacity]),
-}
-
-/// A comparison of revisions of a subject, which replaces the suite's own comparison.
-#[derive(Clone, Debug)]
-pub struct AcrossRevisions {
-    /// Index of the subject's entry in the suite.
-    pub index: usize,
-    /// Revisions to compare. Each is an arm, and the first is the baseline.
-    pub revised: Vec<RevisionFolders>,
-}
-
-impl AcrossRevisions {
-    /// Returns one arm per revision, and the experiment that compares them.
-    fn arms(&self, original: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
-        let entry = original.into_iter().find(|entry| entry.index == self.index);
-        let entry = entry.expect("the index should belong to an entry");
-        let arm = |revised: &RevisionFolders| {
-            let label =
-                entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));
-            SuiteSubject { revised: Some(revised.clone()), label, ..entry.clone() }
-        };
-        let arms: Vec<SuiteSubject> = self.revised.iter().map(arm).collect();
-        let names = arms.iter().map(SuiteSubject::id).collect();
-        (arms, Experiment { kind: ExperimentKind::Toggle, factor: None, arms: names })
-    }
 }
 
 impl SuiteReading<'_> {

@@ -48,6 +48,12 @@ impl SuiteSubject {
         server_id(&self.name, self.variant.as_deref(), revision)
     }
 
+    /// Returns the names by which the command line selects the entry.
+    #[must_use]
+    pub fn names(&self) -> [String; 3] {
+        [self.name.clone(), self.server(), self.id()]
+    }
+
     /// Returns the unique name of the arm that the entry becomes.
     #[must_use]
     pub fn id(&self) -> String {

@@ -1,23 +1,22 @@
 //! `dyno compare --rev A --rev B SUITE`: compares two revisions of a server.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use dyno_analysis::compare::{ComparisonOptions, ComparisonResult, RunProblem, Side, compare};
 use dyno_analysis::revision_status::RevisionsEnd;
 use dyno_archive::RunDir;
-use dyno_lab::revisions::{Repository, RevisionError, WorkTrees};
+use dyno_lab::revisions::{Repository, RevisionError, WorkTrees, check_subjects};
 use dyno_lab::run::RunEnd;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
-use dyno_model::plan::{Plan, Revision, Subject};
+use dyno_model::plan::{Plan, Revision};
 use dyno_subject::build;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_suite::file::{AcrossRevisions, SuiteFile, SuiteSubject};
 use dyno_suite::plan::Overrides;
-use dyno_suite::revision_folders::{RevisionFolders, WORK_TREE};
+use dyno_suite::revision_folders::RevisionFolders;
 
 use super::super::report::{check_output, write_all};
 use super::super::run::{RunContext, walk};
@@ -28,10 +27,6 @@ use crate::inputs::Inputs;
 use crate::progress::Progress;
 use crate::terminal::{self, ThirdInterrupt};
 use crate::this_machine::usable_cpus;
-
-/// Minimum number of repeats, if the command line sets none. A verdict needs five repeats of each
-/// revision.
-const MIN_REPEATS: u32 = 5;
 
 /// Builds and measures the revisions, and compares them.
 pub(super) fn run(
@@ -54,7 +49,7 @@ pub(super) fn run(
     let suite = SuiteFile::read(path, &options.choices.profile, usable_cpus())?;
     let folders = options.folder_options.subjects.find(Some(path))?;
     check_output(args.output.as_deref(), |inputs| add_inputs(inputs, path, &suite, &folders))?;
-    let entry = find_entry(&suite, &folders, &options.choices.only)?;
+    let entry = suite.revised_entry(&folders, &options.choices.only).map_err(usage_error)?;
     let repository =
         Repository::from_subject(&entry.name, &folders, &supervision).map_err(revision_error)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
@@ -63,11 +58,11 @@ pub(super) fn run(
     let is_changed = is_folder_changed(&repository, &revised, &supervision)?;
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { index: entry.index, revised })?;
-    let repeats = options.choices.repeats.unwrap_or(across.repeats.max(MIN_REPEATS));
-    let overrides =
-        Overrides { only: Vec::new(), repeats: Some(repeats), ..options.choices.overrides() };
+    let overrides = Overrides { only: Vec::new(), ..options.choices.overrides() };
     let context = RunContext::new(path, &folders, &cache, &options.runs);
-    let check = |plan: &Plan| check_revisions(&plan.subjects, &names, args.anyway || is_changed);
+    let may_be_equal = args.anyway || is_changed;
+    let check =
+        |plan: &Plan| check_subjects(&plan.subjects, &names, may_be_equal).map_err(revision_error);
     let prepared = context.begin(across, &overrides, &supervision, &mut progress, &check)?;
     let ended = walk(&prepared, &supervision, &mut progress)?;
     progress.end();
@@ -153,36 +148,6 @@ impl Drop for TemporaryBuilds<'_> {
     }
 }
 
-/// Returns the suite's entry of the server to compare. `only` names it. Without `only`, the suite
-/// must have one server that is not a control.
-fn find_entry(
-    suite: &SuiteFile,
-    folders: &Folders,
-    only: &[String],
-) -> anyhow::Result<SuiteSubject> {
-    let is_selected = |entry: &&SuiteSubject| match only {
-        [] => folders.subject(&entry.name).is_ok_and(|definition| !definition.is_control()),
-        _ => {
-            only.iter().any(|name| [entry.id(), entry.server(), entry.name.clone()].contains(name))
-        }
-    };
-    let mut selected: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_selected).collect();
-    // One entry of the suite file can have several subjects: a server and its twin, or the levels
-    // of an experiment.
-    let mut known_entries = BTreeSet::new();
-    selected.retain(|entry| known_entries.insert(entry.index));
-    if let [entry] = selected[..] {
-        return Ok(entry.clone());
-    }
-    let ids: Vec<String> = suite.subjects.iter().map(SuiteSubject::id).collect();
-    Err(usage_error(format!(
-        "--rev: compares one server of the suite, but {} are selected\nhint: select one server \
-         with --only: {}",
-        if selected.is_empty() { "none".into() } else { selected.len().to_string() },
-        ids.join(", ")
-    )))
-}
-
 /// Checks out the requested revisions, each into its own folders.
 fn check_out(
     args: &CompareArgs,
@@ -191,35 +156,9 @@ fn check_out(
     folders: &Folders,
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<Vec<RevisionFolders>> {
-    if args.rev.len() > 2 {
-        return Err(usage_error(format!(
-            "--rev: given {} times, but at most two revisions can be compared\nhint: keep one or \
-             two of the --rev options",
-            args.rev.len()
-        )));
-    }
-    let commits: Vec<String> = args
-        .rev
-        .iter()
-        .map(|name| repository.commit(name, supervision).map_err(revision_error))
-        .collect::<Result<_, _>>()?;
-    if let [a, b] = &commits[..]
-        && a == b
-    {
-        return Err(usage_error(format!(
-            "--rev {} and --rev {}: are the same commit, {a:.12}\nhint: remove one --rev to \
-             compare the other with the work tree",
-            args.rev[0], args.rev[1]
-        )));
-    }
+    let commits = repository.commits(&args.rev, supervision).map_err(revision_error)?;
     let mut revised = Vec::new();
     for (name, commit) in args.rev.iter().zip(&commits) {
-        if name == WORK_TREE {
-            return Err(usage_error(format!(
-                "--rev {WORK_TREE}: this name is reserved for uncommitted files\nhint: write the \
-                 revision as {commit:.12}"
-            )));
-        }
         terminal::say(&format!("checking out {name} ({commit:.12})"));
         let revision = Revision { name: name.clone(), commit: Some(commit.clone()) };
         revised.push(trees.add(revision, folders, supervision).map_err(revision_error)?);
@@ -248,54 +187,5 @@ fn revision_error(error: RevisionError) -> anyhow::Error {
     match error {
         RevisionError::InvalidRequest(message) => usage_error(message),
         RevisionError::Failed(message) => anyhow!(message),
-    }
-}
-
-/// Checks that both revisions were built and can run on this machine. Also checks that their
-/// definitions or build inputs differ, if `may_be_equal` is false.
-fn check_revisions(
-    subjects: &[Subject],
-    names: &[String],
-    may_be_equal: bool,
-) -> anyhow::Result<()> {
-    let [a, b] = subjects else { return Ok(()) };
-    for (subject, name) in [a, b].into_iter().zip(names) {
-        if let Some(reason) = subject.build_failed.as_ref().or(subject.skipped.as_ref()) {
-            return Err(anyhow!("{name}: cannot be measured: {reason}"));
-        }
-    }
-    let inputs = |subject: &Subject| subject.build.as_ref().map(|build| build.inputs.clone());
-    if may_be_equal || (&a.definition, inputs(a)) != (&b.definition, inputs(b)) {
-        return Ok(());
-    }
-    Err(usage_error(format!(
-        "{}: the server's folder and definition are the same in {} and {}\nhint: if the server \
-         uses changed files outside of the folder, measure both revisions with --anyway",
-        a.name, names[0], names[1]
-    )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_equal_revisions_are_measured_anyway() {
-        let names = ["main".to_string(), "HEAD".to_string()];
-        let check = |b: Subject, may_be_equal| {
-            let checked = check_revisions(&[Subject::default(), b], &names, may_be_equal);
-            checked.err().map(|error| error.to_string())
-        };
-        assert_eq!(check(Subject::default(), true), None);
-        let equal = check(Subject::default(), false).unwrap();
-        assert!(equal.contains("are the same in main and HEAD"), "{equal}");
-        let broken = Subject { build_failed: Some("exit 2".into()), ..Subject::default() };
-        let skipped = Subject { skipped: Some("no go".into()), ..Subject::default() };
-        for may_be_equal in [false, true] {
-            for (subject, reason) in [(&broken, "exit 2"), (&skipped, "no go")] {
-                let expected = format!("HEAD: cannot be measured: {reason}");
-                assert_eq!(check(subject.clone(), may_be_equal), Some(expected));
-            }
-        }
     }
 }
