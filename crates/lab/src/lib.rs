@@ -24,6 +24,7 @@ pub mod prepare;
 pub mod price;
 pub mod profile;
 pub mod rate_finder;
+pub mod resumption;
 pub mod revisions;
 pub mod run;
 mod runtime;

@@ -1,21 +1,18 @@
 //! `dyno run --resume`: resumes an interrupted run, if its subjects, the machine and dyno are
 //! unchanged.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::SystemTime;
 
 use dyno_archive::RunDir;
 use dyno_lab::prepare::include_with_backends;
+use dyno_lab::resumption::{
+    check_resumable, compare_builds, compare_inputs, next_start, resumed_header,
+};
 use dyno_lab::run::has_remaining_work;
 use dyno_launch::supervision::Supervision;
-use dyno_model::plan::{Arm, Backend, Build, Plan, Subject};
-use dyno_model::run::{Run, RunHeader, SCHEMA};
-use dyno_model::start::PartStart;
-use dyno_model::{Facts, Party, Resumption, ResumptionDifference, StartRecord};
-use dyno_subject::build::input_key;
-use dyno_subject::definition::Definition;
-use dyno_suite::files::Folder;
+use dyno_model::plan::{Arm, Plan};
+use dyno_model::{Resumption, ResumptionDifference};
 use dyno_suite::plan::Planned;
 
 use super::prepare::{PreparedRun, build_all};
@@ -56,39 +53,6 @@ impl DifferencePolicy {
     }
 }
 
-/// Checks that a run has the format of this version. Records of two formats in one run could not be
-/// read.
-fn check_format(path: &Path, schema: &str) -> anyhow::Result<()> {
-    if schema == SCHEMA {
-        return Ok(());
-    }
-    Err(usage_error(format!(
-        "{}: cannot be resumed: the run has format {schema:?}, but this version writes \
-         {SCHEMA:?}\nhint: begin a new run",
-        path.display()
-    )))
-}
-
-/// Checks that a run has the format of this version and comes from a suite without revisions.
-fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
-    check_format(path, &run.header.schema)?;
-    if !run.header.plan.suite.is_from_file() {
-        return Err(usage_error(format!(
-            "{}: cannot be resumed: --save wrote this archive, which is not the run of a \
-             suite\nhint: measure again with --save",
-            path.display()
-        )));
-    }
-    if run.header.plan.subjects.iter().any(|subject| subject.revision.is_some()) {
-        return Err(usage_error(format!(
-            "{}: cannot be resumed: the run compares revisions, and their work trees are \
-             removed\nhint: compare the revisions again with dyno compare --rev",
-            path.display()
-        )));
-    }
-    Ok(())
-}
-
 /// Checks that a run can be resumed, and builds what it needs. If starts are left and
 /// `before_start` succeeds, adds the resumption to the run's header.
 pub(super) fn resume(
@@ -101,54 +65,25 @@ pub(super) fn resume(
 ) -> anyhow::Result<PreparedRun> {
     let dir = RunDir::open(path)?.lock()?;
     let mut run = dir.read()?;
-    check_resumable(path, &run)?;
+    check_resumable(path, &run).map_err(usage_error)?;
     let mut planned = Planned::from_archived(run.header.plan.clone())?;
     let newly_included = include_with_backends(&mut planned.plan);
     let facts = dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT);
     // Comparisons that need no build come first, so that the user does not wait for a refusal.
-    let mut differences = compare_facts(&run.header.facts, &facts);
-    let files = hash_files(&planned.plan);
-    differences.extend(compare_files(&planned.plan, &files));
-    // After the resumption, requests use the files as they are now.
-    let hashes = files.into_iter().filter_map(|(name, hash)| Some((name, hash.ok()?)));
-    planned.plan.files.extend(hashes);
-    for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
-        let before = RecordedServer {
-            id: subject.id(),
-            definition: &subject.definition,
-            build: &subject.build,
-        };
-        differences.extend(compare_definition(&before, definition, supervision));
-    }
-    for (backend, definition) in run.header.plan.backends.iter().zip(&planned.backends) {
-        let id = format!("back end {}", backend.name);
-        let before = RecordedServer { id, definition: &backend.definition, build: &backend.build };
-        differences.extend(compare_definition(&before, definition, supervision));
-    }
-    let plan = &run.header.plan;
-    for (arm, definition) in planned.arms.iter().enumerate() {
-        let has_arm = |start: &StartRecord| plan.launches[start.launch].arms.contains(&arm);
-        let parts = run.starts.iter().filter(|s| has_arm(s)).filter_map(StartRecord::subject);
-        differences.extend(compare_environment(&plan.arms[arm].name, parts, definition));
-    }
-    for (i, definition) in planned.backends.iter().enumerate() {
-        let parts = run.starts.iter().filter_map(|start| start.part(Party::Backend(i)));
-        differences.extend(compare_environment(
-            &format!("back end {}", plan.backends[i].name),
-            parts,
-            definition,
-        ));
-    }
+    let mut differences = compare_inputs(&run, &mut planned, &facts, supervision);
     policy.check(path, &differences)?;
     let builds = build_all(&mut planned, cache, supervision, progress)?;
-    for (before, now) in run.header.plan.subjects.iter().zip(&planned.plan.subjects) {
-        differences.extend(compare_build(before, now));
-    }
-    for (before, now) in run.header.plan.backends.iter().zip(&planned.plan.backends) {
-        differences.extend(compare_backend(before, now));
-    }
+    differences.extend(compare_builds(&run.header.plan, &planned.plan));
     policy.check(path, &differences)?;
-    let header = resumed_header(&run, &planned.plan, &newly_included, facts, differences);
+    let resumption = Resumption {
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        command: super::command_line(),
+        from_start: next_start(&run),
+        differences,
+        facts,
+        subjects: planned.plan.subjects.clone(),
+    };
+    let header = resumed_header(&run, &planned.plan, &newly_included, resumption);
     let is_built = |arm: &Arm| builds.subjects[arm.subject].is_some();
     if has_remaining_work(&header.plan, &run, is_built) {
         before_start(&planned.plan)?;
@@ -161,272 +96,4 @@ pub(super) fn resume(
     let files = std::mem::take(&mut planned.plan.files);
     planned.plan = Plan { files, ..run.header.plan.clone() };
     Ok(PreparedRun { planned, builds, dir, run })
-}
-
-/// Returns the run's header with this resumption added. Subjects that the run has measured before
-/// keep their description. `newly_included`: indices of subjects that were not measured before,
-/// because their back end could not be built.
-fn resumed_header(
-    run: &Run,
-    now: &Plan,
-    newly_included: &[usize],
-    facts: Facts,
-    differences: Vec<ResumptionDifference>,
-) -> RunHeader {
-    let mut header = run.header.clone();
-    header.resumptions.push(Resumption {
-        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        command: super::command_line(),
-        from_start: run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0),
-        differences,
-        facts,
-        subjects: now.subjects.clone(),
-    });
-    let subjects = header.plan.subjects.iter_mut().zip(&now.subjects);
-    for (i, (before, now)) in subjects.enumerate() {
-        let was_measured = before.build_failed.is_none() && !newly_included.contains(&i);
-        if !was_measured {
-            before.clone_from(now);
-        }
-    }
-    let backends = header.plan.backends.iter_mut().zip(&now.backends);
-    for (before, now) in backends.filter(|(before, _)| before.build_failed.is_some()) {
-        before.clone_from(now);
-    }
-    header
-}
-
-fn difference(
-    name: impl Into<String>,
-    before: impl Into<String>,
-    now: impl Into<String>,
-) -> ResumptionDifference {
-    ResumptionDifference { name: name.into(), before: before.into(), now: now.into() }
-}
-
-/// Returns the differences in the machine and in dyno, with the names of the facts in the archive.
-fn compare_facts(before: &Facts, now: &Facts) -> Vec<ResumptionDifference> {
-    let fields = |facts: &Facts| match serde_json::to_value(facts) {
-        Ok(serde_json::Value::Object(fields)) => fields,
-        _ => unreachable!("facts are a table of text and numbers"),
-    };
-    let (before, now) = (fields(before), fields(now));
-    let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
-    // The fact `missing` only explains why other facts are unknown.
-    let changed = names.filter(|name| *name != "missing" && before.get(*name) != now.get(*name));
-    let text = |value: Option<&serde_json::Value>| match value {
-        None | Some(serde_json::Value::Null) => "unknown".to_string(),
-        Some(serde_json::Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    };
-    changed
-        .map(|name| difference(name.replace('_', " "), text(before.get(name)), text(now.get(name))))
-        .collect()
-}
-
-/// Returns the differences in the files whose contents the requests of the suite send.
-fn compare_files(
-    plan: &Plan,
-    now: &BTreeMap<String, Result<String, String>>,
-) -> Vec<ResumptionDifference> {
-    let changed = |(name, before): (&String, &String)| {
-        // The reason why a file cannot be read differs from every hash.
-        let (Ok(now) | Err(now)) = &now[name];
-        (now != before).then(|| difference(format!("file {name}"), short(before), short(now)))
-    };
-    plan.files.iter().filter_map(changed).collect()
-}
-
-/// Returns the present SHA-256 of each file that requests of the suite name. `Err`: the reason why
-/// the file cannot be read.
-fn hash_files(plan: &Plan) -> BTreeMap<String, Result<String, String>> {
-    let folder = Folder::from_suite(Path::new(&plan.suite.path));
-    let hash = |name: &String| folder.read(name).map(|_| folder.file_hashes()[name].clone());
-    plan.files.keys().map(|name| (name.clone(), hash(name))).collect()
-}
-
-/// A subject or a back end, as recorded when the run began.
-struct RecordedServer<'a> {
-    id: String,
-    /// Fingerprint of the definition.
-    definition: &'a Option<String>,
-    build: &'a Option<Build>,
-}
-
-/// Returns the differences in the definition of a subject and in the inputs of its build. Builds
-/// nothing.
-fn compare_definition(
-    before: &RecordedServer<'_>,
-    definition: &Definition,
-    supervision: &Supervision<'_>,
-) -> Vec<ResumptionDifference> {
-    let id = &before.id;
-    let mut differences = Vec::new();
-    let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));
-    if let Some(recorded) = before.definition.as_ref().filter(|recorded| **recorded != now) {
-        differences.push(difference(format!("{id}, definition"), short(recorded), short(&now)));
-    }
-    if let (Some(build), Some(spec)) = (before.build, &definition.build) {
-        let key = input_key(definition, spec, supervision);
-        let now = key.map_or_else(|reason| reason, |key| key.all);
-        if now != build.inputs {
-            differences.push(difference(
-                format!("{id}, inputs of its build"),
-                short(&build.inputs),
-                short(&now),
-            ));
-        }
-    }
-    differences
-}
-
-/// Returns the differences in the variables that an arm or a back end inherits from dyno's own
-/// environment. `owner`: name of the arm or back end.
-fn compare_environment<'a>(
-    owner: &str,
-    mut parts: impl Iterator<Item = &'a PartStart>,
-    definition: &Definition,
-) -> Vec<ResumptionDifference> {
-    let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
-    let now = definition.inherited_variables();
-    let before = &part.inherited;
-    let names: BTreeSet<&str> = before.keys().chain(now.keys()).map(String::as_str).collect();
-    let text = |value: Option<&str>| value.unwrap_or("not set").to_string();
-    let variable_difference = |name: &str| {
-        let (before, now) = [before, &now].map(|all| all.get(name).map(String::as_str)).into();
-        let description = || format!("{owner}, environment variable {name}");
-        (before != now).then(|| difference(description(), text(before), text(now)))
-    };
-    names.into_iter().filter_map(variable_difference).collect()
-}
-
-/// Returns the difference in the build of a subject: it fails now, or has another version or
-/// artefact.
-fn compare_build(before: &Subject, now: &Subject) -> Option<ResumptionDifference> {
-    let text = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".into());
-    let was_available = before.skipped.is_none() && before.build_failed.is_none();
-    if let Some(reason) = now.build_failed.as_ref().filter(|_| was_available) {
-        let reason = reason.lines().next().unwrap_or_default();
-        return Some(difference(
-            format!("{}, build", before.id()),
-            "succeeded",
-            format!("failed ({reason})"),
-        ));
-    }
-    if was_available && before.version != now.version {
-        let name = format!("{}, version", before.id());
-        return Some(difference(name, text(&before.version), text(&now.version)));
-    }
-    compare_artefacts(&before.id(), before.build.as_ref(), now.build.as_ref())
-}
-
-/// Returns the difference in the artefact of a build: in the hash, or in the size if an older
-/// version of dyno recorded no hash. A build can read files outside of its folder, so equal inputs
-/// do not imply equal artefacts.
-fn compare_artefacts(
-    owner: &str,
-    before: Option<&Build>,
-    now: Option<&Build>,
-) -> Option<ResumptionDifference> {
-    let (before, now) = (before?, now?);
-    let bytes = |build: &Build| format!("{} bytes", build.artefact_bytes);
-    let (before, now) = match (&before.artefact, &now.artefact) {
-        (Some(before), Some(now)) => (before.clone(), now.clone()),
-        _ => (bytes(before), bytes(now)),
-    };
-    (before != now)
-        .then(|| difference(format!("{owner}, result of its build"), short(&before), short(&now)))
-}
-
-/// Returns the difference in the version or the artefact of a back end, which may have become
-/// unavailable.
-fn compare_backend(before: &Backend, now: &Backend) -> Option<ResumptionDifference> {
-    let text = |backend: &Backend| match (&backend.build_failed, &backend.version) {
-        (Some(reason), _) => format!("not built ({})", reason.lines().next().unwrap_or_default()),
-        (None, Some(version)) => version.clone(),
-        (None, None) => "unknown".into(),
-    };
-    // If a back end could not be built, no measured subject has used it. A new version then changes
-    // no result.
-    let was_available = before.skipped.is_none() && before.build_failed.is_none();
-    let owner = format!("back end {}", before.name);
-    if was_available && text(before) != text(now) {
-        return Some(difference(format!("{owner}, version"), text(before), text(now)));
-    }
-    compare_artefacts(&owner, before.build.as_ref(), now.build.as_ref())
-}
-
-/// Shortens a SHA-256 to its first 12 digits. Other texts are unchanged.
-fn short(text: &str) -> &str {
-    if text.len() == 64 && text.is_ascii() { &text[..12] } else { text }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn run_of_other_format_is_not_resumed() {
-        assert!(check_format(Path::new("r"), SCHEMA).is_ok());
-        let error = check_format(Path::new("r"), "dyno.run/0").unwrap_err().to_string();
-        assert!(error.contains("the run has format \"dyno.run/0\""), "{error}");
-    }
-
-    /// `--save` of `dyno load` and of `dyno calibrate` writes runs without a suite.
-    #[test]
-    fn saved_load_is_not_resumed() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
-        let mut run = RunDir::open(folder).unwrap().read().unwrap();
-        run.header.plan.suite.path = "/suites/hello.toml".into();
-        check_resumable(Path::new("r"), &run).unwrap();
-        run.header.plan.suite.path = String::new();
-        let error = check_resumable(Path::new("r"), &run).unwrap_err();
-        assert!(error.to_string().contains("is not the run of a suite"), "{error}");
-        assert_eq!(crate::exit::exit_status(&error), crate::exit::Exit::Usage);
-    }
-
-    #[test]
-    fn build_with_other_artefact_is_a_difference() {
-        let built = |artefact_bytes, hash: Option<&str>| {
-            let artefact = hash.map(|digit| digit.repeat(64));
-            Some(Build { artefact_bytes, artefact, ..Build::default() })
-        };
-        let cases = [
-            (built(7, Some("a")), built(7, Some("a")), None),
-            (built(7, Some("a")), built(7, Some("b")), Some(("aaaaaaaaaaaa", "bbbbbbbbbbbb"))),
-            (built(7, None), built(7, Some("b")), None),
-            (built(17_311, None), built(17_315, Some("b")), Some(("17311 bytes", "17315 bytes"))),
-            (built(7, Some("a")), None, None),
-        ];
-        for (before, now, expected) in cases {
-            let subject =
-                |build: &Option<Build>| Subject { build: build.clone(), ..Subject::default() };
-            let backend =
-                |build: &Option<Build>| Backend { build: build.clone(), ..Backend::default() };
-            let differences = [
-                compare_build(&subject(&before), &subject(&now)),
-                compare_backend(&backend(&before), &backend(&now)),
-            ];
-            for found in differences {
-                let values = found.as_ref().map(|found| (&*found.before, &*found.now));
-                assert_eq!(values, expected, "{before:?} {now:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn compare_facts_lists_changed_facts() {
-        let earlier = Facts {
-            cpus: 4,
-            kernel: Some("6.1".into()),
-            dyno_version: "1".into(),
-            ..Facts::default()
-        };
-        let now = Facts { cpus: 2, kernel: None, dyno_version: "1".into(), ..Facts::default() };
-        assert_eq!(compare_facts(&earlier, &earlier), []);
-        assert_eq!(
-            compare_facts(&earlier, &now),
-            [difference("cpus", "4", "2"), difference("kernel", "6.1", "unknown")]
-        );
-    }
 }
