@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
-use dyno_contract::tls::TlsOptions;
-use dyno_driver::Endpoint;
+use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
+use dyno_driver::{Endpoint, PeerAddress};
 use dyno_engine::{Policy, Protocol, SpinPolicy, Window, limits};
-use dyno_model::plan::{self, Arrivals, Step};
+use dyno_model::plan::{
+    self, AcceptedCertificates, Arrivals, ConnectionSettings, Step, TlsSettings,
+};
 use serde::{Deserialize, Serialize};
 
 use super::load_requests::LoadRequests;
@@ -45,6 +47,27 @@ pub struct LoadTarget {
     pub protocol: Protocol,
     /// `None`: plain connections.
     pub tls: Option<TlsOptions>,
+}
+
+impl LoadTarget {
+    /// Returns the settings of the connections, for the plan of the load.
+    #[must_use]
+    pub fn connection_settings(&self) -> ConnectionSettings {
+        let tls_settings = |tls: &TlsOptions| TlsSettings {
+            resumption: matches!(tls.resumption, SessionResumption::On),
+            certificates: match tls.trust {
+                TrustedCertificates::System => AcceptedCertificates::System,
+                TrustedCertificates::File(_) => AcceptedCertificates::File,
+                TrustedCertificates::Any => AcceptedCertificates::Any,
+            },
+            client_certificate: tls.identity.is_some(),
+        };
+        ConnectionSettings {
+            unix_socket: matches!(self.endpoint.peer, PeerAddress::Unix(_)),
+            sources: self.endpoint.sources.clone(),
+            tls: self.tls.as_ref().map(tls_settings),
+        }
+    }
 }
 
 /// Serialises a shared slice like a list.
@@ -176,5 +199,42 @@ pub fn single_request(
         seed: 0,
         spin: SpinPolicy::Never,
         cpus: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_settings_describe_socket_and_tls() {
+        let plain = LoadTarget {
+            endpoint: std::net::SocketAddr::from(([127, 0, 0, 1], 80)).into(),
+            protocol: Protocol::H1,
+            tls: None,
+        };
+        assert_eq!(plain.connection_settings(), ConnectionSettings::default());
+        let options = TlsOptions {
+            name: "h".into(),
+            trust: TrustedCertificates::File("ca.pem".into()),
+            identity: Some(("cert.pem".into(), "key.pem".into())),
+            resumption: SessionResumption::Off,
+            alpn: TlsOptions::alpn(Protocol::H2),
+        };
+        let endpoint = Endpoint {
+            peer: PeerAddress::Unix("/run/server".into()),
+            sources: vec![[127, 0, 0, 2].into()],
+            ..plain.endpoint
+        };
+        let target = LoadTarget { endpoint, protocol: Protocol::H2, tls: Some(options) };
+        let settings = target.connection_settings();
+        assert!(settings.unix_socket);
+        assert_eq!(settings.sources, target.endpoint.sources);
+        let tls = TlsSettings {
+            resumption: false,
+            certificates: AcceptedCertificates::File,
+            client_certificate: true,
+        };
+        assert_eq!(settings.tls, Some(tls));
     }
 }

@@ -13,6 +13,7 @@ use dyno_model::plan::{
 use dyno_model::start::{Failure, FailureKind};
 use dyno_model::trial::Ceiling;
 use dyno_model::{LoadRecord, StartRecord, TrialRecord};
+use dyno_suite::target::Url;
 
 use crate::load::LoadSpec;
 
@@ -23,6 +24,28 @@ pub struct LoadedServer {
     pub name: String,
     /// Its address for display, without secrets.
     pub title: String,
+}
+
+impl LoadedServer {
+    /// Returns the server that a URL names. Its title omits the query, which may contain secrets.
+    #[must_use]
+    pub fn from_url(url: &Url, workload: &Workload) -> LoadedServer {
+        let text = url_text(url, workload);
+        let title = text.split('?').next().unwrap_or_default().into();
+        LoadedServer { name: url.authority(), title }
+    }
+}
+
+/// Returns the URL of a load: of its one request, or of the document of a page. The URL of other
+/// loads has no path, because their requests have several.
+#[must_use]
+pub fn url_text(url: &Url, workload: &Workload) -> String {
+    let path = match workload.requests.as_slice() {
+        [request] => request.path.as_str(),
+        [document, ..] if workload.page.is_some() => document.path.as_str(),
+        _ => "",
+    };
+    format!("{}://{}{path}", url.scheme.name(), url.authority())
 }
 
 /// Returns the plan of one load, which is like the plan of a suite with one subject, workload and
@@ -145,4 +168,33 @@ pub fn write(
 
 fn interrupted_failure() -> Failure {
     Failure { kind: FailureKind::Interrupted, message: "the user ended the load".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_model::plan::{Page, Request};
+    use dyno_workload::workloads::plaintext;
+
+    use super::*;
+
+    #[test]
+    fn server_title_omits_query() {
+        let url = Url::parse("https://example.test:8443/items?token=s3cret&page=2#x").unwrap();
+        let request = |path: &str| Request { path: path.into(), ..Request::default() };
+        let workload = |paths: &[&str], page| Workload {
+            requests: paths.iter().map(|path| request(path)).collect(),
+            page,
+            ..plaintext()
+        };
+        let title = |workload: &Workload| LoadedServer::from_url(&url, workload).title;
+        let one = workload(&[&url.target], None);
+        assert_eq!(title(&one), "https://example.test:8443/items");
+        assert_eq!(url_text(&url, &one), "https://example.test:8443/items?token=s3cret&page=2");
+        // A mix has no path in its title.
+        let paths = ["/a", "/b?token=s3cret"];
+        assert_eq!(title(&workload(&paths, None)), "https://example.test:8443");
+        let page = Some(Page { connections: 6 });
+        assert_eq!(title(&workload(&paths, page)), "https://example.test:8443/a");
+        assert_eq!(LoadedServer::from_url(&url, &plaintext()).name, "example.test:8443");
+    }
 }

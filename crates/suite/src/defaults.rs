@@ -38,6 +38,10 @@ pub fn default_load(driver: plan::DriverKind) -> plan::Load {
     }
 }
 
+/// Default number of streams for a page in HTTP/2: the usual limit of servers, because browsers
+/// request all resources of a page at once.
+pub const PAGE_STREAMS: u32 = 100;
+
 /// By default, one in this many responses is fully checked.
 pub const CHECK_ONE_IN: u64 = 100;
 

@@ -11,10 +11,10 @@ mod table;
 
 use std::collections::BTreeSet;
 
-use dyno_model::plan::{Arrival, Arrivals, DriverKind, Gaps, Load, LoadModel};
+use dyno_model::plan::{Arrival, Arrivals, DriverKind, Gaps, Load, LoadModel, Page};
 use dyno_workload::rates::{self, Rate};
 
-use crate::defaults::default_load;
+use crate::defaults::{PAGE_STREAMS, default_load};
 pub use conflicts::{Conflict, Notation, error_of_pages, key_not_for_pages};
 pub use reading::with_unit;
 pub(crate) use reading::{GivenSetting, KnownKey, ValueOf, unknown};
@@ -33,8 +33,8 @@ pub struct LoadSettings {
     pub connections: Vec<u32>,
     /// Requests in flight over all connections; empty: `connections` applies.
     pub(crate) in_flight: Vec<u32>,
-    /// Streams per connection of HTTP/2.
-    pub streams: Vec<u32>,
+    /// Streams per connection of HTTP/2, unless the load is a page.
+    streams: Vec<u32>,
     /// Requests in flight per connection of HTTP/1.1.
     pub pipeline: Vec<u32>,
     /// Empty: a closed loop.
@@ -110,6 +110,16 @@ impl LoadSettings {
         match self.warmup {
             Some(Warmup::Length(ns)) => ns,
             Some(Warmup::Auto | Warmup::Measured) | None => 0,
+        }
+    }
+
+    /// Returns the streams per connection of HTTP/2, one number per step. `page`: the page that is
+    /// loaded, if any. A page has more streams by default.
+    #[must_use]
+    pub fn streams_for(&self, page: Option<Page>) -> Vec<u32> {
+        match page {
+            Some(_) if !self.has("streams") => vec![PAGE_STREAMS],
+            _ => self.streams.clone(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! When the table is full, the kernel drops packets, and servers seem to fail. dyno changes no
 //! setting of the machine.
 
+use dyno_driver::PeerAddress;
 use dyno_model::plan::{Arrivals, Isolation, Load, Plan, Step};
 use dyno_observer::tracking::{IpVersion, TrackingTable};
 
@@ -93,6 +94,13 @@ impl LoopbackTracking {
     pub fn filling_rate_per_s(&self) -> f64 {
         self.free_entries() as f64 / self.closed_stay_s as f64
     }
+}
+
+/// Returns the IP version in which a load uses loopback. `None`: the load does not use loopback.
+#[must_use]
+pub fn loopback_version(server: &PeerAddress) -> Option<IpVersion> {
+    let PeerAddress::Tcp(addr) = server else { return None };
+    addr.ip().to_canonical().is_loopback().then(|| IpVersion::from_address(addr.ip()))
 }
 
 /// The connections of a plan, as far as they are known before the run.
@@ -346,6 +354,16 @@ mod tests {
 
     fn step(connections: u32, arrivals: Arrivals) -> Step {
         Step { connections, streams: 1, pipeline: 1, arrivals, pass: 1 }
+    }
+
+    #[test]
+    fn only_tcp_on_this_machine_uses_loopback() {
+        let version = |addr: &str| loopback_version(&PeerAddress::Tcp(addr.parse().unwrap()));
+        assert_eq!(version("127.0.0.2:80"), Some(IpVersion::V4));
+        assert_eq!(version("[::1]:80"), Some(IpVersion::V6));
+        assert_eq!(version("[::ffff:127.0.0.1]:80"), Some(IpVersion::V4));
+        assert_eq!(version("192.0.2.1:80"), None);
+        assert_eq!(loopback_version(&PeerAddress::Unix("/run/server".into())), None);
     }
 
     #[test]

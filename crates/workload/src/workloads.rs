@@ -51,10 +51,6 @@ const fn page_connections() -> u32 {
     PAGE_CONNECTIONS
 }
 
-/// Default number of streams for a page in HTTP/2: the usual limit of servers, because browsers
-/// request all resources of a page at once.
-pub const PAGE_STREAMS: u32 = 100;
-
 /// Connections over which browsers load a page in HTTP/1.1.
 pub const PAGE_CONNECTIONS: u32 = 6;
 

@@ -8,7 +8,6 @@ use dyno_model::plan::{
     Arrivals, Gaps, Load, LoadModel, Order, SearchOptions, Step, StillWarming, UntilSteady,
 };
 use dyno_workload::rates::Rate;
-use dyno_workload::workloads::PAGE_STREAMS;
 
 use super::overrides::{NO_PIPELINED_STEPS, SuiteWorkload, locate_in_workload};
 use crate::limits::{SEARCH_WIDTH, STEP_WARMUP_NS};
@@ -245,12 +244,9 @@ impl LoadSettings {
         };
         let width = settings.width()?;
         let (mut pipelines, mut streams) = (vec![1], vec![1]);
-        if !workload.workload.protocol.is_h2() {
-            pipelines = settings.pipeline;
-        } else if workload.workload.page.is_some() && !settings.has("streams") {
-            streams = vec![PAGE_STREAMS];
-        } else {
-            streams = settings.streams;
+        match workload.workload.protocol.is_h2() {
+            true => streams = settings.streams_for(workload.workload.page),
+            false => pipelines = settings.pipeline,
         }
         if workload.workload.sequence.is_some() && pipelines.iter().any(|n| *n != 1) {
             return Err(mistake("pipeline", NO_PIPELINED_STEPS));

@@ -88,6 +88,14 @@ fn value_out_of_range_is_refused_with_bounds() {
 }
 
 #[test]
+fn page_has_more_streams_by_default() {
+    let page = Some(Page { connections: 6 });
+    let streams = |settings: LoadSettings| [None, page].map(|page| settings.streams_for(page));
+    assert_eq!(streams(LoadSettings::default()), [[1], [PAGE_STREAMS]]);
+    assert_eq!(streams(set("streams", "1").unwrap()), [[1], [1]]);
+}
+
+#[test]
 fn conflict_has_same_error_for_option_and_key() {
     let conflict = |words: &[(&str, &str)], notation, protocol| {
         let mut settings = LoadSettings::default();

@@ -18,10 +18,10 @@ use dyno_analysis::load::{Ceiling, LoadConfig};
 use dyno_analysis::verdict::{self, Context};
 use dyno_driver::PeerAddress;
 use dyno_lab::load::LoadSpec;
-use dyno_lab::single::{self, LoadEnd};
+use dyno_lab::single::{self, LoadEnd, LoadedServer};
 use dyno_model::plan::Workload;
 use dyno_model::{LoadRecord, Plan};
-use dyno_observer::tracking::{IpVersion, TrackingTable};
+use dyno_observer::tracking::TrackingTable;
 use dyno_report::present::style::Style;
 use dyno_report::{hdr, intervals, text};
 use dyno_suite::target::Url;
@@ -165,11 +165,8 @@ impl PreparedLoad {
     /// Returns the note on connection tracking that `note` makes for the plan. `None`: the load
     /// does not use loopback, or loopback is not tracked.
     fn tracking_note(&self, note: fn(&Plan, &TrackingTable) -> Option<String>) -> Option<String> {
-        let PeerAddress::Tcp(peer) = self.spec.target.endpoint.peer else { return None };
-        if !peer.ip().to_canonical().is_loopback() {
-            return None;
-        }
-        note(&self.plan(), &TrackingTable::read(IpVersion::from_address(peer.ip())))
+        let version = tracking::loopback_version(&self.spec.target.endpoint.peer)?;
+        note(&self.plan(), &TrackingTable::read(version))
     }
 
     fn result(&self, record: &LoadRecord, ceiling: Option<Ceiling>) -> LoadResult {
@@ -178,7 +175,7 @@ impl PreparedLoad {
     }
 
     fn plan(&self) -> Plan {
-        let server = save::server(&self.url, &self.workload);
+        let server = LoadedServer::from_url(&self.url, &self.workload);
         let import_changes = self.config.import_changes.clone();
         Plan {
             import_changes,

@@ -77,13 +77,11 @@ pub fn read_requests(
         }
     }
     command_line::number_duplicates(&mut requests);
-    let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
-    let page = (!args.resources.is_empty()).then_some(Page { connections });
     let workload = Workload {
         name: "load".into(),
         protocol,
         requests,
-        page,
+        page: page(args),
         sequence,
         requests_per_connection: None,
     };
@@ -138,12 +136,15 @@ pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
     ))
 }
 
-/// Returns the streams per connection. A page has as many as servers usually allow, because
-/// browsers request all its resources concurrently.
+/// Returns the page of the command line; `None`: it has no resources.
+fn page(args: &LoadArgs) -> Option<Page> {
+    let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
+    (!args.resources.is_empty()).then_some(Page { connections })
+}
+
+/// Returns the streams per connection.
 pub fn streams(args: &LoadArgs) -> u32 {
-    let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
-    let is_given = args.settings.has("streams");
-    if is_page && !is_given { workloads::PAGE_STREAMS } else { args.settings.streams[0] }
+    args.settings.streams_for(page(args).filter(|_| args.protocol != ProtocolArg::H1))[0]
 }
 
 /// The files that placeholders and imports may name.

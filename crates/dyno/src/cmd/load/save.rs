@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use dyno_archive::RunDir;
-use dyno_lab::single::{self, LoadEnd, LoadedServer};
+use dyno_lab::single::{self, LoadEnd};
 use dyno_model::Plan;
-use dyno_model::plan::Workload;
 use dyno_model::trial::Ceiling;
-use dyno_suite::target::Url;
 
 /// The archive in which a load is stored.
 pub struct SavedLoad(RunDir);
@@ -31,42 +29,5 @@ impl SavedLoad {
             "The load did not begin. The reason is saved."
         };
         crate::cmd::print_saved(&self.0, sentence);
-    }
-}
-
-/// Returns the server that a URL names. Its title omits the query, which may contain secrets.
-pub fn server(url: &Url, workload: &Workload) -> LoadedServer {
-    let path = match workload.requests.as_slice() {
-        [request] => request.path.as_str(),
-        [document, ..] if workload.page.is_some() => document.path.as_str(),
-        _ => "",
-    };
-    let path = path.split('?').next().unwrap_or_default();
-    LoadedServer {
-        name: url.authority(),
-        title: format!("{}://{}{path}", url.scheme.name(), url.authority()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use dyno_model::plan::Request;
-    use dyno_workload::workloads::plaintext;
-
-    use super::*;
-
-    #[test]
-    fn server_title_omits_query() {
-        let url = Url::parse("https://example.test:8443/items?token=s3cret&page=2#x").unwrap();
-        let request = |path: &str| Request { path: path.into(), ..Request::default() };
-        let title =
-            |requests: Vec<Request>| server(&url, &Workload { requests, ..plaintext() }).title;
-        assert_eq!(title(vec![request(&url.target)]), "https://example.test:8443/items");
-        // A mix has no path in its title.
-        assert_eq!(
-            title(vec![request("/a"), request("/b?token=s3cret")]),
-            "https://example.test:8443"
-        );
-        assert_eq!(server(&url, &plaintext()).name, "example.test:8443");
     }
 }

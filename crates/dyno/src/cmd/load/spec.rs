@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use dyno_analysis::load::LoadConfig;
 use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
-use dyno_driver::{Endpoint, PeerAddress, best_driver};
+use dyno_driver::best_driver;
 use dyno_engine::Protocol;
 use dyno_lab::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
-use dyno_model::plan::{
-    AcceptedCertificates, ConnectionSettings, Load, Request, Step, TlsSettings, Workload,
-};
+use dyno_lab::single::url_text;
+use dyno_model::plan::{Load, Request, Step, Workload};
 use dyno_report::format::plural;
 use dyno_suite::settings::single::{Trace, usable_cpus};
 use dyno_suite::settings::{LoadSettings, Notation, Setting, error_of_pages, key_not_for_pages};
@@ -156,8 +155,9 @@ pub fn spec(
     let protocol = workload.protocol;
     let tls = (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?;
     let cpus = cpus(args).to_vec();
+    let target = LoadTarget { endpoint, protocol, tls };
     let allowed = dyno_launch::allowed_cpus();
-    let threads = settings.threads_for(target::place(&endpoint.peer), &cpus, &allowed);
+    let threads = settings.threads_for(target::place(&target.endpoint.peer), &cpus, &allowed);
     Ok(LoadSpec {
         requests,
         page_connections: workload.page_connections(),
@@ -166,10 +166,10 @@ pub fn spec(
             threads,
             driver: settings.driver.unwrap_or_else(|| best_driver().0),
             steps: vec![step.clone()],
-            connection: connection_settings(&endpoint, tls.as_ref()),
+            connection: target.connection_settings(),
             ..settings.load
         },
-        target: LoadTarget { endpoint, protocol, tls },
+        target,
         step,
         trace: trace.map_or_else(|| Arc::from([]), |trace| trace.times),
         sharing: Sharing::Alone,
@@ -231,27 +231,8 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
     Ok(options)
 }
 
-fn connection_settings(endpoint: &Endpoint, tls: Option<&TlsOptions>) -> ConnectionSettings {
-    let tls_settings = |tls: &TlsOptions| TlsSettings {
-        resumption: matches!(tls.resumption, SessionResumption::On),
-        certificates: match tls.trust {
-            TrustedCertificates::System => AcceptedCertificates::System,
-            TrustedCertificates::File(_) => AcceptedCertificates::File,
-            TrustedCertificates::Any => AcceptedCertificates::Any,
-        },
-        client_certificate: tls.identity.is_some(),
-    };
-    ConnectionSettings {
-        unix_socket: matches!(endpoint.peer, PeerAddress::Unix(_)),
-        sources: endpoint.sources.clone(),
-        tls: tls.map(tls_settings),
-    }
-}
-
 /// Returns the description of the load for its result.
 pub fn config(spec: &LoadSpec, url: &Url, workload: &Workload) -> LoadConfig {
     let config = LoadConfig::new(workload, &spec.load, &spec.step, spec.seed);
-    let is_mix = workload.requests.len() > 1 && workload.page.is_none();
-    let target = if is_mix { "" } else { workload.requests[0].path.as_str() };
-    LoadConfig { url: format!("{}://{}{target}", url.scheme.name(), url.authority()), ..config }
+    LoadConfig { url: url_text(url, workload), ..config }
 }
