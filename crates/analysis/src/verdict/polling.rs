@@ -202,37 +202,41 @@ pub(super) fn switches_per_response(load: &LoadResult, server: &ServerUse) -> Op
 /// Returns the idle calls per response: waits that returned no event, and reads that failed with
 /// EAGAIN. `None`: the return values of these calls are unknown.
 pub(super) fn idle_calls(calls: &CallRates) -> Option<f64> {
-    let idle = |(name, call): (&String, &Call)| match returned_amount(name)? {
-        Amount::Events => idle_waits_by_name(name, call),
-        Amount::Read => {
-            let failed_share = call.again? as f64 / call.count as f64;
-            Some(failed_share * call.per_response)
-        }
-        _ => None,
-    };
-    calls.by_name.iter().filter_map(idle).reduce(|a, b| a + b)
+    sum_by_name(calls, |name, call| {
+        idle_waits_by_name(name, call).or(idle_reads_by_name(name, call))
+    })
 }
 
 /// Returns the waits per response that returned no event, because they polled or timed out. `None`:
 /// the return values of waits are unknown.
 pub(super) fn idle_waits(calls: &CallRates) -> Option<f64> {
-    let idle = |(name, call): (&String, &Call)| match returned_amount(name)? {
-        Amount::Events => idle_waits_by_name(name, call),
-        _ => None,
-    };
-    calls.by_name.iter().filter_map(idle).reduce(|a, b| a + b)
+    sum_by_name(calls, idle_waits_by_name)
 }
 
-/// Returns the waits of one name per response that returned no event. `None`: unknown.
+/// Returns the sum over the calls that `idle` knows. `None`: it knows none.
+fn sum_by_name(calls: &CallRates, idle: impl Fn(&str, &Call) -> Option<f64>) -> Option<f64> {
+    calls.by_name.iter().filter_map(|(name, call)| idle(name, call)).reduce(|a, b| a + b)
+}
+
+/// Returns the waits of one name per response that returned no event. `None`: unknown, or no wait.
 fn idle_waits_by_name(name: &str, call: &Call) -> Option<f64> {
-    // This call returns the number of submitted entries, which is 0 if it only waits.
-    if name == "io_uring_enter" {
+    // `io_uring_enter` returns the number of submitted entries, which is 0 if it only waits.
+    if name == "io_uring_enter" || returned_amount(name) != Some(Amount::Events) {
         return None;
     }
     // Each wait that returned events returned at least one. The share of waits with an event is
     // therefore at most the mean number of events, and the result is a lower bound.
     let max_share_with_event = call.returned_mean?.min(1.0);
     Some(call.per_response * (1.0 - max_share_with_event))
+}
+
+/// Returns the reads of one name per response that failed with EAGAIN. `None`: unknown, or no read.
+fn idle_reads_by_name(name: &str, call: &Call) -> Option<f64> {
+    if returned_amount(name) != Some(Amount::Read) {
+        return None;
+    }
+    let failed_share = call.again? as f64 / call.count as f64;
+    Some(failed_share * call.per_response)
 }
 
 /// Returns the share of a CPU that the busiest serving thread used. `None`: it is below `min`, is

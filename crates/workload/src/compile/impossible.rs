@@ -44,11 +44,11 @@ fn check_headers(expect: &Expect) -> Result<(), FieldError> {
 
 /// Returns the reason why no response to a request has a body. `None`: a response may have one.
 fn reason_for_no_body(request: &Request) -> Option<String> {
-    match request.expect.status {
-        _ if request.method == "HEAD" => Some("a response to HEAD has no body".into()),
-        Some(status @ (204 | 304)) => Some(format!("a response with status {status} has no body")),
-        _ => None,
+    if request.method == "HEAD" {
+        return Some("a response to HEAD has no body".into());
     }
+    let status = request.expect.status.filter(|status| matches!(status, 204 | 304))?;
+    Some(format!("a response with status {status} has no body"))
 }
 
 /// Returns the first expectation that an empty body does not meet: its key, and its content in
