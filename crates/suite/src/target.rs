@@ -1,5 +1,6 @@
 //! The server of a load on the command line: its URL, its protocol, and the address to connect to.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Write as _;
 use std::io;
@@ -27,7 +28,10 @@ impl Scheme {
         match name.to_ascii_lowercase().as_str() {
             "http" => Ok(Scheme::Http),
             "https" => Ok(Scheme::Https),
-            other => Err(format!("{url}: the scheme must be http or https, not {other:?}")),
+            other => Err(format!(
+                "{url}: the scheme must be http or https, not {other:?}\nhint: write it like \
+                 http://127.0.0.1:8080/path"
+            )),
         }
     }
 
@@ -181,11 +185,9 @@ impl Url {
 /// accepted as well.
 fn split_zone(host: &str) -> (&str, Option<&str>) {
     let Some((address, zone)) = host.split_once('%') else { return (host, None) };
-    match zone.strip_prefix("25") {
-        Some(zone) if !zone.is_empty() => (address, Some(zone)),
-        // After a bare `%`, the text is the zone. In `fe80::1%25`, the zone is interface 25.
-        _ => (address, Some(zone)),
-    }
+    // In `fe80::1%25`, the zone is interface 25.
+    let encoded = zone.strip_prefix("25").filter(|zone| !zone.is_empty());
+    (address, Some(encoded.unwrap_or(zone)))
 }
 
 /// Reason why a load has no address to connect to.
@@ -247,31 +249,38 @@ pub fn endpoint(
     network: LocalNetwork<'_>,
 ) -> Result<Endpoint, TargetError> {
     let peer = match options.unix_socket {
-        Some(path) => PeerAddress::Unix(path.into()),
-        None => {
-            let addresses = addresses(url, options.overrides, network)?;
-            PeerAddress::Tcp(first_accepting(url, addresses, network.connect)?)
-        }
+        Some(path) => unix_peer(path),
+        None => tcp_peer(options, url, network),
     };
-    if let PeerAddress::Tcp(addr) = &peer
-        && let Some(source) =
-            options.sources.iter().find(|source| source.is_ipv4() != addr.is_ipv4())
-    {
-        return Err(TargetError::InvalidOption(format!(
-            "--source {source}: cannot reach {addr}, because one is IPv4 and the other is IPv6"
-        )));
-    }
-    if let PeerAddress::Unix(path) = &peer
-        && path.as_os_str().len() > UNIX_PATH_BYTES
-    {
-        let path = path.display();
-        return Err(TargetError::InvalidOption(format!(
-            "{path}: the path of a Unix socket must have at most {UNIX_PATH_BYTES} bytes\nhint: \
-             use a shorter path, such as a symbolic link to the folder of the socket"
-        )));
-    }
     let sources = options.sources.to_vec();
-    Ok(Endpoint { peer, sources, stamps: Stamps::None, proxy: options.proxy })
+    Ok(Endpoint { peer: peer?, sources, stamps: Stamps::None, proxy: options.proxy })
+}
+
+fn unix_peer(path: &Path) -> Result<PeerAddress, TargetError> {
+    if path.as_os_str().len() <= UNIX_PATH_BYTES {
+        return Ok(PeerAddress::Unix(path.into()));
+    }
+    let path = path.display();
+    Err(TargetError::InvalidOption(format!(
+        "{path}: the path of a Unix socket must have at most {UNIX_PATH_BYTES} bytes\nhint: use a \
+         shorter path, such as a symbolic link to the folder of the socket"
+    )))
+}
+
+fn tcp_peer(
+    options: &TargetOptions<'_>,
+    url: &Url,
+    network: LocalNetwork<'_>,
+) -> Result<PeerAddress, TargetError> {
+    let addresses = addresses(url, options.overrides, network)?;
+    let addr = first_accepting(url, addresses, network.connect)?;
+    match options.sources.iter().find(|source| source.is_ipv4() != addr.is_ipv4()) {
+        None => Ok(PeerAddress::Tcp(addr)),
+        Some(source) => Err(TargetError::InvalidOption(format!(
+            "--source {source}: cannot reach {addr}, because one is IPv4 and the other is \
+             IPv6\nhint: use a source address of the same version, or remove --source"
+        ))),
+    }
 }
 
 /// The addresses of a server, in the order in which they are tried.
@@ -306,44 +315,43 @@ fn addresses(
                 addresses.iter().map(|a| a.ip().to_string()).collect::<Vec<_>>().join(",")
             )));
         }
-        for address in addresses {
-            if !overridden.contains(&address) {
-                overridden.push(address);
-            }
-        }
+        overridden.extend(addresses);
     }
-    if let Ok(address) = url.host.parse::<IpAddr>()
-        && overridden.is_empty()
-    {
-        return Ok(Addresses::Given(
-            with_zone(address, url.port, url.zone.as_deref(), network.interface)
-                .map_err(TargetError::InvalidOption)?,
-        ));
+    let overridden = without_repeats(overridden);
+    match (overridden.as_slice(), url.host.parse::<IpAddr>()) {
+        ([], Ok(address)) => with_zone(address, url.port, url.zone.as_deref(), network.interface)
+            .map(Addresses::Given)
+            .map_err(TargetError::InvalidOption),
+        ([], Err(_)) => look_up(&url.host, url.port, network.resolve).map(Addresses::Found),
+        ([address], _) => Ok(Addresses::Given(*address)),
+        _ => Ok(Addresses::Found(overridden)),
     }
-    match overridden[..] {
-        [address] => return Ok(Addresses::Given(address)),
-        [] => {}
-        _ => return Ok(Addresses::Found(overridden)),
-    }
-    let (host, port) = (url.host.as_str(), url.port);
-    let resolved = (network.resolve)(host, port).map_err(|error| {
+}
+
+/// Returns the addresses of a name; at least one.
+fn look_up(
+    host: &str,
+    port: u16,
+    resolve: &ResolveName<'_>,
+) -> Result<Vec<SocketAddr>, TargetError> {
+    let resolved = resolve(host, port).map_err(|error| {
         TargetError::Unreachable(format!(
             "{host}: cannot be resolved: {error}\nhint: correct the name, or give its address with \
              --resolve {host}:{port}:ADDRESS"
         ))
     })?;
-    let mut addresses: Vec<SocketAddr> = Vec::new();
-    for address in resolved {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    if addresses.is_empty() {
+    if resolved.is_empty() {
         return Err(TargetError::Unreachable(format!(
             "{host}: has no address\nhint: correct the name, or give its address with --resolve"
         )));
     }
-    Ok(Addresses::Found(addresses))
+    Ok(without_repeats(resolved))
+}
+
+fn without_repeats(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let mut known = BTreeSet::new();
+    addresses.retain(|address| known.insert(*address));
+    addresses
 }
 
 /// Returns the first address that accepts a connection. The whole load uses it, so that all
@@ -530,6 +538,21 @@ mod tests {
         for part in ["dual.test:81:", "[::1]:81: connection refused", "127.0.0.1:81: ", "hint: "] {
             assert!(error.contains(part), "{error}");
         }
+        let refused = |sources: &[&str], unix_socket: Option<&str>| {
+            let sources: Vec<IpAddr> = sources.iter().map(|text| text.parse().unwrap()).collect();
+            let options = TargetOptions {
+                unix_socket: unix_socket.map(Path::new),
+                overrides: &["dual.test:81:127.0.0.1".into()],
+                sources: &sources,
+                proxy: None,
+            };
+            endpoint(&options, &url, OFFLINE).err().map(|error| error.to_string())
+        };
+        assert_eq!(refused(&["127.0.0.2"], None), None);
+        assert!(refused(&["127.0.0.2", "::1"], None).unwrap().contains("version, or remove"));
+        let long = "x".repeat(UNIX_PATH_BYTES);
+        assert_eq!(refused(&["::1"], Some(&long)), None);
+        assert!(refused(&[], Some(&format!("{long}x"))).unwrap().contains("at most 107 bytes"));
         // A given address is not tried before the load, because its failures are counted.
         let given = first_accepting(&url, Addresses::Given(addresses[1]), OFFLINE.connect);
         assert_eq!(given.unwrap(), addresses[1]);
