@@ -4,6 +4,7 @@
 mod calls;
 mod complete;
 mod host_cpu;
+mod party_sample;
 mod runtime;
 mod sockets;
 pub(crate) mod strays;
@@ -16,11 +17,7 @@ pub mod watch;
 use std::collections::BTreeMap;
 
 use dyno_model::cpus::AllowedCpus;
-use dyno_model::host::HostUse;
-use dyno_model::sample::{
-    CallsUse, CgroupUse, EndedThreads, NetworkUse, Party, PartyUse, ProcessUse, SocketsUse,
-    ThreadUse,
-};
+use dyno_model::sample::{CgroupUse, Party};
 use dyno_model::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,12 +27,15 @@ pub use calls::{Call, CallRates, Transfers};
 use complete::PartyDeltas;
 pub use complete::UnreadCounters;
 use host_cpu::{interrupt_s, others_cpu_s, others_on_cpus_s, steal_share, stolen_s};
+use party_sample::{
+    PartySample, cgroup_delta, cpu_between, edges, is_between, party_samples, split_between,
+};
 pub use runtime::RuntimeMetrics;
 pub(crate) use sockets::socket_rows;
 pub use sockets::{ListenQueue, Sockets, TcpLosses};
 pub(crate) use stretches::{Stretch, StretchTotals};
 pub use threads::{RoleUse, ServingThreads};
-use threads::{ThreadDeltas, Threads, run_time_s};
+use threads::{ThreadDeltas, run_time_s};
 
 /// CPU time of a server without requests, which tells a server that polls from one that sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -275,96 +275,6 @@ const BUSY_THREAD: f64 = 0.25;
 
 /// Minimum share of the window that a sleepless thread runs or waits for a CPU.
 const SLEEPLESS_THREAD: f64 = 0.9;
-
-/// One party's counters in a sample, with the counters of the generator and the machine.
-#[derive(Clone, Copy, Debug)]
-struct PartySample<'a> {
-    sample: &'a Sample,
-    at_ns: u64,
-    took_ns: u64,
-    cgroup: Option<&'a CgroupUse>,
-    threads: &'a [ThreadUse],
-    ended: Option<&'a [EndedThreads]>,
-    calls: Option<&'a CallsUse>,
-    network: Option<&'a NetworkUse>,
-    sockets: Option<&'a SocketsUse>,
-    processes: u32,
-    each: &'a [ProcessUse],
-    used: &'a PartyUse,
-    rss_bytes: Option<u64>,
-    generator: &'a [ThreadUse],
-    host: Option<&'a HostUse>,
-}
-
-impl<'a> PartySample<'a> {
-    /// Returns the counters of a party in a sample; `None`: the party was not watched.
-    fn new(sample: &'a Sample, party: Party) -> Option<PartySample<'a>> {
-        let used = sample.party_use(party)?;
-        Some(PartySample {
-            sample,
-            at_ns: sample.at_ns,
-            took_ns: sample.took_ns,
-            cgroup: used.cgroup.as_ref(),
-            threads: &used.threads,
-            ended: used.ended.as_deref(),
-            calls: used.calls.as_ref(),
-            network: used.network.as_ref(),
-            sockets: used.sockets.as_ref(),
-            processes: used.processes,
-            each: &used.each,
-            used,
-            rss_bytes: used.rss_bytes,
-            generator: sample
-                .party_use(Party::GENERATOR)
-                .map_or(&[], |generator| &generator.threads),
-            host: sample.host.as_ref(),
-        })
-    }
-
-    fn all_threads(&self) -> Threads<'a> {
-        Threads { at_ns: self.at_ns, living: self.threads, ended: self.ended }
-    }
-
-    /// Returns the anonymous memory of the control group. The kernel updates it in batches, so it
-    /// may be 0 for a small server. Only then is the sum over its processes used, because that sum
-    /// includes pages of forked processes several times.
-    fn anon_bytes(&self) -> Option<u64> {
-        let group_bytes = self.cgroup?.memory_anon_bytes?;
-        Some(group_bytes).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
-    }
-
-    /// Returns the anonymous and shared memory of the cgroup, and the huge pages of its processes.
-    /// If the group's memory is unknown, that of the processes is returned, or else the resident
-    /// memory of a single process. Resident memory of several processes includes shared pages
-    /// several times.
-    fn held_bytes(&self) -> Option<u64> {
-        let group_bytes = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
-        let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
-        let process_bytes = parts.map(|(anon, shmem)| anon + shmem);
-        // Neither anonymous, shared nor resident memory includes huge pages.
-        let small_pages = group_bytes.or(process_bytes).or(self.single_rss_bytes());
-        Some(small_pages? + self.used.huge_bytes?)
-    }
-
-    /// Returns the resident memory of a single process. `None`: unknown, or there are several.
-    fn single_rss_bytes(&self) -> Option<u64> {
-        self.rss_bytes.filter(|_| self.processes <= 1)
-    }
-
-    fn shmem_bytes(&self) -> Option<u64> {
-        self.cgroup.and_then(|c| c.memory_shmem_bytes).or(self.used.rss_shmem_bytes)
-    }
-
-    /// Returns what the party's threads used from this sample to a later one.
-    fn threads_until(&self, last: &PartySample<'_>) -> ThreadDeltas {
-        ThreadDeltas::new(self.all_threads(), last.all_threads())
-    }
-}
-
-/// Returns a party's counters in every sample of a load, also outside of the measured window.
-fn party_samples(record: &LoadRecord, party: Party) -> Vec<PartySample<'_>> {
-    record.samples.iter().filter_map(|sample| PartySample::new(sample, party)).collect()
-}
 
 /// Highest samples of memory within the window, in bytes.
 struct Memory {
@@ -627,43 +537,6 @@ impl UseBetweenSamples {
             jit_s: (!last.threads.is_empty()).then_some(jit_s),
         })
     }
-}
-
-/// Returns the samples nearest to the edges of the measured window.
-fn edges<'a, 'b>(
-    record: &LoadRecord,
-    samples: &'b [PartySample<'a>],
-) -> Option<(&'b PartySample<'a>, &'b PartySample<'a>)> {
-    let nearest = |edge_ns: u64| {
-        let edge = record.began_ns + edge_ns;
-        samples.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
-    };
-    let (first, last) = (nearest(record.window_ns.0)?, nearest(record.window_ns.1)?);
-    (last.at_ns > first.at_ns).then_some((first, last))
-}
-
-fn is_between(sample: &PartySample<'_>, first: &PartySample<'_>, last: &PartySample<'_>) -> bool {
-    (first.at_ns..=last.at_ns).contains(&sample.at_ns)
-}
-
-/// Returns the growth of a counter of the control group. `None`: unknown, because a sample lacks
-/// the counter, or because it decreased. A decrease means that the group was replaced by a new one.
-fn cgroup_delta(
-    first: &PartySample<'_>,
-    last: &PartySample<'_>,
-    pick: impl Fn(&CgroupUse) -> Option<u64>,
-) -> Option<u64> {
-    pick(last.cgroup?)?.checked_sub(pick(first.cgroup?)?)
-}
-
-fn cpu_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
-    cgroup_delta(first, last, |c| c.cpu_ns).map(|ns| ns as f64 / 1e9)
-}
-
-fn split_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<(f64, f64)> {
-    let user = cgroup_delta(first, last, |c| c.cpu_user_ns)?;
-    let sys = cgroup_delta(first, last, |c| c.cpu_sys_ns)?;
-    Some((user as f64, sys as f64))
 }
 
 fn intervals(record: &LoadRecord, samples: &[PartySample<'_>]) -> Vec<ServerInterval> {

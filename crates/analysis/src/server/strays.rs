@@ -108,8 +108,7 @@ impl Used {
         };
         let growths: Vec<u64> = pairs.iter().map(children_ns).filter(|ns| *ns > 0).collect();
         // The parents' totals include the earlier use of processes that have ended since.
-        let gone_ns: u64 =
-            before.values().map(|each| each.cpu_ns() + each.children_cpu_ns()).sum();
+        let gone_ns: u64 = before.values().map(|each| each.cpu_ns() + each.children_cpu_ns()).sum();
         let earlier_ns = gone_ns + unreaped_ns(first);
         let ended_ns = growths.iter().sum::<u64>().saturating_sub(earlier_ns);
         let ended_s = ended_ns as f64 / 1e9;

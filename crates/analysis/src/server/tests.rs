@@ -1,6 +1,7 @@
 //! Tests the use of a server against samples made by hand.
 
-use dyno_model::sample::PartyUse;
+use dyno_model::host::HostUse;
+use dyno_model::sample::{PartyUse, ThreadUse};
 
 use super::*;
 use crate::fixture::record_with_threads;

@@ -6,6 +6,8 @@
 //! Only streams with pending work have an entry: a request body in progress, a response that
 //! windows delay, or a response that the caller [defers](Server::defer).
 
+mod response;
+
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,11 +17,11 @@ use super::encode::TableUse;
 use super::frame::{self, FrameHeader, HEADER_BYTES, Kind, fill, flag};
 use super::head::Fields;
 use super::hpack::Decoder;
-use super::hpack::encode::{self as hpack, Indexing};
 use super::settings::{self, ClientSettings, DEFAULT_WINDOW, PeerSettings, Sender, ServerSettings};
 use super::streams::{StreamKey, StreamMap};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{ErrorCode, Http2Error, limits};
+pub use response::{EncodedResponse, FrameLayout};
 
 /// Whether a connection that begins with `bytes` uses HTTP/2; `None`: too few bytes to decide.
 #[must_use]
@@ -53,73 +55,6 @@ pub enum ServerEvent<'a> {
     Reset {
         stream: u32,
     },
-}
-
-/// Division of a response into frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameLayout {
-    /// HEADERS, and DATA that ends the stream.
-    Two,
-    /// HEADERS, DATA, and an empty DATA that ends the stream. Servers write this if they do not
-    /// know the end of a body in advance.
-    Three,
-}
-
-/// A response for many streams. Its frames are encoded once. Only the stream identifier differs.
-#[derive(Clone, Debug)]
-pub struct EncodedResponse {
-    block: Vec<u8>,
-    body: Arc<[u8]>,
-    layout: FrameLayout,
-    /// The frames with stream identifier 0. Empty: block or body is too long for one frame, and
-    /// frames are encoded for each stream.
-    frames: Vec<u8>,
-    /// Offsets of the stream identifiers in `frames`.
-    id_offsets: Vec<usize>,
-}
-
-impl EncodedResponse {
-    /// Encodes a response without use of the table, so that it is valid on every connection.
-    /// `fields` begin with `:status`. Their names are not changed to lower case.
-    #[must_use]
-    pub fn new(fields: &[(&str, &str)], body: &[u8], layout: FrameLayout) -> EncodedResponse {
-        let mut block = Vec::new();
-        for (name, value) in fields {
-            hpack::put_field(name.as_bytes(), value.as_bytes(), Indexing::Without, &mut block);
-        }
-        let mut response = EncodedResponse {
-            block,
-            body: body.into(),
-            layout,
-            frames: Vec::new(),
-            id_offsets: Vec::new(),
-        };
-        // Every peer accepts frames of this size.
-        let max_payload = limits::FRAME_BYTES as usize;
-        if response.block.len() <= max_payload && body.len() <= max_payload {
-            response.encode_frames();
-        }
-        response
-    }
-
-    fn encode_frames(&mut self) {
-        let mut frames = Vec::new();
-        frame::put_block(0, &self.block, self.body.is_empty(), usize::MAX, &mut frames);
-        if !self.body.is_empty() {
-            let end = if self.layout == FrameLayout::Two { flag::END_STREAM } else { 0 };
-            frame::put_header(Kind::Data, end, 0, self.body.len(), &mut frames);
-            frames.extend_from_slice(&self.body);
-            if self.layout == FrameLayout::Three {
-                frame::put_header(Kind::Data, flag::END_STREAM, 0, 0, &mut frames);
-            }
-        }
-        let mut at = 0;
-        while let Some(header) = frames[at..].first_chunk().map(FrameHeader::parse) {
-            self.id_offsets.push(at + HEADER_BYTES - 4);
-            at += HEADER_BYTES + header.length as usize;
-        }
-        self.frames = frames;
-    }
 }
 
 /// A server's connection. Call [`next`](Self::next) with the unread input until it returns
