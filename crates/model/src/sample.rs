@@ -249,12 +249,21 @@ pub struct SocketsUse {
     pub open_files: Option<OpenFiles>,
 }
 
-/// Open files of a process at one instant: sockets, files and all other descriptors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Open files of a process, and their limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenFiles {
+    /// Sockets, files and all other descriptors.
     pub open: u64,
     /// Maximum of `open` (RLIMIT_NOFILE).
     pub limit: u64,
+}
+
+impl OpenFiles {
+    /// Returns the share of the limit that is used: 0 to 1.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        self.open as f64 / self.limit.max(1) as f64
+    }
 }
 
 /// A listening socket.

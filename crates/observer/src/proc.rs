@@ -20,7 +20,7 @@ pub use listeners::{
     ListenerOwner, listener_at, listener_in_network_of, listeners, other_listener,
     pids_listening_on,
 };
-pub(crate) use memory::{ProportionalMemory, huge_bytes, proportional_memory};
+pub(crate) use memory::{ProportionalMemory, huge_bytes, kib_field, proportional_memory};
 
 /// Used fields of `/proc/PID/stat` and `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -63,8 +63,7 @@ fn read_open_files(pids: &[u32]) -> Option<OpenFiles> {
         let limit = parse_open_files_limit(&crate::read(folder.join("limits"))?)?;
         (limit > 0).then_some(OpenFiles { open, limit })
     };
-    let share = |files: &OpenFiles| files.open as f64 / files.limit as f64;
-    pids.iter().filter_map(read).max_by(|a, b| share(a).total_cmp(&share(b)))
+    pids.iter().filter_map(read).max_by(|a, b| a.share().total_cmp(&b.share()))
 }
 
 /// Parses the soft limit in `/proc/PID/limits`, whose line is

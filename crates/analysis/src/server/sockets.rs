@@ -2,7 +2,7 @@
 //! values show full queues and lost segments. A counter that reports show is a cell of
 //! [`socket_rows`].
 
-use dyno_model::sample::{ListenerUse, NetworkUse, SocketsUse};
+use dyno_model::sample::{ListenerUse, NetworkUse, OpenFiles, SocketsUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -27,24 +27,7 @@ pub struct Sockets {
     pub cork: Option<f64>,
     /// Open files of the process that has the smallest part of its limit left; `None`: this user
     /// cannot read them.
-    pub open_files: Option<FileUse>,
-}
-
-/// Open files of a process, and their limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "OpenFiles")]
-pub struct FileUse {
-    /// Sockets, files and all other descriptors.
-    pub open: u64,
-    /// Maximum of `open` (RLIMIT_NOFILE).
-    pub limit: u64,
-}
-
-impl FileUse {
-    /// Returns the share of the limit that is used: 0 to 1.
-    fn share(self) -> f64 {
-        self.open as f64 / self.limit.max(1) as f64
-    }
+    pub open_files: Option<OpenFiles>,
 }
 
 /// A listening socket and its queue.
@@ -70,7 +53,7 @@ impl Sockets {
             buffer_limited: share(record.buffer_limited_ns, record.busy_ns),
             nodelay: share(record.nodelay, record.options_of),
             cork: share(record.cork, record.options_of),
-            open_files: record.open_files.map(|f| FileUse { open: f.open, limit: f.limit }),
+            open_files: record.open_files,
         }
     }
 }
@@ -170,7 +153,7 @@ fn open_files_row(sockets: Option<&Sockets>) -> UseRow {
     row(
         "the server's open files",
         cell(
-            files.map(FileUse::share),
+            files.map(OpenFiles::share),
             Unit::Share,
             "of the limit of the process nearest to its limit (`ulimit -n`)",
             NOT_READ,
@@ -189,8 +172,6 @@ const NOT_READ: &str = "the server's sockets were not read";
 
 #[cfg(test)]
 mod tests {
-    use dyno_model::sample::OpenFiles;
-
     use super::*;
 
     #[test]

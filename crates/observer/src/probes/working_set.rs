@@ -49,15 +49,11 @@ fn close(pids: &[u32], used: &mut PartyUse) {
     used.accessed_bytes = living.sum::<Option<u64>>().filter(|bytes| *bytes > 0);
 }
 
-fn accessed_bytes(pid: u32) -> Option<u64> {
-    parse_referenced(&read(proc::visible_folder(pid).join("smaps_rollup"))?)
-}
+/// The line with the bytes of all pages that were accessed.
+const REFERENCED: &str = "Referenced:";
 
-/// Parses the line `Referenced:         892 kB` into bytes.
-fn parse_referenced(rollup: &str) -> Option<u64> {
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Referenced:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+fn accessed_bytes(pid: u32) -> Option<u64> {
+    proc::kib_field(&read(proc::visible_folder(pid).join("smaps_rollup"))?, REFERENCED)
 }
 
 fn has_ended(pid: u32) -> bool {
@@ -74,8 +70,8 @@ mod tests {
     fn referenced_memory_is_parsed() {
         let rollup = "00400000-7ffd00000000 ---p 00000000 00:00 0    [rollup]\nRss:       9000 kB\n\
                       Referenced:         892 kB\nAnonymous:   100 kB\n";
-        assert_eq!(parse_referenced(rollup), Some(892 * 1024));
-        assert_eq!(parse_referenced("Rss:       9000 kB\n"), None);
+        assert_eq!(proc::kib_field(rollup, REFERENCED), Some(892 * 1024));
+        assert_eq!(proc::kib_field("Rss:       9000 kB\n", REFERENCED), None);
     }
 
     #[test]

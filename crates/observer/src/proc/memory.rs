@@ -10,11 +10,16 @@ pub(crate) fn huge_bytes(pid: u32, files: &Files) -> Option<u64> {
     read_of_process(pid, "status", files, parse_huge_bytes)
 }
 
+/// Returns the bytes of a line such as `Referenced:         892 kB`.
+pub(crate) fn kib_field(text: &str, key: &str) -> Option<u64> {
+    Some(status_field(text, key)? * 1024)
+}
+
 /// Parses `HugetlbPages` of a `status` file. `None`: the thread of the file has no memory. Kernels
 /// without huge pages have no such line.
 fn parse_huge_bytes(status: &str) -> Option<u64> {
     status_field(status, "VmRSS:")?;
-    Some(status_field(status, "HugetlbPages:").unwrap_or(0) * 1024)
+    Some(kib_field(status, "HugetlbPages:").unwrap_or(0))
 }
 
 /// Memory of a process in bytes, with each shared page divided by the number of processes that map
@@ -32,7 +37,7 @@ pub(crate) struct ProportionalMemory {
 impl ProportionalMemory {
     /// Parses a `smaps_rollup` file. `None`: the kernel is older than Linux 5.4.
     fn parse(rollup: &str) -> Option<ProportionalMemory> {
-        let bytes = |key| Some(status_field(rollup, key)? * 1024);
+        let bytes = |key| kib_field(rollup, key);
         Some(ProportionalMemory {
             anon: bytes("Pss_Anon:")?,
             shmem: bytes("Pss_Shmem:")?,
