@@ -15,7 +15,13 @@ mod habits;
 mod inputs;
 mod line_writer;
 mod live;
+#[cfg(test)]
+#[path = "../../../tests/support/only_entry.rs"]
+mod only_entry;
 mod other_programs;
+#[cfg(test)]
+#[path = "../../../tests/support/pipe.rs"]
+mod pipe;
 mod progress;
 #[cfg(test)]
 #[path = "../../../tests/support/not_run.rs"]

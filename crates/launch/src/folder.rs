@@ -299,6 +299,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::process::Command;
 
+    use crate::pipe::make_pipe;
     use crate::reasons::not_run;
 
     #[test]
@@ -431,8 +432,7 @@ mod tests {
         std::fs::write(root.path().join("secret"), "2").unwrap();
         symlink("sub/a", folder.join("link")).unwrap();
         symlink("../secret", folder.join("out")).unwrap();
-        let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
-        assert!(pipe.success());
+        make_pipe(folder.join("pipe"));
         let read =
             |name: &str| read_in_folder(Path::new(name), &folder, 1).map_err(|e| e.to_string());
         assert_eq!(read("sub/a").unwrap(), b"1");
@@ -455,8 +455,7 @@ mod tests {
         symlink("sub", folder.join("linked")).unwrap();
         symlink("sub/a", folder.join("link")).unwrap();
         symlink("/dev/zero", folder.join("device")).unwrap();
-        let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
-        assert!(pipe.success());
+        make_pipe(folder.join("pipe"));
         let read =
             |name: &str| read_without_links(Path::new(name), &folder, 1).map_err(|e| e.to_string());
         assert_eq!(read("sub/a").unwrap(), b"1");

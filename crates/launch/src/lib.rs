@@ -25,6 +25,9 @@ mod temporary_folders;
 pub mod tool;
 
 #[cfg(test)]
+#[path = "../../../tests/support/pipe.rs"]
+mod pipe;
+#[cfg(test)]
 #[path = "../../../tests/support/not_run.rs"]
 mod reasons;
 

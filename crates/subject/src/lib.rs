@@ -11,4 +11,7 @@ mod key;
 pub mod limits;
 pub mod limits_keys;
 pub mod paths;
+#[cfg(test)]
+#[path = "../../../tests/support/pipe.rs"]
+mod pipe;
 pub mod placeholders;

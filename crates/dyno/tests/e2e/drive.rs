@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+#[path = "../../../../tests/support/only_entry.rs"]
+mod only_entry;
 #[path = "../../../../tests/support/port.rs"]
 mod ports;
 #[path = "../../../../tests/support/not_run.rs"]
 mod reasons;
 
+pub use only_entry::only_in;
 pub use ports::free_port;
 pub use reasons::not_run;
 
@@ -294,13 +297,6 @@ impl Sandbox {
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect()
-}
-
-/// Returns the only entry of a folder.
-pub fn only_in(folder: &Path) -> PathBuf {
-    let entries = entries(folder);
-    let [entry] = entries.as_slice() else { panic!("{}: {entries:?}", folder.display()) };
-    entry.clone()
 }
 
 /// Polls `look`, and returns its first result, or `None` after [`PATIENCE`].

@@ -317,8 +317,7 @@ mod tests {
             std::fs::create_dir_all(subjects.join(name)).unwrap();
             subjects.join(name).join("subject.toml")
         };
-        let pipe = std::process::Command::new("mkfifo").arg(file("pipe")).status().unwrap();
-        assert!(pipe.success());
+        crate::pipe::make_pipe(file("pipe"));
         symlink("/dev/zero", file("device")).unwrap();
         symlink("nowhere", file("dangling")).unwrap();
         symlink("subject.toml", file("loop")).unwrap();

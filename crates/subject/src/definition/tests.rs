@@ -443,8 +443,7 @@ fn template_that_is_pipe_is_not_read() {
             "\"{port}\"]\n",
             "\"{port}\"]\nfiles = [{ template = \"pipe\", to = \"a\" }]\n",
         ));
-    let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
-    assert!(pipe.success());
+    crate::pipe::make_pipe(folder.join("pipe"));
     let definition = Definition::read(&folder).unwrap();
     assert!(!definition.uses("cpus"));
     assert!(definition.fingerprint().unwrap_err().to_string().contains("is not a regular file"));

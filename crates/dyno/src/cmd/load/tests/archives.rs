@@ -1,7 +1,5 @@
 //! Tests saved loads (`--save`): they are archives of runs, with the numbers of the load itself.
 
-use std::path::Path;
-
 use dyno_analysis::Report;
 use dyno_analysis::report::report;
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
@@ -12,6 +10,7 @@ use dyno_report::Format;
 
 use super::server::{OK, SmallServer};
 use super::*;
+use crate::only_entry::only_in;
 
 /// A saved load as `dyno report` reads it.
 struct Archive {
@@ -38,13 +37,6 @@ impl Archive {
         saved.end(&end, ceiling).unwrap();
         Archive::read(folder)
     }
-}
-
-fn only_in(folder: &Path) -> std::path::PathBuf {
-    let mut entries = fs::read_dir(folder).unwrap();
-    let archive = entries.next().expect("nothing is saved").unwrap().path();
-    assert!(entries.next().is_none(), "the folder has more than one archive");
-    archive
 }
 
 #[test]

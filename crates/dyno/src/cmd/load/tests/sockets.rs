@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
 use super::server::{OK, SmallServer, ok, serve_unix};
 use super::*;
+use crate::pipe::make_pipe;
 
 fn count(result: &Value, pointer: &str) -> u64 {
     let value = result.pointer(pointer).and_then(Value::as_u64);
@@ -240,7 +240,7 @@ fn output_pipe_is_opened_once() {
     let server = SmallServer::with_response(OK);
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    make_pipe(&pipe);
     let reader = thread::spawn({
         let pipe = pipe.clone();
         move || {
@@ -260,7 +260,7 @@ fn output_pipe_is_opened_once() {
 fn interrupt_ends_wait_for_pipe_reader() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    make_pipe(&pipe);
     let load = prepare(&[URL, "--stream", pipe.to_str().unwrap()]);
     let preparation = Preparation::default();
     preparation.interrupts.raise();
