@@ -163,7 +163,7 @@ impl Changes {
             } else {
                 format!(": {}{more}", names.join(", "))
             };
-            format!("import: {} {}{names}", change.count, change.description)
+            format!("import: {} ({}){names}", change.description, change.count)
         };
         self.list().into_iter().map(line).collect()
     }
@@ -185,12 +185,13 @@ mod tests {
         let lines = changes.lines();
         assert_eq!(
             lines[0],
-            "import: 3 headers omitted, because they belong to the recorded connection: \
+            "import: headers omitted, because they belong to the recorded connection (3): \
              connection, te"
         );
         assert!(
-            lines[1]
-                .starts_with("import: 100 options of curl that have no effect on a load: --000, "),
+            lines[1].starts_with(
+                "import: options of curl that have no effect on a load (100): --000, "
+            ),
             "{}",
             lines[1]
         );

@@ -343,12 +343,12 @@ mod tests {
         assert_eq!(
             changes(&[members, members]),
             [
-                "import: 2 pseudo-header fields omitted, because dyno writes them itself: :path",
-                "import: 4 headers omitted, because they belong to the recorded connection: \
+                "import: pseudo-header fields omitted, because dyno writes them itself (2): :path",
+                "import: headers omitted, because they belong to the recorded connection (4): \
                  connection, te",
-                "import: 2 headers omitted, because dyno writes Content-Length itself: \
+                "import: headers omitted, because dyno writes Content-Length itself (2): \
                  content-length",
-                "import: 2 requests not sent at their recorded times",
+                "import: requests not sent at their recorded times (2)",
             ]
         );
         assert_eq!(changes(&[r#""headers": []"#]), [""; 0]);
@@ -362,8 +362,8 @@ mod tests {
         let lines = changes(&[members]);
         for (line, words) in lines.iter().zip([
             "made from `cookies`",
-            "URL does not contain them: q",
-            "(dyno sends them over the protocol of the load): h3",
+            "URL does not contain them (1): q",
+            "(dyno sends them over the protocol of the load) (1): h3",
         ]) {
             assert!(line.contains(words), "{line}");
         }
@@ -375,7 +375,7 @@ mod tests {
             r#"{"method": "GET", "url": "http://a/#b"}"#,
         ];
         let lines = import_har(&urls).unwrap().changes.lines();
-        assert!(lines[0].ends_with("not over http or https: entry 1 (wss)"), "{lines:?}");
-        assert!(lines[1].contains("1 URL fragments omitted") && lines.len() == 2, "{lines:?}");
+        assert!(lines[0].ends_with("not over http or https (1): entry 1 (wss)"), "{lines:?}");
+        assert!(lines[1].contains("URL fragments omitted") && lines.len() == 2, "{lines:?}");
     }
 }

@@ -142,11 +142,11 @@ mod tests {
             requests.iter().map(|r| (r.name.as_str(), r.weight, r.expect.status)).collect();
         assert_eq!(summary, [("GET /a", 2, Some(200)), ("GET /b", 3, None)]);
         let lines = [
-            "import: 1 requests recorded with different statuses (dyno accepts any status from 200 \
-             to 399; to check one status, use --expect-status): GET /b (200, 404)",
-            "import: 3 repeated requests merged with an equal earlier request, whose weight was \
-             increased: GET /a, GET /b",
-            "import: 5 requests sent in random order (by weight), not in the order of the import",
+            "import: requests recorded with different statuses (dyno accepts any status from 200 \
+             to 399; to check one status, use --expect-status) (1): GET /b (200, 404)",
+            "import: repeated requests merged with an equal earlier request, whose weight was \
+             increased (3): GET /a, GET /b",
+            "import: requests sent in random order (by weight), not in the order of the import (5)",
         ];
         assert_eq!(changes.lines(), lines);
     }

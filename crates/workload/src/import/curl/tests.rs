@@ -234,17 +234,17 @@ fn ignored_options_listed_as_changes() {
                 'Content-Length: 3' -F a=b -b c=d\ncurl -sA '' http://b/ -H Accept: -H Host:";
     let lines = curl(text, &read).unwrap().changes.lines();
     let expected = [
-        "import: 2 headers omitted, because dyno writes Content-Length itself: content-length",
-        "import: 4 headers that the tool adds itself, and dyno does not (add them with -H): \
+        "import: headers omitted, because dyno writes Content-Length itself (2): content-length",
+        "import: headers that the tool adds itself, and dyno does not (add them with -H) (4): \
          Accept, User-Agent",
-        "import: 1 Host headers sent although the command removes them, because HTTP/1.1 requires \
-         one (RFC 9112 §3.2)",
-        "import: 1 URL fragments omitted, because no client sends them: line 1, URL 1",
-        "import: 1 paths with . or .. sent as written (the tool would shorten them): \
+        "import: Host headers sent although the command removes them, because HTTP/1.1 requires \
+         one (RFC 9112 §3.2) (1)",
+        "import: URL fragments omitted, because no client sends them (1): line 1, URL 1",
+        "import: paths with . or .. sent as written (the tool would shorten them) (1): \
          http://a/x/../y",
-        "import: 2 form boundaries that are the same in every request (the tool makes a new one \
-         for each request)",
-        "import: 8 options of curl that have no effect on a load: --cookie-jar, --ipv4, \
+        "import: form boundaries that are the same in every request (the tool makes a new one \
+         for each request) (2)",
+        "import: options of curl that have no effect on a load (8): --cookie-jar, --ipv4, \
          --location, --output, --retry, --show-error, --silent",
     ];
     assert_eq!(lines, expected);
@@ -297,7 +297,9 @@ fn headers_that_curl_changes_are_refused() {
 #[test]
 fn upload_lists_missing_expect_header() {
     let lines = |command: &str| curl(command, &read).unwrap().changes.lines().join("\n");
-    assert!(lines("curl -A x -H 'Accept: y' -T b.bin a/").contains("(add them with -H): Expect"));
+    assert!(
+        lines("curl -A x -H 'Accept: y' -T b.bin a/").contains("(add them with -H) (1): Expect")
+    );
     assert_eq!(lines("curl -A x -H 'Accept: y' -H Expect: -T b.bin a/"), "");
 }
 

@@ -46,8 +46,8 @@ fn import_removes_headers_that_protocol_cannot_carry() {
         [curl.replace("curl", "curl --http2-prior-knowledge"), curl.replace("http:", "https:")]
     {
         let (lines, names) = reported_changes(&["--curl", &curl]);
-        let expected = "import: 3 headers omitted, because they are not allowed in the protocol of \
-                        the load: connection, te, upgrade";
+        let expected = "import: headers omitted, because they are not allowed in the protocol of \
+                        the load (3): connection, te, upgrade";
         assert_eq!((lines, names), (vec![expected.to_string()], vec!["X".to_string()]));
     }
 }
@@ -68,7 +68,7 @@ fn import_lists_ignored_settings() {
     assert!(lines.ends_with(&format!("--max-time 2 ({has})")), "{lines}");
     let lines = settings(&["http://other:1/", "--curl", "curl http://h/ --resolve h:80:127.0.0.1"]);
     assert!(
-        lines.contains("servers replaced by the server on the command line: http://h"),
+        lines.contains("servers replaced by the server on the command line (1): http://h"),
         "{lines}"
     );
     assert!(
@@ -81,8 +81,8 @@ fn import_lists_ignored_settings() {
 fn import_lists_settings_of_some_commands() {
     let lines = |curl: &str| reported_changes(&["--curl", curl]).0.join("\n");
     let two = "curl http://h/a\ncurl --max-time 0.2 --http1.1 http://h/slow";
-    let expected = "import: 2 connection settings applied to all commands: --http1.1 (only 1 of 2 \
-                    commands set it), --max-time 0.2 (only 1 of 2 commands set it)";
+    let expected = "import: connection settings applied to all commands (2): --http1.1 (only 1 of \
+                    2 commands set it), --max-time 0.2 (only 1 of 2 commands set it)";
     assert_eq!(lines(two).lines().next(), Some(expected));
     let zero = "curl -m 0 http://h/a\ncurl -m 3 http://h/b";
     assert!(
@@ -91,8 +91,8 @@ fn import_lists_settings_of_some_commands() {
         lines(zero)
     );
     let both = "curl -m 2 http://h/a\ncurl -m 2 http://h/b";
-    let order = "import: 2 requests sent in random order (by weight), not in the order of the \
-                 import";
+    let order = "import: requests sent in random order (by weight), not in the order of the \
+                 import (2)";
     assert_eq!(lines(both), order);
 }
 

@@ -120,12 +120,12 @@ fn changes_to_imported_request_are_listed() {
     let files = requests::readable_files(&args);
     let (.., changes) = requests::read_requests(&mut args, &files).unwrap();
     let lines = changes.lines();
-    let expected = ["import: 1 headers omitted", "import: 1 bodies made from postData.params"];
+    let expected = ["import: headers omitted", "import: bodies made from postData.params"];
     for (line, expected) in lines.iter().zip(expected) {
         assert!(line.starts_with(expected), "{lines:?}");
     }
     assert!(
-        lines[0].ends_with(": te") && lines[1].contains("(assumed to be encoded)"),
+        lines[0].ends_with(" (1): te") && lines[1].contains("(assumed to be encoded)"),
         "{lines:?}"
     );
     let listed = prepare(&["--import", path.to_str().unwrap()]).config.import_changes;
