@@ -1,176 +1,24 @@
-//! Checks the CPU use of other programs before a run, and waits until they are idle.
+//! Reports the CPU use of other programs before a run.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dyno_model::machine::CpuUse;
-use dyno_observer::proc::{self, ProcessSnapshot};
-use dyno_observer::{host, monotonic_ns};
+use dyno_lab::other_programs::{
+    ForeignUse, NotQuiet, QUIET_FOR, QUIET_SHARE, disturbing_use, wait_until_quiet,
+};
 use dyno_report::format::whole_percent;
 
-/// The machine is quiet while other programs use less than this share of its CPUs.
-const QUIET_SHARE: f64 = 0.05;
+use crate::terminal::say;
 
-/// Time for which the machine has to be quiet.
-pub const QUIET_FOR: Duration = Duration::from_secs(3);
-
-/// A run begins with a warning if other programs use at least this share of the machine's CPUs. The
-/// share is higher than [`QUIET_SHARE`], because a single short check includes bursts that end
-/// before the first load.
-const WARNING_SHARE: f64 = 0.1;
-
-/// Time between two readings during a wait. The kernel counts CPU time in ticks of 10 ms.
-const WAIT_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Time between the two readings of a single check.
-const CHECK_INTERVAL: Duration = Duration::from_millis(300);
-
-/// Maximum number of programs to name.
-const MAX_NAMES: usize = 3;
-
-/// Minimum CPU share of a program to name.
-const MIN_NAMED_SHARE: f64 = 0.01;
-
-/// The CPU time of this machine and of its programs so far.
-#[derive(Clone, Debug, Default)]
-struct Reading {
-    /// Instant of the reading, on the monotonic clock.
-    at: Duration,
-    cpus: Vec<CpuUse>,
-    /// CPU time of dyno.
-    dyno_ns: u64,
-    programs: Vec<ProcessSnapshot>,
-    /// Processes of dyno.
-    dyno_pids: BTreeSet<u32>,
-}
-
-impl Reading {
-    fn take() -> Reading {
-        Reading {
-            at: Duration::from_nanos(monotonic_ns()),
-            cpus: host::each_cpu(),
-            dyno_ns: proc::own_cpu_ns(),
-            programs: proc::other_processes(),
-            dyno_pids: proc::own_tree(),
-        }
-    }
-}
-
-/// The share of this machine's CPUs that other programs used between two readings.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct ForeignUse {
-    /// 0 to 1.
-    share: f64,
-    /// Names of programs with their shares, the highest first. Empty if no program is visible.
-    programs: Vec<(String, f64)>,
-}
-
-impl ForeignUse {
-    fn from_readings(first: &Reading, last: &Reading) -> ForeignUse {
-        // The growth of one counter between the readings, over all CPUs.
-        let sum = |pick: fn(&CpuUse) -> u64| {
-            let earlier = |cpu: &CpuUse| first.cpus.iter().find(|other| other.cpu == cpu.cpu);
-            last.cpus
-                .iter()
-                .filter_map(|cpu| Some(pick(&cpu.growth_since(earlier(cpu)?))))
-                .sum::<u64>()
-        };
-        let busy_ns = sum(|cpu| cpu.busy_ns);
-        // `busy_ns` includes the time of interrupts, which is a part of the total time. `billed_ns`
-        // excludes the time of interrupts, because no program uses that time.
-        let billed_ns = sum(CpuUse::billed_ns);
-        let all_ns = (busy_ns + sum(|cpu| cpu.idle_ns) + sum(|cpu| cpu.steal_ns)).max(1);
-        let dyno_ns = last.dyno_ns.saturating_sub(first.dyno_ns);
-        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
-        for (program, ns) in
-            proc::cpu_time_between(&first.programs, &last.programs, &last.dyno_pids, all_ns)
-        {
-            *by_name.entry(&program.name).or_default() += ns;
-        }
-        let all_ns = all_ns as f64;
-        let shares = by_name.into_iter().map(|(name, ns)| (name.to_string(), ns as f64 / all_ns));
-        let mut programs: Vec<(String, f64)> =
-            shares.filter(|(_, share)| *share >= MIN_NAMED_SHARE).collect();
-        programs.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-        programs.truncate(MAX_NAMES);
-        ForeignUse { share: billed_ns.saturating_sub(dyno_ns) as f64 / all_ns, programs }
-    }
-
-    /// Describes the use: `61 % of this machine's CPUs (rustc 41 %, python3 20 %)`.
-    fn in_words(&self) -> String {
-        let shares: Vec<String> = self
-            .programs
-            .iter()
-            .map(|(name, share)| format!("{name} {}", whole_percent(*share)))
-            .collect();
-        let names = if shares.is_empty() {
-            "dyno cannot see which programs".into()
-        } else {
-            shares.join(", ")
-        };
-        format!("{} of this machine's CPUs ({names})", whole_percent(self.share))
-    }
-}
-
-/// A wait for a quiet machine. The caller supplies the times.
-#[derive(Debug)]
-struct QuietWait {
-    limit: Duration,
-    /// Start of the current quiet time, counted from the beginning of the wait. `None`: the machine
-    /// was not quiet at the last reading.
-    quiet_since: Option<Duration>,
-}
-
-/// State of a wait after a reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WaitState {
-    Wait,
-    Quiet,
-    /// The time limit has passed.
-    GiveUp,
-}
-
-impl QuietWait {
-    const fn new(limit: Duration) -> QuietWait {
-        QuietWait { limit, quiet_since: None }
-    }
-
-    /// Updates the wait with the share that other programs used between two instants.
-    fn step(&mut self, from: Duration, to: Duration, share: f64) -> WaitState {
-        if share < QUIET_SHARE {
-            self.quiet_since.get_or_insert(from);
-        } else {
-            self.quiet_since = None;
-        }
-        match self.quiet_since {
-            Some(since) if to.saturating_sub(since) >= QUIET_FOR => WaitState::Quiet,
-            _ if to >= self.limit => WaitState::GiveUp,
-            _ => WaitState::Wait,
-        }
-    }
-}
-
-/// The machine to observe: the real one, or a virtual one in tests.
-trait Machine {
-    fn read(&mut self) -> Reading;
-    fn sleep(&mut self, time: Duration);
-    fn say(&mut self, text: &str);
-}
-
-struct RealMachine;
-
-impl Machine for RealMachine {
-    fn read(&mut self) -> Reading {
-        Reading::take()
-    }
-
-    fn sleep(&mut self, time: Duration) {
-        std::thread::sleep(time);
-    }
-
-    fn say(&mut self, text: &str) {
-        crate::terminal::say(text);
-    }
+/// Describes the use: `61 % of this machine's CPUs (rustc 41 %, python3 20 %)`.
+fn describe(used: &ForeignUse) -> String {
+    let shares: Vec<String> = used
+        .programs
+        .iter()
+        .map(|(name, share)| format!("{name} {}", whole_percent(*share)))
+        .collect();
+    let names =
+        if shares.is_empty() { "dyno cannot see which programs".into() } else { shares.join(", ") };
+    format!("{} of this machine's CPUs ({names})", whole_percent(used.share))
 }
 
 /// Checks other programs before a run. With a limit, waits until they are idle. Without a limit,
@@ -182,76 +30,45 @@ pub fn check_or_wait(
     limit_ns: Option<u64>,
     is_interrupted: &dyn Fn() -> bool,
 ) -> anyhow::Result<()> {
-    match limit_ns {
-        Some(ns) => wait(&mut RealMachine, Duration::from_nanos(ns), is_interrupted),
-        None => {
-            let advice = "The results may be invalid. Stop these programs, or use `--wait-quiet \
-                          5m`.";
-            warn(&mut RealMachine, advice);
-            Ok(())
-        }
-    }
+    let Some(ns) = limit_ns else {
+        warn("The results may be invalid. Stop these programs, or use `--wait-quiet 5m`.");
+        return Ok(());
+    };
+    let limit = Duration::from_nanos(ns);
+    let mut on_noise = |used: &ForeignUse| say(&waiting_text(used, limit));
+    wait_until_quiet(limit, is_interrupted, &mut on_noise)
+        .map_err(|reason| anyhow::anyhow!(error_text(&reason, limit)))
 }
 
 /// Warns of other programs before a calibration.
 pub fn warn_before_calibration() {
-    let advice =
-        "The measured rates may be too low. Stop these programs, and run `dyno calibrate` again.";
-    warn(&mut RealMachine, advice);
+    warn("The measured rates may be too low. Stop these programs, and run `dyno calibrate` again.");
 }
 
 /// Prints a warning if other programs are busy. `advice`: the consequence and the action.
-fn warn(machine: &mut dyn Machine, advice: &str) {
-    let first = machine.read();
-    machine.sleep(CHECK_INTERVAL);
-    let foreign_use = ForeignUse::from_readings(&first, &machine.read());
-    if foreign_use.share >= WARNING_SHARE {
-        machine.say(&format!("warning: other programs use {}. {advice}", foreign_use.in_words()));
+fn warn(advice: &str) {
+    if let Some(used) = disturbing_use() {
+        say(&format!("warning: other programs use {}. {advice}", describe(&used)));
     }
 }
 
-fn wait(
-    machine: &mut dyn Machine,
-    limit: Duration,
-    is_interrupted: &dyn Fn() -> bool,
-) -> anyhow::Result<()> {
-    let mut wait = QuietWait::new(limit);
-    let mut last = machine.read();
-    let began = last.at;
-    let mut is_reported = false;
-    // The latest use of at least `QUIET_SHARE`, for messages.
-    let mut latest_noise = ForeignUse::default();
-    loop {
-        machine.sleep(WAIT_INTERVAL);
-        let next = machine.read();
-        let foreign_use = ForeignUse::from_readings(&last, &next);
-        let (from, to) = (last.at.saturating_sub(began), next.at.saturating_sub(began));
-        let state = wait.step(from, to, foreign_use.share);
-        if foreign_use.share >= QUIET_SHARE {
-            latest_noise = foreign_use;
-        }
-        match state {
-            WaitState::Quiet => return Ok(()),
-            WaitState::GiveUp => anyhow::bail!(
-                "other programs: used {} and were not idle for {QUIET_FOR:?} within \
-                 {limit:?}\nhint: stop these programs, or run without --wait-quiet",
-                latest_noise.in_words()
-            ),
-            WaitState::Wait if is_interrupted() => {
-                anyhow::bail!("interrupted while waiting for a quiet machine")
-            }
-            WaitState::Wait if !is_reported && latest_noise.share > 0.0 => {
-                is_reported = true;
-                machine.say(&format!(
-                    "waiting up to {limit:?} until other programs use less than {} of the CPUs for \
-                     {QUIET_FOR:?}. Now they use {}",
-                    whole_percent(QUIET_SHARE),
-                    latest_noise.in_words()
-                ));
-            }
-            WaitState::Wait => {}
-        }
-        last = next;
+fn waiting_text(used: &ForeignUse, limit: Duration) -> String {
+    format!(
+        "waiting up to {limit:?} until other programs use less than {} of the CPUs for \
+         {QUIET_FOR:?}. Now they use {}",
+        whole_percent(QUIET_SHARE),
+        describe(used)
+    )
+}
+
+fn error_text(reason: &NotQuiet, limit: Duration) -> String {
+    match reason {
+        NotQuiet::Interrupted => "interrupted while waiting for a quiet machine".into(),
+        NotQuiet::TimeLimit(used) => format!(
+            "other programs: used {} and were not idle for {QUIET_FOR:?} within {limit:?}\nhint: \
+             stop these programs, or run without --wait-quiet",
+            describe(used)
+        ),
     }
 }
 
@@ -259,129 +76,17 @@ fn wait(
 mod tests {
     use super::*;
 
-    /// A machine with two CPUs in virtual time. `share`: CPU share of its program at each instant.
-    struct VirtualMachine<F> {
-        now: Duration,
-        busy: Duration,
-        share: F,
-        messages: Vec<String>,
-    }
-
-    impl<F: Fn(Duration) -> f64> VirtualMachine<F> {
-        fn new(share: F) -> VirtualMachine<F> {
-            VirtualMachine {
-                now: Duration::ZERO,
-                busy: Duration::ZERO,
-                share,
-                messages: Vec::new(),
-            }
-        }
-    }
-
-    const CPUS: u32 = 2;
-
-    impl<F: Fn(Duration) -> f64> Machine for VirtualMachine<F> {
-        fn read(&mut self) -> Reading {
-            let (total, busy) = ((self.now * CPUS).as_nanos() as u64, self.busy.as_nanos() as u64);
-            let (busy_ns, idle_ns) = (busy, total - busy);
-            let cpu = CpuUse { cpu: 0, busy_ns, idle_ns, ..CpuUse::default() };
-            let program = |pid, name: &str, run_ns| ProcessSnapshot {
-                pid,
-                name: name.into(),
-                run_ns,
-                ..ProcessSnapshot::default()
-            };
-            let programs = vec![program(8, "init", 9_000_000_000), program(7, "rustc", busy)];
-            Reading { at: self.now, cpus: vec![cpu], programs, ..Reading::default() }
-        }
-
-        fn sleep(&mut self, time: Duration) {
-            self.busy += time.mul_f64((self.share)(self.now) * f64::from(CPUS));
-            self.now += time;
-        }
-
-        fn say(&mut self, text: &str) {
-            self.messages.push(text.into());
-        }
-    }
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn wait_with(
-        share: impl Fn(Duration) -> f64,
-        limit: Duration,
-    ) -> (Result<(), String>, Duration, Vec<String>) {
-        let mut machine = VirtualMachine::new(share);
-        let result = wait(&mut machine, limit, &|| false).map_err(|error| format!("{error:#}"));
-        (result, machine.now, machine.messages)
-    }
-
     #[test]
-    fn wait_on_quiet_machine_takes_three_seconds() {
-        let (result, elapsed, messages) = wait_with(|_| 0.04, 300 * SECOND);
-        assert_eq!((result, elapsed), (Ok(()), 3 * SECOND));
-        assert!(messages.is_empty(), "{messages:?}");
-        // The quiet time may end exactly at the limit.
-        assert_eq!(wait_with(|_| 0.0, 3 * SECOND).0, Ok(()));
-    }
-
-    #[test]
-    fn quiet_time_starts_after_last_activity() {
-        // Busy for four seconds, and again briefly two seconds later.
-        let noise = |now: Duration| {
-            let ms = now.as_millis();
-            if ms < 4000 || (6000..6500).contains(&ms) { 0.61 } else { 0.0 }
-        };
-        let (result, elapsed, messages) = wait_with(noise, 300 * SECOND);
-        assert_eq!((result, elapsed), (Ok(()), Duration::from_millis(9500)));
-        assert_eq!(messages.len(), 1);
-        assert!(messages[0].contains("61 % of this machine's CPUs (rustc 61 %)"), "{messages:?}");
-    }
-
-    #[test]
-    fn wait_on_busy_machine_fails_with_names() {
-        let (result, elapsed, _) = wait_with(|_| 0.61, 300 * SECOND);
-        let error = result.unwrap_err();
-        assert!(error.contains("61 % of this machine's CPUs (rustc 61 %)"), "{error}");
-        assert!(error.contains("within 300s") && error.contains("hint: stop these"), "{error}");
-        assert_eq!(elapsed, 300 * SECOND);
-        // If the quiet end is too short, the error names the earlier programs.
-        let error =
-            wait_with(|now| if now < 8 * SECOND { 0.5 } else { 0.0 }, 10 * SECOND).0.unwrap_err();
-        assert!(error.contains("rustc"), "{error}");
-    }
-
-    #[test]
-    fn interrupt_ends_wait() {
-        let mut machine = VirtualMachine::new(|_| 0.5);
-        let error = wait(&mut machine, 300 * SECOND, &|| true).unwrap_err();
-        assert!(error.to_string().contains("interrupted") && machine.now < SECOND);
-    }
-
-    #[test]
-    fn warn_is_silent_below_threshold() {
-        for (share, is_warned) in [(0.09, false), (0.61, true)] {
-            let mut machine = VirtualMachine::new(|_| share);
-            warn(&mut machine, "Stop them.");
-            assert_eq!(machine.messages.len(), usize::from(is_warned), "{share}");
-            assert!(
-                machine.messages.iter().all(|text| text.contains("rustc 61 %")),
-                "{:?}",
-                machine.messages
-            );
-        }
-    }
-
-    #[test]
-    fn work_of_dyno_is_not_foreign_use() {
-        let cpu = |busy_ns| {
-            let idle_ns = 1000 - busy_ns;
-            vec![CpuUse { cpu: 0, busy_ns, idle_ns, ..CpuUse::default() }]
-        };
-        let first = Reading { cpus: cpu(0), ..Reading::default() };
-        let last = Reading { cpus: cpu(500), dyno_ns: 490, ..Reading::default() };
-        let foreign_use = ForeignUse::from_readings(&first, &last);
-        assert!((foreign_use.share - 10.0 / 500.0).abs() < 0.011, "{foreign_use:?}");
-        assert!(foreign_use.in_words().contains("dyno cannot see which programs"));
+    fn messages_name_programs_or_their_absence() {
+        let limit = Duration::from_secs(300);
+        let used = ForeignUse { share: 0.612, programs: vec![("rustc".into(), 0.6)] };
+        let error = error_text(&NotQuiet::TimeLimit(used.clone()), limit);
+        assert!(error.contains("used 61 % of this machine's CPUs (rustc 60 %)"), "{error}");
+        assert!(error.contains("for 3s within 300s\nhint: stop these"), "{error}");
+        let waiting = waiting_text(&used, limit);
+        assert!(waiting.contains("up to 300s until other programs use less than 5 %"), "{waiting}");
+        let unseen = describe(&ForeignUse { share: 0.1, programs: Vec::new() });
+        assert!(unseen.contains("(dyno cannot see which programs)"), "{unseen}");
+        assert!(error_text(&NotQuiet::Interrupted, limit).contains("interrupted"));
     }
 }

@@ -20,6 +20,7 @@ mod drops;
 pub mod limits;
 pub mod load;
 pub mod load_at;
+pub mod other_programs;
 pub mod prepare;
 pub mod price;
 pub mod profile;

@@ -4,9 +4,8 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use dyno_lab::other_programs::QUIET_FOR;
 use dyno_suite::settings::with_unit;
-
-use crate::other_programs::QUIET_FOR;
 
 /// Nanoseconds, as an argument.
 #[derive(Clone, Copy, Debug)]
