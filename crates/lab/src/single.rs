@@ -63,22 +63,6 @@ pub fn plan(
     let placement = Placement { subject: Vec::new(), generator };
     let conditions = Conditions { placement, ..Conditions::default() };
     Plan {
-        suite: Suite {
-            name: "load".into(),
-            description: server.title.clone(),
-            source: String::new(),
-            profiles: Vec::new(),
-            path: String::new(),
-        },
-        subjects_folders: Vec::new(),
-        seed: spec.seed,
-        repeats: 1,
-        stop: None,
-        again: 0,
-        order: Order::Fixed,
-        sharing: ArmSharing::Alone,
-        swaps_cpus: false,
-        experiment: None,
         subjects: vec![Subject {
             name: server.name.clone(),
             title: server.title.clone(),
@@ -91,18 +75,48 @@ pub fn plan(
             backends: Vec::new(),
             conditions,
         }],
-        backends: Vec::new(),
         workloads: vec![workload.clone()],
-        load: spec.load.clone(),
-        search: None,
-        measured_first: None,
         launches: vec![Launch::with_arm(0, 0)],
         trials: vec![Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: spec.seed }],
+        files,
+        ..empty_plan("load", &server.title, spec.load.clone(), spec.seed)
+    }
+}
+
+/// Returns the plan of a run without a suite, to which subjects, workloads and trials are added.
+/// `name`: name of the run.
+pub(crate) fn empty_plan(name: &str, description: &str, load: Load, seed: u64) -> Plan {
+    Plan {
+        suite: Suite {
+            name: name.into(),
+            description: description.into(),
+            source: String::new(),
+            profiles: Vec::new(),
+            path: String::new(),
+        },
+        subjects_folders: Vec::new(),
+        seed,
+        repeats: 1,
+        stop: None,
+        again: 0,
+        order: Order::Fixed,
+        sharing: ArmSharing::Alone,
+        swaps_cpus: false,
+        experiment: None,
+        subjects: Vec::new(),
+        arms: Vec::new(),
+        backends: Vec::new(),
+        workloads: Vec::new(),
+        load,
+        search: None,
+        measured_first: None,
+        launches: Vec::new(),
+        trials: Vec::new(),
         not_served: Vec::new(),
         report: ReportOptions::default(),
         cost: None,
         probe_price: false,
-        files,
+        files: BTreeMap::new(),
         import_changes: Vec::new(),
     }
 }

@@ -3,42 +3,25 @@
 
 mod common;
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{MS, load_of};
+use common::{MS, load_of, respond, start_server};
 use dyno_lab::load::{Edge, LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
 use dyno_model::plan::{Load, Step};
 use dyno_model::{Interval, LoadRecord, Sample};
 
-/// Starts a server with a thread for each connection. The thread ends with its connection. `open`:
-/// number of threads.
+/// Starts a server whose threads end with their connections. `open`: number of threads.
 fn server(open: &Arc<AtomicU32>) -> SocketAddr {
-    fn respond(mut connection: TcpStream) {
-        let mut request = [0; 4096];
-        while connection.read(&mut request).is_ok_and(|n| n > 0) {
-            if connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
-                break;
-            }
-        }
-    }
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let (addr, open) = (listener.local_addr().unwrap(), Arc::clone(open));
-    thread::spawn(move || {
-        for connection in listener.incoming().flatten() {
-            let open = Arc::clone(&open);
-            open.fetch_add(1, Ordering::SeqCst);
-            thread::spawn(move || {
-                respond(connection);
-                open.fetch_sub(1, Ordering::SeqCst);
-            });
-        }
-    });
-    addr
+    let open = Arc::clone(open);
+    start_server(move |connection| {
+        open.fetch_add(1, Ordering::SeqCst);
+        respond(connection, usize::MAX);
+        open.fetch_sub(1, Ordering::SeqCst);
+    })
 }
 
 /// Returns a load of three connections on two workers. `requests`: number of requests, which

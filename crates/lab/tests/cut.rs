@@ -2,40 +2,15 @@
 
 mod common;
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
-
-use common::{MS, load_of};
+use common::{MS, load_of, respond, start_server};
 use dyno_lab::load::{LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
 use dyno_model::plan::{Load, Step};
 use dyno_model::{Interval, LoadRecord, Phase};
 
-/// Starts a server that responds to this many requests of each connection, and to no others.
-fn server(responses: usize) -> SocketAddr {
-    fn serve(mut connection: TcpStream, responses: usize) {
-        let mut buffer = [0; 4096];
-        let mut requests = 0;
-        while connection.read(&mut buffer).is_ok_and(|n| n > 0) {
-            requests += 1;
-            if requests <= responses {
-                let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-            }
-        }
-    }
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for connection in listener.incoming().flatten() {
-            thread::spawn(move || serve(connection, responses));
-        }
-    });
-    address
-}
-
-/// Returns a closed loop of two connections for 200 ms.
+/// Returns a closed loop of two connections for 200 ms. The server responds to this many requests
+/// of each.
 fn spec(responses: usize) -> LoadSpec {
-    let base = load_of(server(responses));
+    let base = load_of(start_server(move |connection| respond(connection, responses)));
     let load = Load {
         requests: None,
         warmup_ns: 0,

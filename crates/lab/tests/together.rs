@@ -3,40 +3,16 @@
 
 mod common;
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
-
 use dyno_model::plan::{Load, Step};
 
-use common::{MS, load_of};
+use common::{MS, load_of, respond, start_server};
 use dyno_lab::load::{LoadSpec, LoadStopReason, MonitoredLoad, Sharing, Watch, run_together};
 use dyno_model::{Interval, LoadRecord, Phase};
-
-/// Starts a server with a thread for each connection. The thread ends with its connection.
-fn server() -> SocketAddr {
-    fn respond(mut connection: TcpStream) {
-        let mut request = [0; 4096];
-        while connection.read(&mut request).is_ok_and(|n| n > 0) {
-            if connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
-                break;
-            }
-        }
-    }
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let addr = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for connection in listener.incoming().flatten() {
-            thread::spawn(|| respond(connection));
-        }
-    });
-    addr
-}
 
 /// Returns one of two loads that alternate: one round of warm-up, and six measured rounds.
 fn spec(load_index: u32) -> LoadSpec {
     let slice_ns = 40 * MS;
-    let base = load_of(server());
+    let base = load_of(start_server(|connection| respond(connection, usize::MAX)));
     LoadSpec {
         step: Step { connections: 2, ..base.step },
         load: Load {

@@ -31,13 +31,13 @@ use crate::progress::Progress;
 use crate::terminal::{self, ThirdInterrupt};
 use crate::this_machine::usable_cpus;
 
+/// Message after the first interrupt of a run.
+pub(super) const STOPPING: &str = "stopping: shutting down the servers, at most 5 s each\nhint: \
+                                   press Ctrl-C again to kill them at once";
+
 /// Runs or resumes a suite, and writes the report.
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
-    let interrupts = terminal::catch_interrupts(
-        "stopping: shutting down the servers, at most 5 s each\nhint: press Ctrl-C again to kill \
-         them at once",
-        ThirdInterrupt::Ends,
-    )?;
+    let interrupts = terminal::catch_interrupts(STOPPING, ThirdInterrupt::Ends)?;
     let mut progress = Progress::start()?;
     let cache = args.folder_options.cache_folder()?;
     let guard = Guard::start()?;

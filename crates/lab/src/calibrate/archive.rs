@@ -1,14 +1,12 @@
 //! Records a calibration as a run, so that it can be read like any other run. Each configuration of
 //! the generator becomes an arm (a configuration under test) of the null responder.
 
-use std::collections::BTreeMap;
-
 use dyno_analysis::calibration::{Measurement, MeasurementPurpose};
 use dyno_archive::RunDir;
 use dyno_archive::dir::ArchiveError;
 use dyno_model::plan::{
-    Arm, ArmSharing, Conditions, DriverKind, Launch, Load, LoadChanges, Order, Placement, Plan,
-    ReportOptions, Step, Subject, Suite, Trial, Workload,
+    Arm, Conditions, DriverKind, Launch, Load, LoadChanges, Placement, Plan, Step, Subject, Trial,
+    Workload,
 };
 use dyno_model::probe::Probe;
 use dyno_model::start::PartStart;
@@ -16,8 +14,13 @@ use dyno_model::{LoadRecord, Party, StartRecord, TrialRecord};
 use dyno_observer::monotonic_ns;
 use dyno_suite::defaults::default_load;
 
+use crate::single::empty_plan;
+
 /// The null responder's name in archives, as in suites.
 const NULL: &str = "null";
+
+const DESCRIPTION: &str = "Limits of the load generator on this machine, measured with the null \
+                           responder (dyno's built-in server)";
 
 /// Returns whether a measurement is a trial of the plan. The measurement of refused connections is
 /// not a trial, because its requests never reach the null responder.
@@ -39,25 +42,6 @@ pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
         .first()
         .map_or_else(|| default_load(DriverKind::Epoll), |first| first.load.clone());
     Plan {
-        suite: Suite {
-            name: "calibration".into(),
-            description:
-                "Limits of the load generator on this machine, measured with the null responder \
-                 (dyno's built-in server)"
-                    .into(),
-            source: String::new(),
-            profiles: Vec::new(),
-            path: String::new(),
-        },
-        subjects_folders: Vec::new(),
-        seed,
-        repeats: 1,
-        stop: None,
-        again: 0,
-        order: Order::Fixed,
-        sharing: ArmSharing::Alone,
-        swaps_cpus: false,
-        experiment: None,
         subjects: vec![Subject {
             name: NULL.into(),
             title: "null responder".into(),
@@ -68,21 +52,12 @@ pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
             control: true,
             ..Subject::default()
         }],
-        backends: Vec::new(),
         workloads,
-        // Settings that differ between arms are part of each arm.
-        load: Load { steps, ..load },
-        search: None,
-        measured_first: None,
         launches: (0..arms.len()).map(|arm| Launch::with_arm(arm, 0)).collect(),
         arms,
         trials,
-        not_served: Vec::new(),
-        report: ReportOptions::default(),
-        cost: None,
-        probe_price: false,
-        files: BTreeMap::new(),
-        import_changes: Vec::new(),
+        // Settings that differ between arms are part of each arm.
+        ..empty_plan("calibration", DESCRIPTION, Load { steps, ..load }, seed)
     }
 }
 

@@ -1,6 +1,9 @@
-//! Builds the load of a server for the tests of loads.
+//! A server and its load, for the tests of loads.
 
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
 
 use dyno_contract::listener::Listener;
 use dyno_driver::best_driver;
@@ -11,6 +14,32 @@ use dyno_model::plan::{Request, Workload};
 use dyno_suite::defaults::default_load;
 
 pub const MS: u64 = 1_000_000;
+
+/// Starts a server with a thread for each connection, in which `serve` runs.
+pub fn start_server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let serve = Arc::new(serve);
+    thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            let serve = Arc::clone(&serve);
+            thread::spawn(move || serve(connection));
+        }
+    });
+    addr
+}
+
+/// Responds to this many requests of a connection, and to no others, until the client closes it.
+pub fn respond(mut connection: TcpStream, responses: usize) {
+    let mut buffer = [0; 4096];
+    let mut left = responses;
+    while connection.read(&mut buffer).is_ok_and(|n| n > 0) {
+        if left > 0 {
+            left -= 1;
+            let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    }
+}
 
 /// Returns a load of one `GET /`. Tests derive their loads from it.
 pub fn load_of(addr: SocketAddr) -> LoadSpec {

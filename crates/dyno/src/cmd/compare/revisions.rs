@@ -19,7 +19,7 @@ use dyno_suite::plan::Overrides;
 use dyno_suite::revision_folders::RevisionFolders;
 
 use super::super::report::{check_output, write_all};
-use super::super::run::{RunContext, walk};
+use super::super::run::{RunContext, STOPPING, walk};
 use super::{exit, write};
 use crate::cli::CompareArgs;
 use crate::exit::{Exit, usage_error};
@@ -35,11 +35,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Exit> {
     // An unwritable output file is reported before the measurements.
     check_output(args.output.as_deref(), |_| {})?;
-    let interrupts = terminal::catch_interrupts(
-        "stopping: shutting down the servers, at most 5 s each\nhint: press Ctrl-C again to kill \
-         them at once",
-        ThirdInterrupt::Ends,
-    )?;
+    let interrupts = terminal::catch_interrupts(STOPPING, ThirdInterrupt::Ends)?;
     let mut progress = Progress::start()?;
     let options = &args.revision_options;
     let cache = options.folder_options.cache_folder()?;
