@@ -84,6 +84,8 @@ struct Conn {
     /// Whether a write failed because of a reset. The kernel reports a reset only once, so a later
     /// read would see only the end of the stream.
     was_reset: bool,
+    /// Whether the end of the connection was reported, so that it is not read again.
+    has_reported_end: bool,
     /// Whether the connection is in the list to flush.
     is_queued: bool,
     /// Whether the last write could not empty `out`. All bytes of `out` have been reported as
@@ -151,6 +153,7 @@ impl Epoll {
             next_out: Vec::new(),
             taken: 0,
             was_reset: false,
+            has_reported_end: false,
             is_queued: false,
             is_stuck: false,
         })
@@ -246,8 +249,13 @@ impl Epoll {
     }
 
     /// Reads once. `None`: no bytes to read.
-    fn read(&mut self, conn: ConnId) -> Option<CompletionKind> {
-        let connection = self.conns[conn as usize].as_ref()?;
+    ///
+    /// The kernel can signal one end several times: when the socket learns of it, when its last
+    /// segment is queued, and when a reset follows. It is reported once.
+    fn read(&mut self, conn: ConnId, generation: u32) -> Option<CompletionKind> {
+        let connection = self.conns[conn as usize]
+            .as_mut()
+            .filter(|c| c.generation == generation && !c.has_reported_end)?;
         let n = match &mut self.stamps {
             Some(clock) => clock.receive(&connection.fd, &mut self.buffer),
             // SAFETY: the buffer is valid for its length.
@@ -261,15 +269,18 @@ impl Epoll {
             },
         };
         if n < 0 {
-            let error = io::Error::last_os_error();
-            return (error.kind() != io::ErrorKind::WouldBlock).then_some(CompletionKind::Reset);
+            if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
+                return None;
+            }
+            connection.has_reported_end = true;
+            return Some(CompletionKind::Reset);
         }
         self.received = n as usize;
-        Some(match n {
-            0 if connection.was_reset => CompletionKind::Reset,
-            0 => CompletionKind::Eof,
-            _ => CompletionKind::Received,
-        })
+        if n > 0 {
+            return Some(CompletionKind::Received);
+        }
+        connection.has_reported_end = true;
+        Some(if connection.was_reset { CompletionKind::Reset } else { CompletionKind::Eof })
     }
 
     /// Waits until a socket is ready or until `wait.until`. Returns the time spent polling,
@@ -487,10 +498,7 @@ impl Driver for Epoll {
         }
         while let Some(readable) = self.readable.pop_front() {
             let Readable { conn, generation, has_ended } = readable;
-            if self.conn(conn, generation).is_none() {
-                continue;
-            }
-            let Some(kind) = self.read(conn) else { continue };
+            let Some(kind) = self.read(conn, generation) else { continue };
             // The clock is read right after the receive, so the bytes had arrived by then.
             let at = sys::now();
             if kind == CompletionKind::Received && (has_ended || self.received == self.buffer.len())

@@ -14,7 +14,8 @@ pub type ConnId = u32;
 /// The caller starts a turn with [`turn`](Self::turn), then calls [`next`](Self::next) until it
 /// returns `None` and handles each completion. In a long turn it calls [`flush`](Self::flush) in
 /// between. [`close`](Self::close) discards completions of that connection that have not been
-/// reported.
+/// reported. A connection reports nothing after its [`Eof`](CompletionKind::Eof) or
+/// [`Reset`](CompletionKind::Reset).
 ///
 /// Every implementation passes the contract tests in `dyno-driver`, `tests/all/contract.rs`.
 pub trait Driver {

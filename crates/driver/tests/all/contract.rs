@@ -611,3 +611,36 @@ fn epoll_reports_sent_message_behind_unread_one() {
 fn io_uring_reports_sent_message_behind_unread_one() {
     assert_sent_message_is_reported(|addr| Uring::new(&addr.into(), 1).unwrap());
 }
+
+/// A connection ends twice for the kernel: the peer closes its socket, which then responds to late
+/// bytes with a reset. The driver must report one end.
+fn assert_end_is_reported_once<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut log = RecordedDriver::new(make(listener.local_addr().unwrap()));
+    log.connect(0);
+    let mut peer = listener.accept().unwrap().0;
+    log.connect(1);
+    let mut other_peer = listener.accept().unwrap().0;
+    peer.write_all(b"last").unwrap();
+    drop(peer);
+    log.wait_until("last bytes", |log| log.bytes(0) == b"last");
+    log.driver.send(0, b"late");
+    log.driver.flush(&mut |_, _| {});
+    // These bytes arrive after the reset.
+    other_peer.write_all(b"other").unwrap();
+    let ends = |log: &RecordedDriver<D>| {
+        log.count(0, CompletionKind::Eof) + log.count(0, CompletionKind::Reset)
+    };
+    log.wait_until("end", |log| ends(log) > 0 && log.bytes(1) == b"other");
+    assert_eq!(ends(&log), 1, "{:?}", log.kinds());
+}
+
+#[test]
+fn epoll_reports_one_end() {
+    assert_end_is_reported_once(|addr| Epoll::new(&addr.into(), 2).unwrap());
+}
+
+#[test]
+fn io_uring_reports_one_end() {
+    assert_end_is_reported_once(|addr| Uring::new(&addr.into(), 2).unwrap());
+}
