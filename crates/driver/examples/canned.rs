@@ -12,7 +12,8 @@ use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::StreamTemplate;
 use dyno_engine::{
     CompiledRequest, Completion, CompletionKind, ConnId, Draws, Driver, Expectation, Http2,
-    Instant, Policy, Protocol, Schedule, SpinPolicy, Traffic, Window, Worker, WorkerConfig,
+    Instant, Policy, Protocol, Schedule, SpinPolicy, StreamDriver, Traffic, Window, Worker,
+    WorkerConfig,
 };
 use dyno_model::load::TcpCounters;
 use dyno_model::plan::Arrivals;
@@ -193,18 +194,6 @@ impl Driver for CannedDriver {
         self.now
     }
 
-    fn connect(&mut self, conn: ConnId) {
-        self.connecting.push(conn);
-    }
-
-    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        let connection = &mut self.conns[conn as usize];
-        if connection.out.is_empty() {
-            self.queued.push(conn);
-        }
-        connection.out.extend_from_slice(bytes);
-    }
-
     fn close(&mut self, conn: ConnId) {
         self.conns[conn as usize] = CannedConnection::default();
     }
@@ -216,10 +205,6 @@ impl Driver for CannedDriver {
 
     fn taken_bytes(&self) -> u64 {
         self.taken_bytes
-    }
-
-    fn unsent_bytes(&self, _: ConnId) -> u64 {
-        0
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
@@ -260,15 +245,33 @@ impl Driver for CannedDriver {
         &mut self.received
     }
 
-    fn tcp_counters(&mut self, _: ConnId) -> Option<TcpCounters> {
-        None
-    }
-
     fn thread_use(&self) -> ThreadUse {
         ThreadUse::default()
     }
 
     fn thread_run_ns(&self) -> u64 {
         0
+    }
+}
+
+impl StreamDriver for CannedDriver {
+    fn connect(&mut self, conn: ConnId) {
+        self.connecting.push(conn);
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        let connection = &mut self.conns[conn as usize];
+        if connection.out.is_empty() {
+            self.queued.push(conn);
+        }
+        connection.out.extend_from_slice(bytes);
+    }
+
+    fn unsent_bytes(&self, _: ConnId) -> u64 {
+        0
+    }
+
+    fn tcp_counters(&mut self, _: ConnId) -> Option<TcpCounters> {
+        None
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
-use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant};
+use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant, StreamDriver};
 use dyno_model::load::TcpCounters;
 use dyno_model::sample::ThreadUse;
 
@@ -399,24 +399,6 @@ impl Driver for Epoll {
         sys::now()
     }
 
-    fn connect(&mut self, conn: ConnId) {
-        self.generations += 1;
-        let generation = self.generations;
-        self.slot_generations[conn as usize] = generation;
-        self.try_connect(conn, generation);
-    }
-
-    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        let connection = self.conns[conn as usize].as_mut().expect("the connection should be open");
-        // The connection is queued even if earlier bytes still wait, because only a flush reads the
-        // timestamp of the hand-over.
-        if !std::mem::replace(&mut connection.is_queued, true) {
-            self.queued.push(conn);
-        }
-        let Conn { out, next_out, is_stuck, .. } = connection;
-        sys::append_output(bytes, if *is_stuck { next_out } else { out });
-    }
-
     fn close(&mut self, conn: ConnId) {
         self.conns[conn as usize] = None;
         // Entries of the old connection have an older generation and are ignored.
@@ -436,10 +418,6 @@ impl Driver for Epoll {
 
     fn taken_bytes(&self) -> u64 {
         self.taken_bytes
-    }
-
-    fn unsent_bytes(&self, conn: ConnId) -> u64 {
-        self.conns[conn as usize].as_ref().map_or(0, |connection| sys::unsent_bytes(&connection.fd))
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
@@ -520,16 +498,40 @@ impl Driver for Epoll {
         self.stamps.as_ref()?.last
     }
 
-    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        sys::tcp_counters(self.conns[conn as usize].as_ref()?.fd.as_raw_fd())
-    }
-
     fn thread_use(&self) -> ThreadUse {
         sys::thread_use()
     }
 
     fn thread_run_ns(&self) -> u64 {
         sys::thread_run_ns()
+    }
+}
+
+impl StreamDriver for Epoll {
+    fn connect(&mut self, conn: ConnId) {
+        self.generations += 1;
+        let generation = self.generations;
+        self.slot_generations[conn as usize] = generation;
+        self.try_connect(conn, generation);
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        let connection = self.conns[conn as usize].as_mut().expect("the connection should be open");
+        // The connection is queued even if earlier bytes still wait, because only a flush reads the
+        // timestamp of the hand-over.
+        if !std::mem::replace(&mut connection.is_queued, true) {
+            self.queued.push(conn);
+        }
+        let Conn { out, next_out, is_stuck, .. } = connection;
+        sys::append_output(bytes, if *is_stuck { next_out } else { out });
+    }
+
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.conns[conn as usize].as_ref().map_or(0, |connection| sys::unsent_bytes(&connection.fd))
+    }
+
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        sys::tcp_counters(self.conns[conn as usize].as_ref()?.fd.as_raw_fd())
     }
 }
 

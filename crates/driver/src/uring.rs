@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use buffers::Buffers;
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
-use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant};
+use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant, StreamDriver};
 use dyno_model::load::TcpCounters;
 use dyno_model::sample::ThreadUse;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -462,38 +462,6 @@ impl Driver for Uring {
         sys::now()
     }
 
-    fn connect(&mut self, conn: ConnId) {
-        self.close(conn);
-        let generation = self.conns[conn as usize].generation;
-        match self.address.socket(true) {
-            Ok(fd) => {
-                let (peer, len) = self.address.peer();
-                let entry = opcode::Connect::new(types::Fd(fd.as_raw_fd()), peer, len)
-                    .build()
-                    .user_data(user_data(Operation::Connect, generation, conn));
-                self.conns[conn as usize].fd = Some(fd);
-                self.conns[conn as usize].is_connecting = true;
-                self.push(&entry);
-            }
-            Err(error) => {
-                let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
-                self.own_completions.push_back((
-                    conn,
-                    generation,
-                    CompletionKind::ConnectFailed(error),
-                ));
-            }
-        }
-    }
-
-    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        let connection = &mut self.conns[conn as usize];
-        if connection.out.is_empty() && !connection.is_sending {
-            self.queued.push(conn);
-        }
-        sys::append_output(bytes, &mut connection.out);
-    }
-
     fn close(&mut self, conn: ConnId) {
         let connection = &mut self.conns[conn as usize];
         let old_generation = connection.generation;
@@ -533,10 +501,6 @@ impl Driver for Uring {
 
     fn taken_bytes(&self) -> u64 {
         self.taken_bytes
-    }
-
-    fn unsent_bytes(&self, conn: ConnId) -> u64 {
-        self.conns[conn as usize].fd.as_ref().map_or(0, sys::unsent_bytes)
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
@@ -585,16 +549,54 @@ impl Driver for Uring {
         self.received.map_or(&mut [], |(id, len)| self.buffers.get(id, len))
     }
 
-    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        sys::tcp_counters(self.conns[conn as usize].fd.as_ref()?.as_raw_fd())
-    }
-
     fn thread_use(&self) -> ThreadUse {
         sys::thread_use()
     }
 
     fn thread_run_ns(&self) -> u64 {
         sys::thread_run_ns()
+    }
+}
+
+impl StreamDriver for Uring {
+    fn connect(&mut self, conn: ConnId) {
+        self.close(conn);
+        let generation = self.conns[conn as usize].generation;
+        match self.address.socket(true) {
+            Ok(fd) => {
+                let (peer, len) = self.address.peer();
+                let entry = opcode::Connect::new(types::Fd(fd.as_raw_fd()), peer, len)
+                    .build()
+                    .user_data(user_data(Operation::Connect, generation, conn));
+                self.conns[conn as usize].fd = Some(fd);
+                self.conns[conn as usize].is_connecting = true;
+                self.push(&entry);
+            }
+            Err(error) => {
+                let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
+                self.own_completions.push_back((
+                    conn,
+                    generation,
+                    CompletionKind::ConnectFailed(error),
+                ));
+            }
+        }
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        let connection = &mut self.conns[conn as usize];
+        if connection.out.is_empty() && !connection.is_sending {
+            self.queued.push(conn);
+        }
+        sys::append_output(bytes, &mut connection.out);
+    }
+
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.conns[conn as usize].fd.as_ref().map_or(0, sys::unsent_bytes)
+    }
+
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        sys::tcp_counters(self.conns[conn as usize].fd.as_ref()?.as_raw_fd())
     }
 }
 

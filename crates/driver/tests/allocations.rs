@@ -20,7 +20,8 @@ use dyno_engine::sim::{Pause, Queue, ServerModel, ServiceTime, SimDriver, World}
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{
     CompiledRequest, Completion, CompletionKind, ConnId, Draws, Driver, Http2, Instant, Policy,
-    Protocol, Schedule, SpinPolicy, Stop, Traffic, Window, Worker, WorkerConfig, limits,
+    Protocol, Schedule, SpinPolicy, Stop, StreamDriver, Traffic, Window, Worker, WorkerConfig,
+    limits,
 };
 use dyno_model::load::TcpCounters;
 use dyno_model::plan::Arrivals;
@@ -168,7 +169,11 @@ impl SharedState {
 
 /// Returns the allocations of one worker and its driver from `STEADY_NS` on, and the bytes that
 /// they received during the load. The last turn, which creates the report, is excluded.
-fn allocations<D: Driver>(mut driver: D, shared: &SharedState, config: WorkerConfig) -> (u64, u64) {
+fn allocations<D: StreamDriver>(
+    mut driver: D,
+    shared: &SharedState,
+    config: WorkerConfig,
+) -> (u64, u64) {
     let total = config.total.unwrap();
     let mut worker = Worker::new(config);
     let mut begin = None;
@@ -211,14 +216,6 @@ impl Driver for Simulated {
         self.driver.now()
     }
 
-    fn connect(&mut self, conn: ConnId) {
-        without_counting(|| self.driver.connect(conn));
-    }
-
-    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        without_counting(|| self.driver.send(conn, bytes));
-    }
-
     fn close(&mut self, conn: ConnId) {
         without_counting(|| self.driver.close(conn));
     }
@@ -253,16 +250,8 @@ impl Driver for Simulated {
         self.driver.taken_bytes()
     }
 
-    fn unsent_bytes(&self, conn: ConnId) -> u64 {
-        self.driver.unsent_bytes(conn)
-    }
-
     fn received_bytes(&mut self) -> &mut [u8] {
         self.driver.received_bytes()
-    }
-
-    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.driver.tcp_counters(conn)
     }
 
     fn thread_use(&self) -> ThreadUse {
@@ -271,6 +260,24 @@ impl Driver for Simulated {
 
     fn thread_run_ns(&self) -> u64 {
         self.driver.thread_run_ns()
+    }
+}
+
+impl StreamDriver for Simulated {
+    fn connect(&mut self, conn: ConnId) {
+        without_counting(|| self.driver.connect(conn));
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        without_counting(|| self.driver.send(conn, bytes));
+    }
+
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.driver.unsent_bytes(conn)
+    }
+
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.driver.tcp_counters(conn)
     }
 }
 
@@ -306,15 +313,6 @@ impl<D: Driver> VirtualTimeDriver<D> {
 impl<D: Driver> Driver for VirtualTimeDriver<D> {
     fn now(&self) -> Instant {
         Instant(self.shared.now_ns.get())
-    }
-
-    fn connect(&mut self, conn: ConnId) {
-        self.driver.connect(conn);
-    }
-
-    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        self.queued += bytes.len() as u64;
-        self.driver.send(conn, bytes);
     }
 
     fn close(&mut self, conn: ConnId) {
@@ -359,16 +357,8 @@ impl<D: Driver> Driver for VirtualTimeDriver<D> {
         self.driver.taken_bytes()
     }
 
-    fn unsent_bytes(&self, conn: ConnId) -> u64 {
-        self.driver.unsent_bytes(conn)
-    }
-
     fn received_bytes(&mut self) -> &mut [u8] {
         self.driver.received_bytes()
-    }
-
-    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.driver.tcp_counters(conn)
     }
 
     fn thread_use(&self) -> ThreadUse {
@@ -377,6 +367,25 @@ impl<D: Driver> Driver for VirtualTimeDriver<D> {
 
     fn thread_run_ns(&self) -> u64 {
         self.driver.thread_run_ns()
+    }
+}
+
+impl<D: StreamDriver> StreamDriver for VirtualTimeDriver<D> {
+    fn connect(&mut self, conn: ConnId) {
+        self.driver.connect(conn);
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.queued += bytes.len() as u64;
+        self.driver.send(conn, bytes);
+    }
+
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.driver.unsent_bytes(conn)
+    }
+
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.driver.tcp_counters(conn)
     }
 }
 

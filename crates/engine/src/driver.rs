@@ -1,5 +1,8 @@
 //! The interface between the engine, which decides, and a driver, which makes system calls. With
 //! this interface, the same worker runs on io_uring, epoll or the simulator.
+//!
+//! [`Driver`] has the clock, the turns, and what is the same for all sockets. [`StreamDriver`] adds
+//! stream connections.
 
 use dyno_model::load::TcpCounters;
 use dyno_model::sample::ThreadUse;
@@ -9,7 +12,8 @@ use crate::Instant;
 /// A connection slot of a worker. A slot has at most one connection at a time.
 pub type ConnId = u32;
 
-/// Performs operations, reports their completions, and owns the clock.
+/// Performs operations, reports their completions, and owns the clock. Traits on top of this one
+/// have the operations that open a socket in a slot and send.
 ///
 /// The caller starts a turn with [`turn`](Self::turn), then calls [`next`](Self::next) until it
 /// returns `None` and handles each completion. In a long turn it calls [`flush`](Self::flush) in
@@ -21,12 +25,6 @@ pub type ConnId = u32;
 pub trait Driver {
     fn now(&self) -> Instant;
 
-    /// Begins to connect. Completes with `Connected` or `ConnectFailed`.
-    fn connect(&mut self, conn: ConnId);
-
-    /// Queues a copy of `bytes` after all bytes queued before on this connection.
-    fn send(&mut self, conn: ConnId, bytes: &[u8]);
-
     /// Closes the connection immediately. Its queued bytes are discarded, and its requests in
     /// flight get no response.
     fn close(&mut self, conn: ConnId);
@@ -36,12 +34,8 @@ pub trait Driver {
 
     /// Returns the number of bytes that the kernel has taken from all connections since the driver
     /// was created. The kernel may still hold some of them:
-    /// [`unsent_bytes`](Self::unsent_bytes).
+    /// [`unsent_bytes`](StreamDriver::unsent_bytes).
     fn taken_bytes(&self) -> u64;
-
-    /// Returns the number of bytes of an open connection that the kernel has taken and not yet
-    /// sent; 0 if the kernel does not report the number.
-    fn unsent_bytes(&self, conn: ConnId) -> u64;
 
     /// Hands queued bytes to the kernel. For each connection whose queued bytes have all been
     /// handed over, calls `on_handed_over` with the instant right before the hand-over. If the
@@ -67,15 +61,28 @@ pub trait Driver {
         None
     }
 
-    /// Returns the counters of an open connection; `None`: the kernel does not report them.
-    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters>;
-
     /// Returns the CPU use of the calling thread so far.
     fn thread_use(&self) -> ThreadUse;
 
     /// Returns the CPU time of the calling thread so far, nanoseconds. Cheaper than
     /// [`thread_use`](Self::thread_use).
     fn thread_run_ns(&self) -> u64;
+}
+
+/// Stream connections of a [`Driver`], over TCP or a Unix socket. Workers use these operations.
+pub trait StreamDriver: Driver {
+    /// Begins to connect. Completes with `Connected` or `ConnectFailed`.
+    fn connect(&mut self, conn: ConnId);
+
+    /// Queues a copy of `bytes` after all bytes queued before on this connection.
+    fn send(&mut self, conn: ConnId, bytes: &[u8]);
+
+    /// Returns the number of bytes of an open connection that the kernel has taken and not yet
+    /// sent; 0 if the kernel does not report the number.
+    fn unsent_bytes(&self, conn: ConnId) -> u64;
+
+    /// Returns the counters of an open connection; `None`: the kernel does not report them.
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters>;
 }
 
 /// Bytes queued on a connection since it was opened.

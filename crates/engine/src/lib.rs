@@ -1,9 +1,9 @@
 //! The load engine: sends requests on schedule and records their times.
 //!
-//! A [`Worker`] is a pure state machine. It turns a [`Schedule`] into operations for a [`Driver`].
-//! The driver reports completed operations, which the worker turns into exchanges (requests with
-//! their responses) and records in intervals. Time, randomness and I/O are parameters: a run
-//! depends only on its configuration, its seed and the completions.
+//! A [`Worker`] is a pure state machine. It turns a [`Schedule`] into operations for a
+//! [`StreamDriver`]. The driver reports completed operations, which the worker turns into exchanges
+//! (requests with their responses) and records in intervals. Time, randomness and I/O are
+//! parameters: a run depends only on its configuration, its seed and the completions.
 //!
 //! [`sim`] has a driver with a simulated network, server and clock. The simulator knows the true
 //! times, and tests compare the measured times with them.
@@ -45,7 +45,7 @@ pub use dyno_model::plan::Http2;
 
 pub use config::{Policy, SpinPolicy, WorkerConfig};
 pub use conversation::upgrade_settings;
-pub use driver::{Completion, CompletionKind, ConnId, ConnectError, Driver};
+pub use driver::{Completion, CompletionKind, ConnId, ConnectError, Driver, StreamDriver};
 pub use expect::Expectation;
 pub use recorder::Window;
 pub use schedule::Schedule;

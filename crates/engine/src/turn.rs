@@ -4,7 +4,7 @@
 use dyno_model::interval::Interval;
 
 use crate::driver::Wait;
-use crate::{Driver, Instant, Worker, limits};
+use crate::{Instant, StreamDriver, Worker, limits};
 
 /// Request to end a load, polled once per turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Stop {
 }
 
 /// Runs a worker from its first connection to the end of its drain, and closes its connections.
-pub fn run<D: Driver>(
+pub fn run<D: StreamDriver>(
     worker: &mut Worker,
     driver: &mut D,
     begin: impl FnMut() -> Option<Instant>,
@@ -37,7 +37,7 @@ pub fn run<D: Driver>(
 /// Once all connections have been tried, each turn calls `begin` until it returns the instant at
 /// which the load begins, the same for all workers. `stop` receives the number of complete
 /// responses so far. `seal` receives each interval when it ends.
-pub fn run_until_drained<D: Driver>(
+pub fn run_until_drained<D: StreamDriver>(
     worker: &mut Worker,
     driver: &mut D,
     mut begin: impl FnMut() -> Option<Instant>,
@@ -73,7 +73,7 @@ pub fn run_until_drained<D: Driver>(
 
 /// Waits briefly for bytes after the last response. A server that sends one response too many can
 /// send the extra response after the load.
-fn check_late_bytes<D: Driver>(worker: &mut Worker, driver: &mut D) {
+fn check_late_bytes<D: StreamDriver>(worker: &mut Worker, driver: &mut D) {
     let Some(until) = worker.late_bytes_until() else { return };
     loop {
         let turn = driver.turn(Wait::sleep_until(until), &mut |_, _| ());
@@ -87,7 +87,7 @@ fn check_late_bytes<D: Driver>(worker: &mut Worker, driver: &mut D) {
 }
 
 /// Runs one turn: hands over requests, waits, handles completions, and starts scheduled work.
-pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
+pub(crate) fn turn<D: StreamDriver>(worker: &mut Worker, driver: &mut D) {
     let wait = worker.wait();
     let turn = driver.turn(wait, &mut |conn, at| worker.on_handed_over(conn, at));
     worker.on_wake(turn, wait, driver);

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use dyno_driver::{Epoll, Uring, stamps_refusal};
-use dyno_engine::{Driver, Instant, Stop, Worker, WorkerConfig};
+use dyno_engine::{Instant, Stop, StreamDriver, Worker, WorkerConfig};
 use dyno_launch::{set_affinity, set_realtime};
 use dyno_model::plan::{DriverKind, Priority};
 
@@ -174,7 +174,7 @@ fn priority(spec: &LoadSpec) -> Priority {
 }
 
 /// Runs a worker with a driver until it is told to close its connections, and returns its result.
-fn drive<D: Driver>(
+fn drive<D: StreamDriver>(
     mut driver: D,
     config: WorkerConfig,
     mailbox: Mailbox,

@@ -9,8 +9,8 @@ use dyno_driver::{Epoll, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::StreamTemplate;
 use dyno_engine::{
-    CompiledRequest, Draws, Driver, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy,
-    Stop, Traffic, Window, Worker, WorkerConfig,
+    CompiledRequest, Draws, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy, Stop,
+    StreamDriver, Traffic, Window, Worker, WorkerConfig,
 };
 use dyno_model::plan::Arrivals;
 use dyno_wire::h1::response::RequestKind;
@@ -98,7 +98,7 @@ fn config_with(requests: u64, pipeline: u32) -> WorkerConfig {
     }
 }
 
-fn assert_all_succeed<D: Driver>(mut driver: D) {
+fn assert_all_succeed<D: StreamDriver>(mut driver: D) {
     let mut worker = Worker::new(config());
     let mut begin = None;
     dyno_engine::run(
@@ -145,11 +145,11 @@ fn serve_from_head() -> SocketAddr {
 }
 
 /// Uploads bodies one by one. Returns the number of early responses and of sent bytes.
-fn run_uploads<D: Driver>(driver: D, requests: u64) -> (u64, u64) {
+fn run_uploads<D: StreamDriver>(driver: D, requests: u64) -> (u64, u64) {
     run_uploads_with(driver, config_with(requests, 1))
 }
 
-fn run_uploads_with<D: Driver>(mut driver: D, config: WorkerConfig) -> (u64, u64) {
+fn run_uploads_with<D: StreamDriver>(mut driver: D, config: WorkerConfig) -> (u64, u64) {
     let requests = config.total.unwrap();
     let mut worker = Worker::new(config);
     let (mut early, mut sent) = (0, 0);

@@ -9,14 +9,16 @@ use std::thread;
 use dyno_driver::{Endpoint, Epoll, PeerAddress, Stamps, Uring};
 use dyno_engine::driver::Wait;
 use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, SimDriver, World};
-use dyno_engine::{Completion, CompletionKind, ConnId, ConnectError, Driver, Instant};
+use dyno_engine::{
+    Completion, CompletionKind, ConnId, ConnectError, Driver, Instant, StreamDriver,
+};
 use dyno_wire::h1::{encode, request};
 
 const RESPONSE_BODY: &[u8] = b"Hello, World!";
 
 /// A driver under test with its server.
 trait DriverUnderTest {
-    type Driver: Driver;
+    type Driver: StreamDriver;
     /// Creates a driver whose server responds correctly, or with `fault` to every request.
     fn driver(fault: Option<Fault>, connections: u32) -> Self::Driver;
     /// Creates a driver whose server does not exist.
@@ -161,7 +163,7 @@ struct RecordedDriver<D> {
     spin_from: Instant,
 }
 
-impl<D: Driver> RecordedDriver<D> {
+impl<D: StreamDriver> RecordedDriver<D> {
     fn new(driver: D) -> Self {
         RecordedDriver {
             driver,
@@ -471,7 +473,7 @@ contract! {
 /// Passes a request function to `check` for an epoll and an io_uring driver of one endpoint. The
 /// function returns the response.
 fn with_each_driver(endpoint: &Endpoint, check: impl Fn(&mut dyn FnMut() -> Vec<u8>)) {
-    fn request<D: Driver>(driver: D) -> impl FnMut() -> Vec<u8> {
+    fn request<D: StreamDriver>(driver: D) -> impl FnMut() -> Vec<u8> {
         let mut log = RecordedDriver::new(driver);
         log.connect(0);
         move || {
@@ -519,7 +521,7 @@ fn connections_use_sources_in_rotation() {
     let peer = PeerAddress::Tcp(listener.local_addr().unwrap());
     let sources = ["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()].to_vec();
     let endpoint = Endpoint { peer, sources, stamps: Stamps::None, proxy: None };
-    fn connect_all<D: Driver>(driver: D, listener: &TcpListener) -> Vec<String> {
+    fn connect_all<D: StreamDriver>(driver: D, listener: &TcpListener) -> Vec<String> {
         let mut log = RecordedDriver::new(driver);
         (0..3).for_each(|conn| log.connect(conn));
         // A reopened connection takes the next source, like any other.
@@ -534,7 +536,7 @@ fn connections_use_sources_in_rotation() {
 
 #[test]
 fn proxy_header_is_sent_first() {
-    fn first_bytes<D: Driver>(driver: D, listener: &TcpListener) {
+    fn first_bytes<D: StreamDriver>(driver: D, listener: &TcpListener) {
         let mut log = RecordedDriver::new(driver);
         log.connect(0);
         log.driver.send(0, b"GET");
@@ -572,7 +574,7 @@ fn kernel_timestamps_received_bytes() {
 
 /// Two messages are queued after one that the peer does not read. The peer then reads only the
 /// first of the two. The driver must report it as sent, although the last one still waits.
-fn assert_sent_message_is_reported<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
+fn assert_sent_message_is_reported<D: StreamDriver>(make: impl FnOnce(SocketAddr) -> D) {
     // More than the kernel buffers for a peer that does not read.
     const MANY: usize = 64 << 20;
     const SOME: usize = 4 << 20;
@@ -614,7 +616,7 @@ fn io_uring_reports_sent_message_behind_unread_one() {
 
 /// A connection ends twice for the kernel: the peer closes its socket, which then responds to late
 /// bytes with a reset. The driver must report one end.
-fn assert_end_is_reported_once<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
+fn assert_end_is_reported_once<D: StreamDriver>(make: impl FnOnce(SocketAddr) -> D) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut log = RecordedDriver::new(make(listener.local_addr().unwrap()));
     log.connect(0);

@@ -13,7 +13,8 @@ use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
     CompiledRequest, Completion, ConnId, Draws, Driver, Expectation, Http2, Instant, Policy,
-    Protocol, Schedule, SpinPolicy, Stop, Traffic, Window, Worker, WorkerConfig, WorkerReport,
+    Protocol, Schedule, SpinPolicy, Stop, StreamDriver, Traffic, Window, Worker, WorkerConfig,
+    WorkerReport,
 };
 use dyno_model::load::TcpCounters;
 use dyno_model::plan::Arrivals;
@@ -38,15 +39,6 @@ impl<D: Driver> Driver for QueueObserver<D> {
         self.driver.now()
     }
 
-    fn connect(&mut self, conn: ConnId) {
-        self.driver.connect(conn);
-    }
-
-    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        self.driver.send(conn, bytes);
-        self.max_waiting = self.max_waiting.max(self.driver.queued_bytes(conn).waiting);
-    }
-
     fn close(&mut self, conn: ConnId) {
         self.driver.close(conn);
     }
@@ -57,10 +49,6 @@ impl<D: Driver> Driver for QueueObserver<D> {
 
     fn taken_bytes(&self) -> u64 {
         self.driver.taken_bytes()
-    }
-
-    fn unsent_bytes(&self, conn: ConnId) -> u64 {
-        self.driver.unsent_bytes(conn)
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
@@ -79,16 +67,31 @@ impl<D: Driver> Driver for QueueObserver<D> {
         self.driver.received_bytes()
     }
 
-    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.driver.tcp_counters(conn)
-    }
-
     fn thread_use(&self) -> ThreadUse {
         self.driver.thread_use()
     }
 
     fn thread_run_ns(&self) -> u64 {
         self.driver.thread_run_ns()
+    }
+}
+
+impl<D: StreamDriver> StreamDriver for QueueObserver<D> {
+    fn connect(&mut self, conn: ConnId) {
+        self.driver.connect(conn);
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.driver.send(conn, bytes);
+        self.max_waiting = self.max_waiting.max(self.driver.queued_bytes(conn).waiting);
+    }
+
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.driver.unsent_bytes(conn)
+    }
+
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.driver.tcp_counters(conn)
     }
 }
 
@@ -143,7 +146,7 @@ fn config() -> WorkerConfig {
 
 /// Runs a load until the server has incremented `done`. Returns the report and the most bytes that
 /// waited.
-fn run<D: Driver>(driver: D, done: &AtomicU64) -> (WorkerReport, u64) {
+fn run<D: StreamDriver>(driver: D, done: &AtomicU64) -> (WorkerReport, u64) {
     let mut driver = QueueObserver { driver, max_waiting: 0 };
     let mut worker = Worker::new(config());
     let mut begin = None;
@@ -241,7 +244,7 @@ fn pings_from_reading_server_are_unlimited() {
 
 /// A message after bytes that the kernel does not take has not been handed over: the driver must
 /// report it when it leaves, not before. The peer reads nothing at first.
-fn assert_stuck_message_is_not_handed_over<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
+fn assert_stuck_message_is_not_handed_over<D: StreamDriver>(make: impl FnOnce(SocketAddr) -> D) {
     const MANY: usize = 64 << 20;
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let mut driver = make(listener.local_addr().unwrap());

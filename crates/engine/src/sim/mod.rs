@@ -22,7 +22,7 @@ pub use service::ServiceTime;
 pub use sessions::{SessionTruth, Sessions};
 
 use crate::driver::{
-    Completion, CompletionKind, ConnId, ConnectError, Driver, QueuedBytes, Turn, Wait,
+    Completion, CompletionKind, ConnId, ConnectError, Driver, QueuedBytes, StreamDriver, Turn, Wait,
 };
 use crate::rng::Rng;
 use crate::{Instant, Stop, Worker, WorkerConfig, WorkerReport};
@@ -401,37 +401,6 @@ impl Driver for SimDriver {
         Instant(self.now)
     }
 
-    fn connect(&mut self, conn: ConnId) {
-        self.generations += 1;
-        let generation = self.generations;
-        let connection = Conn {
-            generation,
-            out: Vec::new(),
-            taken: 0,
-            peer: SimulatedConnection::default(),
-            last_arrival: 0,
-            last_arrival_at_server: 0,
-            tcp: TcpCounters::default(),
-        };
-        self.conns.insert(conn, connection);
-        let outcome = if self.rng.chance(self.world.net.refuse) {
-            Err(ConnectError::Refused)
-        } else {
-            Ok(())
-        };
-        // Connecting takes a round trip.
-        let at = self.now + 2 * self.world.net.delay_ns;
-        self.schedule(at, Event::Opened { conn, generation, outcome });
-    }
-
-    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        let connection = self.conns.get_mut(&conn).expect("the connection should be open");
-        if connection.out.is_empty() {
-            self.queued.push(conn);
-        }
-        connection.out.extend_from_slice(bytes);
-    }
-
     fn close(&mut self, conn: ConnId) {
         self.conns.remove(&conn);
         self.completed.retain(|(c, _)| c.conn != conn);
@@ -446,10 +415,6 @@ impl Driver for SimDriver {
 
     fn taken_bytes(&self) -> u64 {
         self.taken_bytes
-    }
-
-    fn unsent_bytes(&self, _: ConnId) -> u64 {
-        0
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
@@ -519,10 +484,6 @@ impl Driver for SimDriver {
         &mut self.current
     }
 
-    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.conns.get(&conn).map(|c| c.tcp)
-    }
-
     fn thread_use(&self) -> ThreadUse {
         // The simulated generator uses no CPU time. It waits for the CPU during thefts.
         ThreadUse { run_delay_ns: Some(self.stolen_ns), ..ThreadUse::default() }
@@ -530,5 +491,46 @@ impl Driver for SimDriver {
 
     fn thread_run_ns(&self) -> u64 {
         0
+    }
+}
+
+impl StreamDriver for SimDriver {
+    fn connect(&mut self, conn: ConnId) {
+        self.generations += 1;
+        let generation = self.generations;
+        let connection = Conn {
+            generation,
+            out: Vec::new(),
+            taken: 0,
+            peer: SimulatedConnection::default(),
+            last_arrival: 0,
+            last_arrival_at_server: 0,
+            tcp: TcpCounters::default(),
+        };
+        self.conns.insert(conn, connection);
+        let outcome = if self.rng.chance(self.world.net.refuse) {
+            Err(ConnectError::Refused)
+        } else {
+            Ok(())
+        };
+        // Connecting takes a round trip.
+        let at = self.now + 2 * self.world.net.delay_ns;
+        self.schedule(at, Event::Opened { conn, generation, outcome });
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        let connection = self.conns.get_mut(&conn).expect("the connection should be open");
+        if connection.out.is_empty() {
+            self.queued.push(conn);
+        }
+        connection.out.extend_from_slice(bytes);
+    }
+
+    fn unsent_bytes(&self, _: ConnId) -> u64 {
+        0
+    }
+
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.conns.get(&conn).map(|c| c.tcp)
     }
 }

@@ -7,7 +7,7 @@ use dyno_model::outcome::Outcome;
 
 use super::{Stage, Worker};
 use crate::conversation::{CloseReason, Conversation as _, PeerClose};
-use crate::driver::{Completion, CompletionKind, ConnId, ConnectError, Driver};
+use crate::driver::{Completion, CompletionKind, ConnId, ConnectError, StreamDriver};
 use crate::kinds::count_kind;
 use crate::slot::ConnectionState;
 use crate::tls::{TlsSession, reason};
@@ -15,7 +15,7 @@ use crate::{Instant, limits};
 
 impl Worker {
     /// Handles a completion of the driver.
-    pub fn complete<D: Driver>(&mut self, completion: Completion, driver: &mut D) {
+    pub fn complete<D: StreamDriver>(&mut self, completion: Completion, driver: &mut D) {
         // `now` is the instant of the completion. Its bytes, or its event, had arrived by then.
         let Completion { conn, at: now, .. } = completion;
         match completion.kind {
@@ -47,13 +47,13 @@ impl Worker {
     }
 
     /// Starts an attempt to connect.
-    pub(super) fn connect<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn connect<D: StreamDriver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.slots[conn as usize].state = ConnectionState::Connecting { since: now };
         self.timers.add(conn, now.plus(self.shared.config.policy.connect_timeout_ns));
         driver.connect(conn);
     }
 
-    fn on_connected<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    fn on_connected<D: StreamDriver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.connections.opened += 1;
         let slot = &mut self.slots[conn as usize];
         let connecting_since = match slot.state {
@@ -77,7 +77,7 @@ impl Worker {
 
     /// Begins the conversation on a new connection. `alpn`: the protocol that the TLS handshake
     /// chose.
-    fn begin_protocol<D: Driver>(
+    fn begin_protocol<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         alpn: Option<&str>,
@@ -99,7 +99,12 @@ impl Worker {
     }
 
     /// Handles a connection that can now take requests: sends the requests that waited for it.
-    pub(super) fn on_established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn on_established<D: StreamDriver>(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        driver: &mut D,
+    ) {
         self.mark_slot_tried();
         self.connections_up += 1;
         let slot = &mut self.slots[conn as usize];
@@ -110,7 +115,12 @@ impl Worker {
     }
 
     /// Handles the end of a TLS handshake: records it, and begins the protocol that it chose.
-    pub(super) fn on_secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn on_secured<D: StreamDriver>(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        driver: &mut D,
+    ) {
         let alpn = self.record_handshake(conn, now);
         self.begin_protocol(conn, alpn.as_deref(), now, driver);
     }
@@ -150,7 +160,7 @@ impl Worker {
     }
 
     /// Ends a connection whose TLS handshake or session failed.
-    pub(super) fn fail_tls<D: Driver>(
+    pub(super) fn fail_tls<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         reason: &str,
@@ -174,7 +184,7 @@ impl Worker {
 
     /// Ends a failed connection. The oldest exchange in flight on it ends as `first`, all others as
     /// `others`. `now`: the instant at which the failure was read, or dyno decided to close.
-    pub(super) fn fail<D: Driver>(
+    pub(super) fn fail<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         first: Outcome,
@@ -217,7 +227,7 @@ impl Worker {
 
     /// Closes a connection that failed with `reason`. The exchanges in flight on it end as
     /// `outcome`.
-    pub(super) fn give_up<D: Driver>(
+    pub(super) fn give_up<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         reason: Outcome,
@@ -239,7 +249,7 @@ impl Worker {
     }
 
     /// Closes a connection and resets its slot.
-    pub(super) fn drop_connection<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+    pub(super) fn drop_connection<D: StreamDriver>(&mut self, conn: ConnId, driver: &mut D) {
         if self.slots[conn as usize].state == ConnectionState::Up {
             self.connections_up -= 1;
             if self.stage == Stage::Measured {
@@ -256,7 +266,7 @@ impl Worker {
     }
 
     /// Refills a connection after responses, or replaces it if it takes no more requests.
-    pub(super) fn continue_or_replace<D: Driver>(
+    pub(super) fn continue_or_replace<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         now: Instant,
@@ -300,7 +310,7 @@ impl Worker {
     /// - After consecutive failures with back-off, after a wait that doubles each time.
     /// - After consecutive failures without back-off, in the next turn. With attempts that fail
     ///   immediately, reconnecting in the same turn would keep that turn from ever ending.
-    pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn retry<D: StreamDriver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let backs_off = self.shared.config.policy.backs_off;
         let slot = &mut self.slots[conn as usize];
         if slot.failures < 2 {

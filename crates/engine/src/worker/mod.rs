@@ -40,7 +40,7 @@ use timers::Timers;
 
 use crate::config::WorkerConfig;
 use crate::conversation::{Http2Counts, Shared};
-use crate::driver::{ConnId, Driver};
+use crate::driver::{ConnId, StreamDriver};
 use crate::slot::{ConnectionState, Slot};
 use crate::visits::{VisitTiming, Visits};
 use crate::{Instant, limits};
@@ -238,7 +238,7 @@ impl Worker {
 
     /// Begins to open all connections before the load. Does nothing if the policy opens them one by
     /// one during the load.
-    pub fn open<D: Driver>(&mut self, driver: &mut D) {
+    pub fn open<D: StreamDriver>(&mut self, driver: &mut D) {
         self.counted_cpu_ns = driver.thread_run_ns();
         self.counted_sent_bytes = driver.taken_bytes();
         if self.shared.config.policy.ramp_ns.is_some() {
@@ -302,7 +302,7 @@ impl Worker {
     }
 
     /// Closes all open connections. The driver can then be used for another worker.
-    pub fn close<D: Driver>(&mut self, driver: &mut D) {
+    pub fn close<D: StreamDriver>(&mut self, driver: &mut D) {
         for conn in 0..self.shared.config.connections {
             if self.slots[conn as usize].state != ConnectionState::Down {
                 driver.close(conn);

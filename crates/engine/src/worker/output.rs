@@ -2,7 +2,7 @@
 
 use super::Worker;
 use crate::conversation::{CloseReason, Conversation as _};
-use crate::driver::{ConnId, Driver};
+use crate::driver::{ConnId, StreamDriver};
 use crate::limits;
 use crate::slot::Slot;
 
@@ -18,7 +18,13 @@ pub(super) struct TlsOutput {
 impl TlsOutput {
     /// Passes bytes of a connection to the driver.
     #[inline(always)]
-    fn send<D: Driver>(&mut self, conn: ConnId, slot: &mut Slot, bytes: &[u8], driver: &mut D) {
+    fn send<D: StreamDriver>(
+        &mut self,
+        conn: ConnId,
+        slot: &mut Slot,
+        bytes: &[u8],
+        driver: &mut D,
+    ) {
         let Some(session) = &mut slot.tls else { return driver.send(conn, bytes) };
         self.encrypted.clear();
         if session.write(bytes, &mut self.encrypted).is_ok() {
@@ -31,7 +37,7 @@ impl TlsOutput {
     /// Passes bytes of a conversation to the driver. If they can leave in several pieces, also
     /// records their place in the byte stream of the connection.
     #[inline]
-    pub(super) fn send_output<D: Driver>(
+    pub(super) fn send_output<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         slot: &mut Slot,
@@ -46,7 +52,7 @@ impl TlsOutput {
     }
 
     #[cold]
-    fn send_large<D: Driver>(
+    fn send_large<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         slot: &mut Slot,
@@ -63,21 +69,21 @@ impl TlsOutput {
 impl Worker {
     /// Passes the output of a conversation to the driver.
     #[inline(always)]
-    pub(super) fn queue_output<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+    pub(super) fn queue_output<D: StreamDriver>(&mut self, conn: ConnId, driver: &mut D) {
         // HTTP/1.1 has no output here, so only this check is inlined.
         if !self.shared.output.is_empty() {
             self.send_all_output(conn, driver);
         }
     }
 
-    fn send_all_output<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+    fn send_all_output<D: StreamDriver>(&mut self, conn: ConnId, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
         self.tls_output.send_output(conn, slot, &self.shared.output, driver);
         self.shared.output.clear();
     }
 
     /// Sends a waiting body that the server has requested, or whose wait is over.
-    pub(super) fn send_requested_body<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+    pub(super) fn send_requested_body<D: StreamDriver>(&mut self, conn: ConnId, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
         if let Some(body) = slot.conversation.take_requested_body() {
             self.tls_output.send_output(conn, slot, &body, driver);
@@ -85,7 +91,7 @@ impl Worker {
     }
 
     /// Announces the close of a connection to the server, if the protocol allows it.
-    pub(super) fn announce_close<D: Driver>(
+    pub(super) fn announce_close<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         reason: CloseReason<'_>,
@@ -101,7 +107,7 @@ impl Worker {
     /// Updates the number of bytes that have left on a connection with large requests, at a
     /// completion.
     #[inline]
-    pub(super) fn update_sent_bytes<D: Driver>(&mut self, conn: ConnId, driver: &D) {
+    pub(super) fn update_sent_bytes<D: StreamDriver>(&mut self, conn: ConnId, driver: &D) {
         if self.slots[conn as usize].has_large_request {
             self.shared.sent_bytes =
                 driver.queued_bytes(conn).taken.saturating_sub(driver.unsent_bytes(conn));

@@ -9,7 +9,7 @@ use dyno_model::outcome::Outcome;
 
 use super::Worker;
 use crate::Instant;
-use crate::driver::{ConnId, Driver};
+use crate::driver::{ConnId, StreamDriver};
 use crate::exchange::Exchange;
 
 /// Index of the document in the traffic. The other requests are its resources.
@@ -94,7 +94,12 @@ impl Pages {
 
 impl Worker {
     /// Advances the pages of a visitor after a change on a connection.
-    pub(super) fn refill_page<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn refill_page<D: StreamDriver>(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        driver: &mut D,
+    ) {
         self.send_assigned(conn, now, driver);
         self.queue_output(conn, driver);
         while let Some(ended) = self.pages.as_mut().and_then(|pages| pages.ended.pop()) {
@@ -137,7 +142,7 @@ impl Worker {
 
     /// Assigns the remaining resources of the page, or the next page, to the connections of a
     /// visitor.
-    fn fill_visitor<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    fn fill_visitor<D: StreamDriver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let Some(pages) = &self.pages else { return };
         let (per_visitor, last) = (pages.per_visitor, pages.resources);
         let visitor_index = (conn / per_visitor) as usize;
@@ -166,7 +171,7 @@ impl Worker {
 
     /// Begins a page. Pages are always loaded in a closed loop, so the intended start is now, when
     /// the visitor became free.
-    fn begin_page<D: Driver>(
+    fn begin_page<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         visitor_index: usize,

@@ -2,7 +2,7 @@
 
 use super::Worker;
 use crate::conversation::Conversation as _;
-use crate::driver::{ConnId, Driver};
+use crate::driver::{ConnId, StreamDriver};
 use crate::exchange::Exchange;
 use crate::slot::ConnectionState;
 use crate::{Instant, limits};
@@ -28,7 +28,7 @@ impl Worker {
 
     /// Fills the free capacity of a slot: with its assigned exchanges, then with waiting arrivals
     /// or, in a closed loop, with new exchanges.
-    pub(super) fn refill<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn refill<D: StreamDriver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         if self.stage == super::Stage::Opening
             || now < self.shared.began
             || self.slots[conn as usize].conversation.waits_for_batch(&self.shared)
@@ -125,7 +125,7 @@ impl Worker {
 
     /// Draws the next request, or takes the next one of a visitor, and assigns its exchange to a
     /// slot that has room.
-    pub(super) fn assign_next<D: Driver>(
+    pub(super) fn assign_next<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         intended: Instant,
@@ -144,7 +144,7 @@ impl Worker {
 
     /// Assigns an exchange to a slot that has room.
     #[inline]
-    pub(super) fn assign_exchange<D: Driver>(
+    pub(super) fn assign_exchange<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         mut exchange: Exchange,
@@ -166,7 +166,12 @@ impl Worker {
 
     /// Sends the exchanges assigned to the slot as far as its connection can take them, or opens a
     /// connection for them.
-    pub(super) fn send_assigned<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn send_assigned<D: StreamDriver>(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        driver: &mut D,
+    ) {
         loop {
             let slot = &self.slots[conn as usize];
             if slot.assigned.is_empty() || slot.is_backing_off {
@@ -187,7 +192,7 @@ impl Worker {
 
     /// Queues the request of an exchange on a connection that can take it.
     #[inline]
-    fn send_request<D: Driver>(
+    fn send_request<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         mut exchange: Exchange,

@@ -9,7 +9,7 @@ use super::Worker;
 use crate::conversation::{
     CloseReason, Conversation as _, EndedExchange, Event, PeerClose, WireError,
 };
-use crate::driver::{ConnId, Driver};
+use crate::driver::{ConnId, StreamDriver};
 use crate::exchange::Exchange;
 use crate::kinds::count_kind;
 use crate::slot::ConnectionState;
@@ -35,7 +35,12 @@ fn is_tls_record(bytes: &[u8]) -> bool {
 impl Worker {
     /// Reads the bytes that the driver has received on a connection.
     #[inline]
-    pub(super) fn on_received<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn on_received<D: StreamDriver>(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        driver: &mut D,
+    ) {
         assert!(
             self.shared.output.is_empty(),
             "output of one connection must not be sent on another"
@@ -67,7 +72,7 @@ impl Worker {
     }
 
     /// Decrypts and reads received bytes, and sends the records that the TLS session itself needs.
-    pub(super) fn read_tls<D: Driver>(
+    pub(super) fn read_tls<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         bytes: &mut [u8],
@@ -127,7 +132,7 @@ impl Worker {
     }
 
     /// Handles the state of a connection after a read.
-    fn after_read<D: Driver>(
+    fn after_read<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         read: Result<ConnectionAfterRead, WireError>,
@@ -229,7 +234,11 @@ impl Worker {
     }
 
     /// Fails if the server causes replies, for example with control frames, and does not read them.
-    fn check_replies<D: Driver>(&mut self, conn: ConnId, driver: &D) -> Result<(), WireError> {
+    fn check_replies<D: StreamDriver>(
+        &mut self,
+        conn: ConnId,
+        driver: &D,
+    ) -> Result<(), WireError> {
         let queued = driver.queued_bytes(conn);
         self.slots[conn as usize].conversation.check_replies(queued, self.woke)
     }
@@ -245,7 +254,7 @@ impl Worker {
     }
 
     /// Establishes a connection whose conversation has become ready.
-    fn establish_if_ready<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    fn establish_if_ready<D: StreamDriver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &self.slots[conn as usize];
         if matches!(slot.state, ConnectionState::Greeting { .. }) && slot.conversation.is_ready() {
             slot.conversation.count_established(&mut self.shared);
@@ -310,7 +319,7 @@ impl Worker {
     }
 
     /// Handles a close by the peer.
-    pub(super) fn on_eof<D: Driver>(
+    pub(super) fn on_eof<D: StreamDriver>(
         &mut self,
         conn: ConnId,
         close: PeerClose,

@@ -9,7 +9,7 @@ use super::pages::Pages;
 use super::{OffSliceWait, OwnSlice, Stage, Worker};
 use crate::config::SpinPolicy;
 use crate::conversation::{ConnectionAfterTimeout, Conversation as _, TimeoutResult};
-use crate::driver::{ConnId, Driver, Turn, Wait};
+use crate::driver::{ConnId, StreamDriver, Turn, Wait};
 use crate::exchange::Exchange;
 use crate::slot::{ConnectionState, Slot};
 use crate::{Instant, limits};
@@ -83,7 +83,7 @@ impl Worker {
 
     /// Advances the phases after a turn of the driver. Records loop lag (busy time before the
     /// turn) and wake lag (delay after the planned end of the wait).
-    pub fn on_wake<D: Driver>(&mut self, turn: Turn, wait: Wait, driver: &mut D) {
+    pub fn on_wake<D: StreamDriver>(&mut self, turn: Turn, wait: Wait, driver: &mut D) {
         let is_loading = matches!(self.stage, Stage::Warmup | Stage::Measured);
         let last_woke = self.woke;
         let planned_end = wait.until.max(turn.entered);
@@ -145,7 +145,7 @@ impl Worker {
     }
 
     /// Completes the current interval with CPU time, sent bytes and connections, and seals it.
-    fn seal<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+    fn seal<D: StreamDriver>(&mut self, now: Instant, driver: &mut D) {
         // CPU time of the thread in this interval.
         let run_ns = driver.thread_run_ns();
         let used_ns = run_ns - self.counted_cpu_ns;
@@ -157,14 +157,14 @@ impl Worker {
     }
 
     /// Adds the bytes sent since the last call to the current interval.
-    fn count_sent_bytes<D: Driver>(&mut self, driver: &D) {
+    fn count_sent_bytes<D: StreamDriver>(&mut self, driver: &D) {
         let sent = driver.taken_bytes();
         self.shared.recorder.current().bytes_sent += sent - self.counted_sent_bytes;
         self.counted_sent_bytes = sent;
     }
 
     /// Starts all work that is scheduled up to `now`, and ends overdue exchanges.
-    pub fn run_due<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+    pub fn run_due<D: StreamDriver>(&mut self, now: Instant, driver: &mut D) {
         if now >= self.timers.next_check() {
             self.check_timeouts(now, driver);
         }
@@ -210,7 +210,7 @@ impl Worker {
         }
     }
 
-    fn run_retries<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+    fn run_retries<D: StreamDriver>(&mut self, now: Instant, driver: &mut D) {
         while let Some(&Reverse((at, conn))) = self.retries.peek() {
             if at > now {
                 break;
@@ -232,7 +232,7 @@ impl Worker {
 
     /// Ends connections whose TLS session failed to encrypt. Called after the completions of a
     /// turn, when no other code uses the connections.
-    fn end_broken_tls<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+    fn end_broken_tls<D: StreamDriver>(&mut self, now: Instant, driver: &mut D) {
         while let Some(conn) = self.tls_output.broken.pop() {
             self.fail_tls(conn, "the TLS session cannot encrypt further data", now, driver);
         }
@@ -251,7 +251,7 @@ impl Worker {
         next.is_some_and(|ns| self.shared.began.plus(ns) < end)
     }
 
-    fn start_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+    fn start_arrivals<D: StreamDriver>(&mut self, now: Instant, driver: &mut D) {
         while self.is_loading() {
             // `now` may be after the end of the window, but the schedule ends with the window.
             let last_of_window = Instant(self.shared.recorder.window_end().0 - 1);
@@ -280,7 +280,7 @@ impl Worker {
     }
 
     /// Acts on all deadlines up to `now`, and plans the next check.
-    fn check_timeouts<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+    fn check_timeouts<D: StreamDriver>(&mut self, now: Instant, driver: &mut D) {
         for conn in 0..self.shared.config.connections {
             if self.timers.is_due(conn, now)
                 && self.slots[conn as usize].deadline(&self.shared) <= now
@@ -303,7 +303,7 @@ impl Worker {
     }
 
     /// Acts on the deadlines of a slot that are over.
-    fn on_timeout<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    fn on_timeout<D: StreamDriver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
         if slot.state != ConnectionState::Up {
             let outcome = Outcome::ConnectTimeout;
@@ -338,7 +338,7 @@ impl Worker {
         }
     }
 
-    fn check_finished<D: Driver>(&mut self, now: Instant, driver: &D) {
+    fn check_finished<D: StreamDriver>(&mut self, now: Instant, driver: &D) {
         let is_idle = self.shared.recorder.in_flight() == 0;
         // A schedule can end before the requested number of requests.
         let has_ended = self.has_schedule() && self.shared.config.schedule.peek().is_none();
@@ -353,7 +353,7 @@ impl Worker {
         }
     }
 
-    fn finish<D: Driver>(&mut self, now: Instant, driver: &D) {
+    fn finish<D: StreamDriver>(&mut self, now: Instant, driver: &D) {
         self.stage = Stage::Finished;
         self.count_sent_bytes(driver);
         for intended in std::mem::take(&mut self.waiting) {
@@ -387,7 +387,7 @@ impl Worker {
     }
 
     /// Opens the measured window: reads cumulative counters as its base.
-    fn open_window<D: Driver>(&mut self, driver: &mut D) {
+    fn open_window<D: StreamDriver>(&mut self, driver: &mut D) {
         for (conn, slot) in
             self.slots.iter_mut().enumerate().filter(|(_, s)| s.state == ConnectionState::Up)
         {
@@ -408,7 +408,7 @@ impl Worker {
     }
 
     /// Closes the measured window: adds the growth of cumulative counters.
-    fn close_window<D: Driver>(&mut self, driver: &mut D) {
+    fn close_window<D: StreamDriver>(&mut self, driver: &mut D) {
         self.http2_used = self.shared.http2.growth_since(&self.http2_base);
         let used = driver.thread_use();
         self.off_slice_wait.end(used.run_delay_ns);
@@ -436,7 +436,7 @@ impl Worker {
     }
 
     /// Adds the TCP counters of a connection since the start of the window.
-    pub(super) fn add_tcp_counters<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+    pub(super) fn add_tcp_counters<D: StreamDriver>(&mut self, conn: ConnId, driver: &mut D) {
         if let Some(counters) = driver.tcp_counters(conn) {
             let since = counters.growth_since(&self.slots[conn as usize].tcp_base);
             self.tcp.get_or_insert_default().add(&since);

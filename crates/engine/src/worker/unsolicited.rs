@@ -3,7 +3,7 @@
 
 use super::Worker;
 use crate::conversation::Conversation as _;
-use crate::driver::{Completion, CompletionKind, ConnId, Driver};
+use crate::driver::{Completion, CompletionKind, ConnId, StreamDriver};
 
 impl Worker {
     /// Counts bytes that belong to no request, and the earlier responses of the connection. It is
@@ -18,7 +18,7 @@ impl Worker {
 
     /// Handles a completion after the load. Bytes on a quiet connection are unsolicited, except for
     /// a notice before the close of an idle connection. Other connections are ignored.
-    pub(crate) fn complete_after_load<D: Driver>(
+    pub(crate) fn complete_after_load<D: StreamDriver>(
         &mut self,
         completion: Completion,
         driver: &mut D,

@@ -10,7 +10,7 @@ use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
     CompiledRequest, Completion, CompletionKind, ConnId, Driver, Expectation, Instant, Protocol,
-    Stop, Traffic, Worker, WorkerConfig, WorkerReport, limits,
+    Stop, StreamDriver, Traffic, Worker, WorkerConfig, WorkerReport, limits,
 };
 use dyno_model::load::TcpCounters;
 use dyno_model::plan::Arrivals;
@@ -125,18 +125,6 @@ impl Driver for ScriptedServer {
         Instant(self.now)
     }
 
-    fn connect(&mut self, _: ConnId) {
-        self.connection = Some(Connection::default());
-        self.completions.push((CompletionKind::Connected, Vec::new()));
-    }
-
-    fn send(&mut self, _: ConnId, bytes: &[u8]) {
-        let connection = self.connection.as_mut().expect("the connection is open");
-        connection.queued += bytes.len() as u64;
-        self.max_waiting = self.max_waiting.max(connection.queued - connection.taken);
-        self.sent.extend_from_slice(bytes);
-    }
-
     fn close(&mut self, _: ConnId) {
         self.connection = None;
         self.completions.clear();
@@ -148,10 +136,6 @@ impl Driver for ScriptedServer {
     }
 
     fn taken_bytes(&self) -> u64 {
-        0
-    }
-
-    fn unsent_bytes(&self, _: ConnId) -> u64 {
         0
     }
 
@@ -212,16 +196,34 @@ impl Driver for ScriptedServer {
         &mut self.current
     }
 
-    fn tcp_counters(&mut self, _: ConnId) -> Option<TcpCounters> {
-        None
-    }
-
     fn thread_use(&self) -> ThreadUse {
         ThreadUse::default()
     }
 
     fn thread_run_ns(&self) -> u64 {
         0
+    }
+}
+
+impl StreamDriver for ScriptedServer {
+    fn connect(&mut self, _: ConnId) {
+        self.connection = Some(Connection::default());
+        self.completions.push((CompletionKind::Connected, Vec::new()));
+    }
+
+    fn send(&mut self, _: ConnId, bytes: &[u8]) {
+        let connection = self.connection.as_mut().expect("the connection is open");
+        connection.queued += bytes.len() as u64;
+        self.max_waiting = self.max_waiting.max(connection.queued - connection.taken);
+        self.sent.extend_from_slice(bytes);
+    }
+
+    fn unsent_bytes(&self, _: ConnId) -> u64 {
+        0
+    }
+
+    fn tcp_counters(&mut self, _: ConnId) -> Option<TcpCounters> {
+        None
     }
 }
 

@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use dyno_engine::driver::{Completion, CompletionKind, ConnId, Driver, QueuedBytes, Turn, Wait};
+use dyno_engine::driver::{
+    Completion, CompletionKind, ConnId, Driver, QueuedBytes, StreamDriver, Turn, Wait,
+};
 use dyno_engine::{Instant, Stop, Worker, WorkerConfig, WorkerReport};
 use dyno_model::load::TcpCounters;
 use dyno_model::sample::ThreadUse;
@@ -66,17 +68,6 @@ impl<D: Driver> Driver for ObservedDriver<D> {
         self.inner.now()
     }
 
-    fn connect(&mut self, conn: ConnId) {
-        self.connects += 1;
-        self.inner.connect(conn);
-    }
-
-    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        self.sends += 1;
-        self.bytes += bytes.len() as u64;
-        self.inner.send(conn, bytes);
-    }
-
     fn close(&mut self, conn: ConnId) {
         self.closes += 1;
         self.closing.retain(|owner| *owner != conn);
@@ -89,10 +80,6 @@ impl<D: Driver> Driver for ObservedDriver<D> {
 
     fn taken_bytes(&self) -> u64 {
         self.inner.taken_bytes()
-    }
-
-    fn unsent_bytes(&self, conn: ConnId) -> u64 {
-        self.inner.unsent_bytes(conn)
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
@@ -140,10 +127,6 @@ impl<D: Driver> Driver for ObservedDriver<D> {
         Some(Instant(self.inner.now().0 - 3_000))
     }
 
-    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.inner.tcp_counters(conn)
-    }
-
     fn thread_use(&self) -> ThreadUse {
         let now = self.inner.now().0;
         ThreadUse {
@@ -162,6 +145,27 @@ impl<D: Driver> Driver for ObservedDriver<D> {
     }
 }
 
+impl<D: StreamDriver> StreamDriver for ObservedDriver<D> {
+    fn connect(&mut self, conn: ConnId) {
+        self.connects += 1;
+        self.inner.connect(conn);
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.sends += 1;
+        self.bytes += bytes.len() as u64;
+        self.inner.send(conn, bytes);
+    }
+
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.inner.unsent_bytes(conn)
+    }
+
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.inner.tcp_counters(conn)
+    }
+}
+
 /// Results of an observed run.
 pub struct ObservedRun {
     pub report: WorkerReport,
@@ -174,7 +178,7 @@ pub struct ObservedRun {
 
 /// Runs a worker to its end. `stop` is polled every turn, with the start of the load and the time
 /// since, nanoseconds.
-pub fn run_observed<D: Driver>(
+pub fn run_observed<D: StreamDriver>(
     driver: D,
     config: WorkerConfig,
     stop: impl Fn(Instant, u64) -> Stop,
@@ -183,11 +187,15 @@ pub fn run_observed<D: Driver>(
 }
 
 /// Runs a worker to its end. The server closes every n-th connection as soon as it is open.
-pub fn run_with_hang_ups<D: Driver>(driver: D, config: WorkerConfig, every: u64) -> ObservedRun {
+pub fn run_with_hang_ups<D: StreamDriver>(
+    driver: D,
+    config: WorkerConfig,
+    every: u64,
+) -> ObservedRun {
     run(ObservedDriver::new(driver, Some(every)), config, |_, _| Stop::No)
 }
 
-fn run<D: Driver>(
+fn run<D: StreamDriver>(
     mut driver: ObservedDriver<D>,
     config: WorkerConfig,
     stop: impl Fn(Instant, u64) -> Stop,

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
-use dyno_engine::driver::{Completion, CompletionKind, ConnId, Driver, QueuedBytes, Turn, Wait};
+use dyno_engine::driver::{
+    Completion, CompletionKind, ConnId, Driver, QueuedBytes, StreamDriver, Turn, Wait,
+};
 use dyno_engine::sim::SimDriver;
 use dyno_engine::{Instant, Tls};
 use dyno_model::load::TcpCounters;
@@ -71,41 +73,6 @@ impl Driver for TlsDriver {
         self.inner.now()
     }
 
-    fn connect(&mut self, conn: ConnId) {
-        self.sessions.insert(conn, ServerConnection::new(self.config.clone()).unwrap());
-        self.inner.connect(conn);
-    }
-
-    fn send(&mut self, conn: ConnId, mut bytes: &[u8]) {
-        let session = self.sessions.get_mut(&conn).expect("the connection is open");
-        let mut plain = Vec::new();
-        while !bytes.is_empty() {
-            session.read_tls(&mut bytes).unwrap();
-            // A client that rejects the certificate sends an alert.
-            let is_refused = session.process_new_packets().is_err();
-            let mut part = [0; 65_536];
-            while let Ok(n @ 1..) = session.reader().read(&mut part) {
-                plain.extend_from_slice(&part[..n]);
-            }
-            if is_refused {
-                break;
-            }
-        }
-        if self.goodbye == Goodbye::WithHandshake && session.is_handshaking() {
-            session.send_close_notify();
-        }
-        let records = TlsDriver::records(session);
-        let (first, second) = records.split_at(records.len() / 2);
-        for piece in [first, second].into_iter().filter(|piece| !piece.is_empty()) {
-            self.own_completions.push_back((conn, CompletionKind::Received, piece.to_vec()));
-        }
-        if plain.is_empty() {
-            self.session_only.push(conn);
-        } else {
-            self.inner.send(conn, &plain);
-        }
-    }
-
     fn close(&mut self, conn: ConnId) {
         self.sessions.remove(&conn);
         self.own_completions.retain(|(owner, ..)| *owner != conn);
@@ -119,10 +86,6 @@ impl Driver for TlsDriver {
 
     fn taken_bytes(&self) -> u64 {
         self.inner.taken_bytes()
-    }
-
-    fn unsent_bytes(&self, conn: ConnId) -> u64 {
-        self.inner.unsent_bytes(conn)
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
@@ -166,15 +129,56 @@ impl Driver for TlsDriver {
         &mut self.current
     }
 
-    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.inner.tcp_counters(conn)
-    }
-
     fn thread_use(&self) -> ThreadUse {
         self.inner.thread_use()
     }
 
     fn thread_run_ns(&self) -> u64 {
         self.inner.thread_run_ns()
+    }
+}
+
+impl StreamDriver for TlsDriver {
+    fn connect(&mut self, conn: ConnId) {
+        self.sessions.insert(conn, ServerConnection::new(self.config.clone()).unwrap());
+        self.inner.connect(conn);
+    }
+
+    fn send(&mut self, conn: ConnId, mut bytes: &[u8]) {
+        let session = self.sessions.get_mut(&conn).expect("the connection is open");
+        let mut plain = Vec::new();
+        while !bytes.is_empty() {
+            session.read_tls(&mut bytes).unwrap();
+            // A client that rejects the certificate sends an alert.
+            let is_refused = session.process_new_packets().is_err();
+            let mut part = [0; 65_536];
+            while let Ok(n @ 1..) = session.reader().read(&mut part) {
+                plain.extend_from_slice(&part[..n]);
+            }
+            if is_refused {
+                break;
+            }
+        }
+        if self.goodbye == Goodbye::WithHandshake && session.is_handshaking() {
+            session.send_close_notify();
+        }
+        let records = TlsDriver::records(session);
+        let (first, second) = records.split_at(records.len() / 2);
+        for piece in [first, second].into_iter().filter(|piece| !piece.is_empty()) {
+            self.own_completions.push_back((conn, CompletionKind::Received, piece.to_vec()));
+        }
+        if plain.is_empty() {
+            self.session_only.push(conn);
+        } else {
+            self.inner.send(conn, &plain);
+        }
+    }
+
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.inner.unsent_bytes(conn)
+    }
+
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.inner.tcp_counters(conn)
     }
 }
