@@ -2,6 +2,7 @@
 //! per flush hands over all queued operations. At the end of a turn the same call also waits.
 
 mod buffers;
+mod ring;
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +13,8 @@ use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant, StreamDriver};
 use dyno_model::load::TcpCounters;
 use dyno_model::sample::ThreadUse;
-use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use io_uring::{cqueue, opcode, squeue, types};
+use ring::{GETEVENTS, Ring, build_ring, check_enter, is_transient};
 
 use crate::sys::{Address, Endpoint};
 use crate::{limits, sys};
@@ -47,15 +49,6 @@ pub struct Uring {
     orphans: Vec<(u64, Vec<u8>)>,
     /// Bytes that the kernel has taken, on all connections.
     taken_bytes: u64,
-}
-
-/// The ring, whose debug form is only its name.
-struct Ring(IoUring);
-
-impl std::fmt::Debug for Ring {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ring")
-    }
 }
 
 /// A connection slot.
@@ -419,41 +412,6 @@ impl Uring {
         // `now` was read before the last poll. If this poll found a completion, the poll was work,
         // and its time does not count as idle.
         poll.idle_ns(now)
-    }
-}
-
-/// `IORING_ENTER_GETEVENTS`: runs deferred work of the ring, and collects completions.
-const GETEVENTS: u32 = 1;
-
-/// Panics if `io_uring_enter` failed with an unexpected error.
-fn check_enter(result: io::Result<usize>) {
-    match result {
-        Ok(_) => {}
-        Err(error) if is_transient(&error) || error.raw_os_error() == Some(libc::ETIME) => {}
-        Err(error) => panic!("io_uring_enter: {error}"),
-    }
-}
-
-/// Whether the call can be repeated after completions were taken off the ring.
-fn is_transient(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
-}
-
-fn build_ring(connections: u32) -> io::Result<IoUring> {
-    // In one turn a connection can complete a send and several receives, one per buffer. The kernel
-    // keeps completions that find the queue full.
-    let completions = (connections.saturating_mul(4)).clamp(limits::SUBMISSIONS * 2, 1 << 16);
-    let mut builder = IoUring::builder();
-    builder.setup_cqsize(completions).setup_clamp().setup_submit_all();
-    let mut preferred = builder.clone();
-    // One thread submits and reaps. With deferred work, the kernel completes operations only during
-    // system calls of this thread, and does not interrupt its other code. Kernels before Linux 6.1
-    // refuse these options.
-    match preferred.setup_single_issuer().setup_defer_taskrun().build(limits::SUBMISSIONS) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            builder.build(limits::SUBMISSIONS)
-        }
-        result => result,
     }
 }
 
