@@ -1,16 +1,19 @@
 //! A driver over edge-triggered epoll, for kernels without io_uring. It makes one `write` per flush
 //! and connection, and one `read` per completion.
 
+mod datagrams;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
+use datagrams::DatagramQueue;
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant, StreamDriver};
 use dyno_model::load::TcpCounters;
 use dyno_model::sample::ThreadUse;
 
-use crate::sys::{Address, Endpoint, Stamps};
+use crate::sys::{Address, Endpoint, SocketKind, Stamps};
 use crate::{limits, sys};
 
 /// Driver over epoll.
@@ -22,12 +25,14 @@ pub struct Epoll {
     conns: Vec<Option<Conn>>,
     /// Connections with bytes to write.
     queued: Vec<ConnId>,
+    /// Sockets with datagrams to send.
+    queued_sockets: Vec<ConnId>,
     events: Vec<libc::epoll_event>,
     /// Connections that can have bytes to read, in the order in which the kernel reported them.
     readable: VecDeque<Readable>,
     /// Connections that may have more to read after the last read, because the read filled the
-    /// buffer, or the connection has ended. These connections are read again only in the next turn.
-    /// Otherwise a turn might never end.
+    /// buffer, the connection has ended, or it is a datagram socket. These connections are read
+    /// again only in the next turn. Otherwise a turn might never end.
     partly_read: Vec<Readable>,
     /// Completions that come from the driver itself, and not from the kernel: the connection, its
     /// generation, and the event.
@@ -61,10 +66,14 @@ enum Timers {
 struct Readable {
     conn: ConnId,
     generation: u32,
-    /// Whether the peer has closed the connection, or the connection broke. The connection is read
-    /// until a read reports this end.
-    has_ended: bool,
+    /// Whether later reads can find more: the peer has closed the connection, the connection broke,
+    /// or it is a datagram socket. The connection is read until a read reports the end, or finds
+    /// nothing.
+    has_more: bool,
 }
+
+/// Events after which a stream is read until its end.
+const END_EVENTS: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
 
 #[derive(Debug)]
 struct Conn {
@@ -72,6 +81,10 @@ struct Conn {
     /// Number that distinguishes this connection from earlier ones in the same slot.
     generation: u32,
     is_connected: bool,
+    /// Events after which the connection is read until a read reports the end, or finds nothing.
+    drain_events: u32,
+    /// Boundaries of the datagrams in `out`; `None`: a stream.
+    datagrams: Option<Box<DatagramQueue>>,
     /// Bytes to write next.
     out: Vec<u8>,
     /// Number of bytes of `out` that the kernel has taken.
@@ -107,6 +120,7 @@ impl Epoll {
             stamps: (endpoint.stamps == Stamps::Kernel).then(stamps::Clock::new),
             conns: (0..connections).map(|_| None).collect(),
             queued: Vec::new(),
+            queued_sockets: Vec::new(),
             events: vec![libc::epoll_event { events: 0, u64: 0 }; limits::EVENTS],
             readable: VecDeque::new(),
             partly_read: Vec::new(),
@@ -121,8 +135,13 @@ impl Epoll {
         })
     }
 
-    fn start_connect(&mut self, conn: ConnId, generation: u32) -> io::Result<Conn> {
-        let fd = self.address.socket(false)?;
+    fn start_connect(
+        &mut self,
+        conn: ConnId,
+        generation: u32,
+        kind: SocketKind,
+    ) -> io::Result<Conn> {
+        let fd = self.address.socket(kind, false)?;
         if self.stamps.is_some() {
             sys::enable_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)?;
         }
@@ -144,10 +163,13 @@ impl Epoll {
                 _ => {}
             }
         }
+        let is_stream = kind == SocketKind::Stream;
         Ok(Conn {
             fd,
             generation,
             is_connected: false,
+            drain_events: if is_stream { END_EVENTS } else { END_EVENTS | libc::EPOLLIN as u32 },
+            datagrams: (!is_stream).then(Box::default),
             out: Vec::new(),
             written: 0,
             next_out: Vec::new(),
@@ -159,8 +181,16 @@ impl Epoll {
         })
     }
 
-    fn try_connect(&mut self, conn: ConnId, generation: u32) {
-        match self.start_connect(conn, generation) {
+    /// Opens a socket in a slot, and begins to connect it.
+    fn open(&mut self, conn: ConnId, kind: SocketKind) {
+        self.generations += 1;
+        let generation = self.generations;
+        self.slot_generations[conn as usize] = generation;
+        self.try_connect(conn, generation, kind);
+    }
+
+    fn try_connect(&mut self, conn: ConnId, generation: u32, kind: SocketKind) {
+        match self.start_connect(conn, generation, kind) {
             Ok(connection) => self.conns[conn as usize] = Some(connection),
             Err(error) => {
                 // A Unix socket returns EAGAIN while its queue of new connections is full. TCP
@@ -183,7 +213,8 @@ impl Epoll {
     fn retry_connects(&mut self) {
         for (conn, generation) in std::mem::take(&mut self.delayed_connects) {
             if self.slot_generations[conn as usize] == generation {
-                self.try_connect(conn, generation);
+                // Datagram sockets have no such queue.
+                self.try_connect(conn, generation, SocketKind::Stream);
             }
         }
     }
@@ -248,7 +279,7 @@ impl Epoll {
         CompletionKind::Connected
     }
 
-    /// Reads once. `None`: no bytes to read.
+    /// Reads once. `None`: nothing to read.
     ///
     /// The kernel can signal one end several times: when the socket learns of it, when its last
     /// segment is queued, and when a reset follows. It is reported once.
@@ -276,7 +307,8 @@ impl Epoll {
             return Some(CompletionKind::Reset);
         }
         self.received = n as usize;
-        if n > 0 {
+        // Datagrams can be empty.
+        if n > 0 || connection.datagrams.is_some() {
             return Some(CompletionKind::Received);
         }
         connection.has_reported_end = true;
@@ -368,24 +400,32 @@ impl Epoll {
     fn on_ready(&mut self, conn: ConnId, generation: u32, events: u32) {
         let current = self.conns[conn as usize].as_mut().filter(|c| c.generation == generation);
         let Some(connection) = current else { return };
+        let has_more = events & connection.drain_events != 0;
         if !connection.is_connected {
             let kind = Self::connect_outcome(connection);
-            if kind == CompletionKind::Connected {
+            if kind == CompletionKind::Connected && connection.datagrams.is_none() {
                 self.send_proxy_header(conn);
             }
             self.own_completions.push_back((conn, generation, kind));
         } else if events & libc::EPOLLOUT as u32 != 0 && connection.is_stuck {
-            // If `out` was emptied, it now contains the bytes of `next_out`. The next flush writes
-            // these bytes, because it reads the clock for their timestamp.
-            let has_more =
-                Self::write(connection, &mut self.taken_bytes) && !connection.out.is_empty();
-            if has_more && !std::mem::replace(&mut connection.is_queued, true) {
-                self.queued.push(conn);
-            }
+            self.continue_stuck(conn);
         }
-        let has_ended = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
-        if has_ended || events & libc::EPOLLIN as u32 != 0 {
-            self.readable.push_back(Readable { conn, generation, has_ended });
+        if has_more || events & libc::EPOLLIN as u32 != 0 {
+            self.readable.push_back(Readable { conn, generation, has_more });
+        }
+    }
+
+    /// Continues a connection that was stuck, and whose socket has room again.
+    fn continue_stuck(&mut self, conn: ConnId) {
+        let Some(connection) = &mut self.conns[conn as usize] else { return };
+        if connection.datagrams.is_some() {
+            return self.queue_socket(conn);
+        }
+        // If `out` was emptied, it now contains the bytes of `next_out`. The next flush writes
+        // these bytes, because it reads the clock for their timestamp.
+        let has_more = Self::write(connection, &mut self.taken_bytes) && !connection.out.is_empty();
+        if has_more && !std::mem::replace(&mut connection.is_queued, true) {
+            self.queued.push(conn);
         }
     }
 }
@@ -421,6 +461,9 @@ impl Driver for Epoll {
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
+        if !self.queued_sockets.is_empty() {
+            self.send_datagrams(on_handed_over);
+        }
         // The list is moved out and back, so that its memory is reused.
         let mut queued = std::mem::take(&mut self.queued);
         for conn in queued.drain(..) {
@@ -475,11 +518,11 @@ impl Driver for Epoll {
             return Some(Completion { conn, kind, at: sys::now() });
         }
         while let Some(readable) = self.readable.pop_front() {
-            let Readable { conn, generation, has_ended } = readable;
+            let Readable { conn, generation, has_more } = readable;
             let Some(kind) = self.read(conn, generation) else { continue };
             // The clock is read right after the receive, so the bytes had arrived by then.
             let at = sys::now();
-            if kind == CompletionKind::Received && (has_ended || self.received == self.buffer.len())
+            if kind == CompletionKind::Received && (has_more || self.received == self.buffer.len())
             {
                 // More bytes, or the end, can be left. Edge-triggered epoll does not report them
                 // again.
@@ -509,10 +552,7 @@ impl Driver for Epoll {
 
 impl StreamDriver for Epoll {
     fn connect(&mut self, conn: ConnId) {
-        self.generations += 1;
-        let generation = self.generations;
-        self.slot_generations[conn as usize] = generation;
-        self.try_connect(conn, generation);
+        self.open(conn, SocketKind::Stream);
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {

@@ -1,6 +1,6 @@
 //! Drivers of the load engine over real sockets: [`Uring`] (io_uring) and [`Epoll`], which implement
-//! [`dyno_engine::StreamDriver`]. All system calls, clock reads and `unsafe` code of the load path
-//! are in this crate.
+//! [`dyno_engine::StreamDriver`] and [`dyno_engine::DatagramDriver`]. All system calls, clock reads
+//! and `unsafe` code of the load path are in this crate.
 //!
 //! Both drivers and the simulator pass the same contract tests (`tests/all/contract.rs`). A driver
 //! belongs to the thread that created it: each worker has one, without shared state.

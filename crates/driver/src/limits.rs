@@ -8,7 +8,8 @@ pub const SUBMISSIONS: u32 = 1024;
 /// right before this call. Further sends follow in the next call.
 pub const SENDS_PER_BATCH: usize = SUBMISSIONS as usize / 2;
 
-/// Size of one receive buffer. A longer response arrives as several completions.
+/// Size of one receive buffer. A longer response arrives as several completions, and a longer
+/// datagram is cut.
 pub const BUFFER_BYTES: usize = 8 * 1024;
 
 /// Minimum number of receive buffers of an io_uring driver, which has about one per connection. If

@@ -163,6 +163,14 @@ impl From<SocketAddr> for Endpoint {
     }
 }
 
+/// Kind of a socket: TCP or UDP, or the corresponding kind of Unix socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SocketKind {
+    #[default]
+    Stream,
+    Datagram,
+}
+
 /// An endpoint in the form of the kernel.
 #[derive(Debug)]
 pub(crate) struct Address {
@@ -199,11 +207,14 @@ impl Address {
         (self.peer.as_ptr(), self.peer.len)
     }
 
-    /// Creates a socket that does not delay small writes, bound to the next source address.
-    /// `blocking` sockets are for io_uring, which never blocks on them.
-    pub(crate) fn socket(&mut self, blocking: bool) -> io::Result<OwnedFd> {
-        let flags =
-            libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if blocking { 0 } else { libc::SOCK_NONBLOCK };
+    /// Creates a socket that is bound to the next source address. A stream does not delay small
+    /// writes. `blocking` sockets are for io_uring, which never blocks on them.
+    pub(crate) fn socket(&mut self, kind: SocketKind, blocking: bool) -> io::Result<OwnedFd> {
+        let kind_flag = match kind {
+            SocketKind::Stream => libc::SOCK_STREAM,
+            SocketKind::Datagram => libc::SOCK_DGRAM,
+        };
+        let flags = kind_flag | libc::SOCK_CLOEXEC | if blocking { 0 } else { libc::SOCK_NONBLOCK };
         // SAFETY: no memory is involved.
         let fd = check(unsafe { libc::socket(self.peer.family(), flags, 0) })?;
         // SAFETY: the kernel has just returned this descriptor.
@@ -211,7 +222,9 @@ impl Address {
         if self.peer.family() == libc::AF_UNIX {
             return Ok(fd);
         }
-        enable_option(&fd, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
+        if kind == SocketKind::Stream {
+            enable_option(&fd, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
+        }
         if !self.sources.is_empty() {
             let source = &self.sources[self.next_source % self.sources.len()];
             self.next_source += 1;

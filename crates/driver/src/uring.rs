@@ -2,6 +2,7 @@
 //! per flush hands over all queued operations. At the end of a turn the same call also waits.
 
 mod buffers;
+mod datagrams;
 mod ring;
 
 use std::collections::VecDeque;
@@ -9,6 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use buffers::Buffers;
+use datagrams::{DatagramCounts, Datagrams};
 use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant, StreamDriver};
 use dyno_model::load::TcpCounters;
@@ -16,7 +18,7 @@ use dyno_model::sample::ThreadUse;
 use io_uring::{cqueue, opcode, squeue, types};
 use ring::{GETEVENTS, Ring, build_ring, check_enter, is_transient};
 
-use crate::sys::{Address, Endpoint};
+use crate::sys::{Address, Endpoint, SocketKind};
 use crate::{limits, sys};
 
 /// Driver over io_uring.
@@ -47,6 +49,7 @@ pub struct Uring {
     /// Bytes of sends that were in progress when their connection was closed, with the user data of
     /// the send. The kernel can still read these bytes.
     orphans: Vec<(u64, Vec<u8>)>,
+    datagrams: Datagrams,
     /// Bytes that the kernel has taken, on all connections.
     taken_bytes: u64,
 }
@@ -55,6 +58,7 @@ pub struct Uring {
 #[derive(Debug, Default)]
 struct Conn {
     fd: Option<OwnedFd>,
+    kind: SocketKind,
     /// Number of the connection in this slot. Completions of earlier connections have other numbers
     /// and are ignored.
     generation: u32,
@@ -71,6 +75,7 @@ struct Conn {
     is_connecting: bool,
     /// Bytes that are queued after the bytes in `sending`.
     out: Vec<u8>,
+    datagrams: DatagramCounts,
 }
 
 /// Operations that are submitted to the ring.
@@ -79,10 +84,12 @@ enum Operation {
     Connect = 1,
     Send = 2,
     Receive = 3,
-    /// An operation whose result is ignored.
+    /// An operation whose result is ignored. This and the following operations are not handled by
+    /// connection.
     Ignored = 4,
     /// The standing timer.
     Timer = 5,
+    SendDatagram = 6,
 }
 
 /// The bits of a generation that user data contain.
@@ -96,6 +103,10 @@ fn user_data(operation: Operation, generation: u32, conn: ConnId) -> u64 {
 
 fn is_timer(entry: &cqueue::Entry) -> bool {
     entry.user_data() >> 56 == Operation::Timer as u64
+}
+
+fn is_datagram(entry: &cqueue::Entry) -> bool {
+    entry.user_data() >> 56 == Operation::SendDatagram as u64
 }
 
 /// Group of the provided buffers.
@@ -130,6 +141,7 @@ impl Uring {
             buffers,
             received: None,
             orphans: Vec::new(),
+            datagrams: Datagrams::default(),
             taken_bytes: 0,
         })
     }
@@ -165,6 +177,32 @@ impl Uring {
         // tail, had happened by then.
         self.reaped_at = sys::now();
         self.reaped_at
+    }
+
+    /// Opens a socket in a slot, and begins to connect it.
+    fn open(&mut self, conn: ConnId, kind: SocketKind) {
+        self.close(conn);
+        self.conns[conn as usize].kind = kind;
+        let generation = self.conns[conn as usize].generation;
+        match self.address.socket(kind, true) {
+            Ok(fd) => {
+                let (peer, len) = self.address.peer();
+                let entry = opcode::Connect::new(types::Fd(fd.as_raw_fd()), peer, len)
+                    .build()
+                    .user_data(user_data(Operation::Connect, generation, conn));
+                self.conns[conn as usize].fd = Some(fd);
+                self.conns[conn as usize].is_connecting = true;
+                self.push(&entry);
+            }
+            Err(error) => {
+                let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
+                self.own_completions.push_back((
+                    conn,
+                    generation,
+                    CompletionKind::ConnectFailed(error),
+                ));
+            }
+        }
     }
 
     fn arm_receive(&mut self, conn: ConnId) {
@@ -240,6 +278,11 @@ impl Uring {
                 }
                 Some(CompletionKind::Received)
             }
+            0 if self.conns[conn as usize].kind == SocketKind::Datagram => {
+                // An empty datagram ends the receive.
+                self.arm_receive(conn);
+                Some(CompletionKind::Received)
+            }
             0 if self.conns[conn as usize].was_reset => Some(CompletionKind::Reset),
             0 => Some(CompletionKind::Eof),
             _ if result == -libc::ENOBUFS => {
@@ -249,6 +292,9 @@ impl Uring {
             _ if result == -libc::EINTR => {
                 self.arm_receive(conn);
                 None
+            }
+            _ if self.conns[conn as usize].kind == SocketKind::Datagram => {
+                Some(self.refuse_datagrams(conn))
             }
             _ => Some(CompletionKind::Reset),
         }
@@ -261,12 +307,8 @@ impl Uring {
         let conn = data as u32;
         let generation = (data >> 32) as u32 & GENERATION_BITS;
         let operation = data >> 56;
-        if is_timer(entry) {
-            self.timer = None;
-            return None;
-        }
-        if operation == Operation::Ignored as u64 {
-            return None;
+        if operation >= Operation::Ignored as u64 {
+            return self.interpret_other(entry);
         }
         let is_current = self.conns[conn as usize].generation & GENERATION_BITS == generation
             && self.conns[conn as usize].fd.is_some();
@@ -293,6 +335,14 @@ impl Uring {
         kind.map(|kind| Completion { conn, kind, at: Instant::default() })
     }
 
+    /// Handles the completion of an operation that does not belong to the connection in a slot.
+    fn interpret_other(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
+        if is_timer(entry) {
+            self.timer = None;
+        }
+        if is_datagram(entry) { self.finish_datagram(entry) } else { None }
+    }
+
     fn finish_connect(&mut self, conn: ConnId, result: i32) -> CompletionKind {
         self.conns[conn as usize].is_connecting = false;
         if result < 0 {
@@ -300,9 +350,9 @@ impl Uring {
             return CompletionKind::ConnectFailed(sys::connect_error(-result));
         }
         self.arm_receive(conn);
-        let header =
-            self.conns[conn as usize].fd.as_ref().and_then(|fd| self.address.proxy_header(fd));
-        if let Some(header) = header {
+        let Conn { fd, kind, .. } = &self.conns[conn as usize];
+        let stream = fd.as_ref().filter(|_| *kind == SocketKind::Stream);
+        if let Some(header) = stream.and_then(|fd| self.address.proxy_header(fd)) {
             self.send(conn, &header);
         }
         CompletionKind::Connected
@@ -427,6 +477,7 @@ impl Driver for Uring {
         connection.out.clear();
         connection.was_reset = false;
         connection.taken = 0;
+        connection.datagrams = DatagramCounts::default();
         if std::mem::take(&mut connection.is_sending) {
             let owner = user_data(Operation::Send, old_generation, conn);
             self.orphans.push((owner, std::mem::take(&mut connection.sending)));
@@ -454,7 +505,8 @@ impl Driver for Uring {
         let connection = &self.conns[conn as usize];
         let unsent =
             if connection.is_sending { connection.sending.len() - connection.sent } else { 0 };
-        QueuedBytes { taken: connection.taken, waiting: (unsent + connection.out.len()) as u64 }
+        let waiting = unsent + connection.out.len() + connection.datagrams.waiting_bytes;
+        QueuedBytes { taken: connection.taken, waiting: waiting as u64 }
     }
 
     fn taken_bytes(&self) -> u64 {
@@ -462,7 +514,7 @@ impl Driver for Uring {
     }
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
-        if !self.queued.is_empty() {
+        if !self.queued.is_empty() || self.datagrams.has_queued() {
             self.hand_over(on_handed_over);
             self.submit();
         }
@@ -518,27 +570,7 @@ impl Driver for Uring {
 
 impl StreamDriver for Uring {
     fn connect(&mut self, conn: ConnId) {
-        self.close(conn);
-        let generation = self.conns[conn as usize].generation;
-        match self.address.socket(true) {
-            Ok(fd) => {
-                let (peer, len) = self.address.peer();
-                let entry = opcode::Connect::new(types::Fd(fd.as_raw_fd()), peer, len)
-                    .build()
-                    .user_data(user_data(Operation::Connect, generation, conn));
-                self.conns[conn as usize].fd = Some(fd);
-                self.conns[conn as usize].is_connecting = true;
-                self.push(&entry);
-            }
-            Err(error) => {
-                let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
-                self.own_completions.push_back((
-                    conn,
-                    generation,
-                    CompletionKind::ConnectFailed(error),
-                ));
-            }
-        }
+        self.open(conn, SocketKind::Stream);
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
@@ -562,6 +594,9 @@ impl Uring {
     /// Puts sends of all queued bytes into the submission queue. The caller must submit the queue
     /// right after. Returns the instant before this submission.
     fn hand_over(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Instant {
+        if self.datagrams.has_queued() {
+            self.hand_over_datagrams(on_handed_over);
+        }
         // The list is moved out and back, so that its memory is reused.
         let mut queued = std::mem::take(&mut self.queued);
         let mut at = None;
@@ -589,6 +624,11 @@ impl Uring {
         at.unwrap_or_else(sys::now)
     }
 
+    /// Whether the kernel can still read bytes of a closed connection, or a datagram.
+    fn has_pending_sends(&self) -> bool {
+        !self.orphans.is_empty() || self.datagrams.pending > 0
+    }
+
     /// Whether the kernel has all bytes queued on a connection, or is about to get them.
     fn is_handed_over(&self, conn: ConnId) -> bool {
         let connection = &self.conns[conn as usize];
@@ -607,17 +647,21 @@ impl Drop for Uring {
         // A send on a closed connection completes immediately, but dropping the ring does not wait
         // for it.
         let deadline = sys::now().plus(1_000_000_000);
-        while !self.orphans.is_empty() && sys::now() < deadline {
+        while self.has_pending_sends() && sys::now() < deadline {
             let now = sys::now();
             // The inner loop takes an expired timer off the ring, but does not reset `self.timer`.
             // Without this reset, `sleep` would rely on the expired timer and arm no new one.
             self.timer = None;
             self.sleep(now, now.plus(10_000_000));
             self.reap();
-            while let Some(entry) = self.ring.0.completion().next() {
+            while let Some(entry) = self.peeked.take().or_else(|| self.ring.0.completion().next()) {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());
+                if is_datagram(&entry) {
+                    self.datagrams.complete(&entry);
+                }
             }
         }
+        self.datagrams.leak_pending();
         // The kernel can still use this memory, so it is never freed.
         std::mem::take(&mut self.orphans)
             .into_iter()

@@ -2,14 +2,14 @@
 //! this interface, the same worker runs on io_uring, epoll or the simulator.
 //!
 //! [`Driver`] has the clock, the turns, and what is the same for all sockets. [`StreamDriver`] adds
-//! stream connections.
+//! stream connections, and [`DatagramDriver`] adds datagram sockets.
 
 use dyno_model::load::TcpCounters;
 use dyno_model::sample::ThreadUse;
 
 use crate::Instant;
 
-/// A connection slot of a worker. A slot has at most one connection at a time.
+/// A connection slot of a worker. A slot has at most one connection, or datagram socket, at a time.
 pub type ConnId = u32;
 
 /// Performs operations, reports their completions, and owns the clock. Traits on top of this one
@@ -83,6 +83,22 @@ pub trait StreamDriver: Driver {
 
     /// Returns the counters of an open connection; `None`: the kernel does not report them.
     fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters>;
+}
+
+/// Datagram sockets of a [`Driver`], for protocols over UDP such as HTTP/3. Unused by workers.
+///
+/// The kernel and the network can lose, repeat or reorder datagrams. Each
+/// [`Received`](CompletionKind::Received) is one datagram, which can be empty. Datagrams of up to
+/// 8 KiB arrive whole, and longer ones can be cut. [`Reset`](CompletionKind::Reset) means that no
+/// program receives at the address of the server.
+pub trait DatagramDriver: Driver {
+    /// Opens a datagram socket that sends to the server, and receives only from the server.
+    /// Completes with `Connected` or `ConnectFailed`.
+    fn open_datagrams(&mut self, conn: ConnId);
+
+    /// Queues a copy of a datagram after all datagrams queued before on this socket. A datagram that
+    /// the kernel refuses, for example because of its length, is lost.
+    fn send_datagram(&mut self, conn: ConnId, datagram: &[u8]);
 }
 
 /// Bytes queued on a connection since it was opened.

@@ -45,7 +45,9 @@ pub use dyno_model::plan::Http2;
 
 pub use config::{Policy, SpinPolicy, WorkerConfig};
 pub use conversation::upgrade_settings;
-pub use driver::{Completion, CompletionKind, ConnId, ConnectError, Driver, StreamDriver};
+pub use driver::{
+    Completion, CompletionKind, ConnId, ConnectError, DatagramDriver, Driver, StreamDriver,
+};
 pub use expect::Expectation;
 pub use recorder::Window;
 pub use schedule::Schedule;

@@ -32,6 +32,7 @@ pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }
 
+/// Creates a ring for a driver of up to `connections` connections.
 pub(super) fn build_ring(connections: u32) -> io::Result<IoUring> {
     // In one turn a connection can complete a send and several receives, one per buffer. The kernel
     // keeps completions that find the queue full.

@@ -4,6 +4,7 @@
 //! [`SimDriver`] implements [`Driver`]. Its clock jumps from event to event, so hours of load take
 //! moments. The same seed gives the same run.
 
+mod datagrams;
 mod server;
 mod service;
 mod sessions;
@@ -11,6 +12,7 @@ mod sessions;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use datagrams::DatagramSocket;
 use dyno_model::load::TcpCounters;
 use dyno_model::sample::ThreadUse;
 
@@ -187,6 +189,8 @@ struct Conn {
     out: Vec<u8>,
     /// Bytes sent.
     taken: u64,
+    /// `None`: a stream.
+    datagrams: Option<DatagramSocket>,
     peer: SimulatedConnection,
     /// Instant of the last arrival at the generator. The next arrival is later, so that the parts
     /// of a split delivery remain in order.
@@ -250,6 +254,23 @@ impl SimDriver {
     #[must_use]
     pub fn truth(&self) -> &Truth {
         &self.server.truth
+    }
+
+    /// Puts a new connection, or datagram socket, into a slot. Returns its number.
+    fn insert_connection(&mut self, conn: ConnId, datagrams: Option<DatagramSocket>) -> u64 {
+        self.generations += 1;
+        let connection = Conn {
+            generation: self.generations,
+            out: Vec::new(),
+            taken: 0,
+            datagrams,
+            peer: SimulatedConnection::default(),
+            last_arrival: 0,
+            last_arrival_at_server: 0,
+            tcp: TcpCounters::default(),
+        };
+        self.conns.insert(conn, connection);
+        self.generations
     }
 
     fn schedule(&mut self, at_ns: u64, event: Event) {
@@ -430,6 +451,10 @@ impl Driver for SimDriver {
             self.taken_bytes += bytes.len() as u64;
             connection.tcp.segments_out += 1;
             on_handed_over(conn, Instant(self.now));
+            if connection.datagrams.is_some() {
+                self.deliver_datagrams(conn, &bytes);
+                continue;
+            }
             let arrives =
                 (self.now + self.world.net.delay_ns).max(connection.last_arrival_at_server + 1);
             let parts = self.split(bytes);
@@ -496,18 +521,7 @@ impl Driver for SimDriver {
 
 impl StreamDriver for SimDriver {
     fn connect(&mut self, conn: ConnId) {
-        self.generations += 1;
-        let generation = self.generations;
-        let connection = Conn {
-            generation,
-            out: Vec::new(),
-            taken: 0,
-            peer: SimulatedConnection::default(),
-            last_arrival: 0,
-            last_arrival_at_server: 0,
-            tcp: TcpCounters::default(),
-        };
-        self.conns.insert(conn, connection);
+        let generation = self.insert_connection(conn, None);
         let outcome = if self.rng.chance(self.world.net.refuse) {
             Err(ConnectError::Refused)
         } else {
@@ -531,6 +545,6 @@ impl StreamDriver for SimDriver {
     }
 
     fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.conns.get(&conn).map(|c| c.tcp)
+        self.conns.get(&conn).filter(|c| c.datagrams.is_none()).map(|c| c.tcp)
     }
 }
