@@ -51,6 +51,8 @@ pub enum Fault {
     PoliteClose,
     /// HTTP/1.1: a correct response, then an unannounced close.
     QuietClose,
+    /// HTTP/1.1: the notice of the close of an idle connection (status 408), then the close.
+    CloseNotice,
     /// HTTP/1.1: a correct response, sent twice.
     Twice,
     /// HTTP/2: the stream is reset.
@@ -65,8 +67,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Faults of HTTP/1.1 responses, except the two that tests add explicitly: `QuietClose` and
-    /// `Twice`.
+    /// Faults of HTTP/1.1 responses, except those that tests add explicitly: `QuietClose`,
+    /// `CloseNotice` and `Twice`.
     pub const HTTP1: [Fault; 7] = [
         Fault::Status,
         Fault::Body,
@@ -95,7 +97,7 @@ impl Fault {
     #[must_use]
     pub fn outcome(self) -> Outcome {
         match self {
-            Fault::Status => Outcome::UnexpectedStatus,
+            Fault::Status | Fault::CloseNotice => Outcome::UnexpectedStatus,
             Fault::Body => Outcome::UnexpectedBody,
             Fault::Reset => Outcome::Reset,
             Fault::CloseInBody => Outcome::ClosedEarly,
@@ -454,6 +456,10 @@ impl SimulatedServer {
             None => (ok(false), NextConnectionState::KeepOpen),
             Some(Fault::PoliteClose) => (ok(true), NextConnectionState::Close),
             Some(Fault::QuietClose) => (ok(false), NextConnectionState::Close),
+            Some(Fault::CloseNotice) => (
+                encode::response(408, "Request Timeout", "text/plain", 0, true, b""),
+                NextConnectionState::Close,
+            ),
             Some(Fault::Twice) => ([ok(false), ok(false)].concat(), NextConnectionState::KeepOpen),
             Some(Fault::Status) => (
                 encode::response(500, "Oops", "text/plain", 4, false, b"oops"),

@@ -194,6 +194,11 @@ impl Worker {
                 Event::Done(ended) => {
                     let is_last = ended.is_last;
                     if is_last && self.is_crossed_by_close_notice(conn, &ended, now) {
+                        if bytes.is_empty() {
+                            // The requests behind it stay behind it.
+                            self.requeue_unsent(conn);
+                            self.requeue_unanswered(conn);
+                        }
                         self.repeat(conn, ended.exchange);
                     } else {
                         self.end_exchange(conn, ended, now, received_at);

@@ -4,12 +4,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{
     self, ExpectBehavior, Fault, Pause, Queue, ServerModel, ServiceTime, SimulationResult, Theft,
     TheftTime, World,
 };
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
-use dyno_engine::{CompiledRequest, Expectation, Instant, Protocol, Stop, Traffic, WorkerConfig};
+use dyno_engine::{
+    CompiledRequest, Expectation, Instant, Protocol, Schedule, Stop, Traffic, WorkerConfig,
+};
 use dyno_model::interval::Phase;
 use dyno_model::outcome::Outcome;
 use dyno_model::plan::Arrivals;
@@ -376,6 +379,34 @@ fn request_that_crosses_idle_close_is_repeated_once() {
         let (failed, repeated, faults) = simulate(fault, rate, request);
         assert_eq!((failed, repeated), (faults, 0), "{fault:?} at {rate}/s, {request:?}");
     }
+}
+
+/// The notice of the close of an idle connection (status 408) crosses four requests of a pipeline,
+/// which are repeated in their order.
+#[test]
+fn pipeline_that_crosses_close_notice_keeps_its_order() {
+    let bytes = |text: &str| RequestPart::Bytes(text.as_bytes().into());
+    let mut numbered = request(GET);
+    let head = vec![
+        bytes("GET /"),
+        RequestPart::Intended,
+        bytes("/"),
+        RequestPart::Sequence,
+        bytes(" HTTP/1.1\r\nHost: sim\r\n\r\n"),
+    ];
+    numbered.template = Template::Varying { head, body: Vec::new() };
+    let bursts = (0..50).flat_map(|second| (0..4).map(move |n| second * SECOND + n * 1000));
+    let trace: Arc<[u64]> = bursts.collect();
+    let arrivals = Arrivals::Trace { file: String::new(), count: 200, sha256: String::new() };
+    let mut config = closed_loop(1, 8, 200, &[GET]);
+    config.schedule = Schedule::new(&arrivals, &trace, 1, Stripe { worker: 0, workers: 1 });
+    config.traffic = Arc::new(Traffic::single(numbered));
+    let result = sim::simulate(World::new(1, faulty(&[(Fault::CloseNotice, 0.2)])), config);
+    let connections = result.report.connections;
+    let (idle, all) = (connections.asked_again_idle, connections.asked_again);
+    assert!(idle > 0 && all > idle, "{connections:?}");
+    let numbers: Vec<u64> = result.truth.accepted.iter().map(|r| r.request.number).collect();
+    assert!(numbers.len() > 100 && numbers.is_sorted(), "{numbers:?}");
 }
 
 /// A generator that always wakes late finds the response and the close together. The next request
