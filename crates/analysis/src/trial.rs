@@ -310,6 +310,19 @@ mod tests {
     }
 
     #[test]
+    fn unstored_bodies_are_neither_fault_nor_excuse() {
+        let mut trial = five_block_report().trials.remove(0);
+        trial.valid = false;
+        let caveat = |code| Caveat::new(code, Severity::Invalid, String::new(), json!({}));
+        trial.caveats = vec![caveat(Code::UNSTORED_BODIES)];
+        assert!(trial.is_inconclusive() && !trial.is_servers_fault() && !trial.has_failure());
+        assert!(!trial.is_limited_by_generator(), "its responses are not known to be correct");
+        assert_eq!(trial.server_losses(), 0);
+        trial.caveats.push(caveat(Code::ERRORS));
+        assert!(trial.has_lost_requests(), "the server lost the requests");
+    }
+
+    #[test]
     fn short_pause_and_few_drops_excuse_few_losses() {
         let mut trial = five_block_report().trials.remove(0);
         trial.valid = false;

@@ -142,6 +142,21 @@ fn contradiction_of_plan_or_machine_is_refused() {
     });
 }
 
+/// More responses without a stored body than responses.
+#[test]
+fn impossible_number_of_unstored_bodies_is_refused() {
+    for (key, refusal) in [
+        ("unchecked", "responses that were to be checked in full"),
+        ("unextracted", "responses without extracted values"),
+    ] {
+        assert_refused(key, refusal, &|load| {
+            let mut unstored = json!({"unchecked": 0, "unextracted": 0});
+            unstored[key] = json!(u64::MAX);
+            load["intervals"][1]["unstored_bodies"] = unstored;
+        });
+    }
+}
+
 /// The load of a trial belongs to another trial, or was in another trial's turn.
 #[test]
 fn trials_that_were_not_measured_apart_are_refused() {

@@ -22,7 +22,8 @@ pub enum Problem {
     Silent(String),
     /// All requests so far got a response, but together they took too long.
     Slow(String),
-    /// dyno had no port, descriptor or memory for a connection, so it sent no request.
+    /// dyno had no port, descriptor or memory for a connection, so it sent no request, or no memory
+    /// for the responses, so it could not check them.
     NotSent(String),
 }
 

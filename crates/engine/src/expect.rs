@@ -29,11 +29,6 @@ pub struct Expectation {
 /// Message for a body that exceeds [`limits::CHECKED_BODY_BYTES`].
 const TOO_LONG: &str = "the body was not checked, because it is longer than 64 MiB";
 
-/// Message for a body for which [`BodyBudget`] has no bytes left.
-const OVER_BUDGET: &str = "the body was not checked, because the bodies that are checked at the \
-                           same time exceed 256 MiB (use fewer connections, or check fewer \
-                           responses with --check-one-in)";
-
 /// Expectations that are checked on a complete response.
 #[derive(Debug, Default)]
 pub struct FullChecks {
@@ -144,6 +139,19 @@ pub(crate) struct ResponseVerdict {
     pub(crate) outcome: Outcome,
     /// Difference that a full check found, for users.
     pub(crate) fault: Option<String>,
+    /// What could not be done because [`BodyBudget`] had no bytes left.
+    pub(crate) omitted: Omitted,
+}
+
+/// Work on a complete response that needs its stored body, and was omitted without it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Omitted {
+    pub(crate) is_unchecked: bool,
+    pub(crate) is_unextracted: bool,
+}
+
+impl Omitted {
+    pub(crate) const NOTHING: Omitted = Omitted { is_unchecked: false, is_unextracted: false };
 }
 
 /// Copy of a response that is checked in full.
@@ -152,7 +160,7 @@ struct StoredResponse {
     /// The body so far. `None`: no expectation needs it, or it could not be stored.
     body: Option<StoredBody>,
     /// Reason why the body could not be stored; `None`: no error.
-    body_error: Option<&'static str>,
+    body_error: Option<NotStored>,
     /// Content codings of the body.
     codings: Vec<u8>,
     /// Difference in the headers, for users; `None`: no difference.
@@ -204,8 +212,12 @@ impl ResponseState {
     /// Compares the complete response with its expectation.
     #[inline]
     pub(crate) fn check(&mut self, expect: &Expectation) -> ResponseVerdict {
+        let is_over_budget = |s: &StoredResponse| s.body_error == Some(NotStored::OverBudget);
+        let is_omitted = self.stored.as_deref().is_some_and(is_over_budget);
         let (outcome, fault) = self.compare(expect);
-        ResponseVerdict { status: self.status, outcome, fault }
+        let is_unchecked = is_omitted && outcome == Outcome::Ok;
+        let omitted = Omitted { is_unchecked, ..Omitted::NOTHING };
+        ResponseVerdict { status: self.status, outcome, fault, omitted }
     }
 
     #[inline]
@@ -228,10 +240,7 @@ impl StoredResponse {
         let Some(body) = &mut self.body else { return };
         if let Err(reason) = body.push(data, limits::CHECKED_BODY_BYTES) {
             self.body = None;
-            self.body_error = Some(match reason {
-                NotStored::TooLong => TOO_LONG,
-                NotStored::OverBudget => OVER_BUDGET,
-            });
+            self.body_error = Some(reason);
         }
     }
 
@@ -239,8 +248,11 @@ impl StoredResponse {
         if self.header_fault.is_some() {
             return (Outcome::UnexpectedHeader, self.header_fault);
         }
-        if let Some(error) = self.body_error {
-            return (Outcome::UnexpectedBody, Some(error.into()));
+        match self.body_error {
+            Some(NotStored::TooLong) => return (Outcome::UnexpectedBody, Some(TOO_LONG.into())),
+            // The memory of the generator says nothing about the response.
+            Some(NotStored::OverBudget) => return (Outcome::Ok, None),
+            None => {}
         }
         match self.body.and_then(|body| body_fault(body.bytes(), &self.codings, checks)) {
             Some(fault) => (Outcome::UnexpectedBody, Some(fault)),
@@ -458,7 +470,7 @@ mod tests {
     #[test]
     fn concurrent_full_checks_share_one_budget() {
         let mut expect = full_checks(FullChecks { sha256: Some([0; 32]), ..FullChecks::default() });
-        expect.budget = BodyBudget::with_bytes_left(3000);
+        expect.budget = BodyBudget::new(3000);
         let begin = |expect: &Expectation| {
             let mut response = ResponseState::default();
             response.on_head(200, std::iter::empty, expect, true);
@@ -469,16 +481,16 @@ mod tests {
         let second = begin(&expect);
         let mut third = begin(&expect);
         let verdict = third.check(&expect);
-        assert_eq!(
-            (verdict.outcome, verdict.fault.as_deref()),
-            (Outcome::UnexpectedBody, Some(OVER_BUDGET))
-        );
+        assert_eq!((verdict.outcome, verdict.fault), (Outcome::Ok, None));
+        assert!(verdict.omitted.is_unchecked, "the response was not checked");
         drop(second);
         assert!(
             begin(&expect).check(&expect).fault.unwrap().contains("SHA-256"),
             "the budget has bytes again"
         );
-        assert!(first.check(&expect).fault.unwrap().contains("SHA-256"));
+        let verdict = first.check(&expect);
+        assert_eq!(verdict.omitted, Omitted::NOTHING);
+        assert!(verdict.fault.unwrap().contains("SHA-256"));
         drop(first);
         assert_eq!(expect.budget.bytes_left(), 3000, "all bytes are returned to the budget");
     }

@@ -126,8 +126,9 @@ pub const TLS_UNREAD_BYTES: usize = 256 * 1024;
 pub const CHECKED_BODY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Maximum number of bytes of all bodies of a load that are stored for full checks at one time, and
-/// of all bodies that are stored for extractions. A body for which no bytes are left has the
-/// outcome `unexpected_body` or `extraction_failed`, with the reason.
+/// of all bodies that are stored for extractions. Servers that are loaded at the same time have a
+/// load each. A response without bytes left for its body is not checked in full, or ends its visit:
+/// [`UnstoredBodies`](dyno_model::interval::UnstoredBodies).
 pub const STORED_BODIES_BYTES: usize = 4 * CHECKED_BODY_BYTES;
 
 /// Maximum number of requests of a mix that are recorded separately. Larger mixes are recorded only

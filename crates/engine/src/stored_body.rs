@@ -5,33 +5,35 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::limits;
 
-/// Memory budget for stored bodies, shared by its clones: at most [`limits::STORED_BODIES_BYTES`].
-#[derive(Clone, Debug, Default)]
+/// Memory budget for stored bodies, shared by its clones. It holds the number of bytes left.
+#[derive(Clone, Debug)]
 pub struct BodyBudget(Arc<AtomicUsize>);
 
+impl Default for BodyBudget {
+    fn default() -> Self {
+        BodyBudget::new(limits::STORED_BODIES_BYTES)
+    }
+}
+
 impl BodyBudget {
+    /// Creates a budget of this number of bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> BodyBudget {
+        BodyBudget(Arc::new(AtomicUsize::new(bytes)))
+    }
+
     /// Takes bytes from the budget. Returns whether the budget had enough bytes left.
     fn take(&self, bytes: usize) -> bool {
-        let add = |used: usize| {
-            let total = used + bytes;
-            (total <= limits::STORED_BODIES_BYTES).then_some(total)
-        };
-        self.0.fetch_update(Relaxed, Relaxed, add).is_ok()
+        self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 
     fn release(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Relaxed);
-    }
-
-    /// Returns a budget with this number of bytes left.
-    #[cfg(test)]
-    pub(crate) fn with_bytes_left(bytes: usize) -> BodyBudget {
-        BodyBudget(Arc::new(AtomicUsize::new(limits::STORED_BODIES_BYTES - bytes)))
+        self.0.fetch_add(bytes, Relaxed);
     }
 
     #[cfg(test)]
     pub(crate) fn bytes_left(&self) -> usize {
-        limits::STORED_BODIES_BYTES - self.0.load(Relaxed)
+        self.0.load(Relaxed)
     }
 }
 

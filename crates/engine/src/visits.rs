@@ -15,7 +15,7 @@ use dyno_model::outcome::Outcome;
 
 use crate::driver::ConnId;
 use crate::exchange::Exchange;
-use crate::expect::ResponseVerdict;
+use crate::expect::{Omitted, ResponseVerdict};
 use crate::extraction::{StoredText, extract_from_body};
 use crate::recorder::Recorder;
 use crate::sequence::{AfterFailure, CompiledSequence, CookiePolicy, SequenceRequest};
@@ -65,6 +65,9 @@ struct Visitor {
     request: u16,
     /// Whether a request has started and not ended.
     is_waiting: bool,
+    /// Whether the visit ends with the request in flight, because the generator could not store the
+    /// body of its response.
+    is_cut_off: bool,
     /// Intended start of the first request of the visit.
     visit_start: Instant,
     response: ReceivedParts,
@@ -75,6 +78,8 @@ struct Visitor {
 struct ReceivedParts {
     /// Message about the first extraction that failed; `None`: none failed.
     fault: Option<String>,
+    /// Whether the budget had no bytes left for the body.
+    is_over_budget: bool,
     body: StoredBody,
     /// Content codings of the body.
     codings: Vec<u8>,
@@ -127,6 +132,7 @@ impl Visits {
             session: VisitorSession::new(self.sequence.values, self.sequence.transport),
             request: 0,
             is_waiting: false,
+            is_cut_off: false,
             visit_start: Instant::NEVER,
             response: ReceivedParts::new(self.sequence.budget.clone()),
         });
@@ -175,21 +181,22 @@ impl Visits {
         let request = &self.sequence.requests[usize::from(exchange.request)];
         let Some(first) = request.extractions.iter().find(|e| e.needs_body()) else { return };
         let response = &mut self.visitors[exchange.visitor as usize].response;
-        if response.fault.is_some() {
+        if response.fault.is_some() || response.is_over_budget {
             return;
         }
         if let Err(reason) = response.body.push(data, limits::EXTRACTED_BODY_BYTES) {
-            response.fault = Some(first.fault(match reason {
-                NotStored::TooLong => TOO_LONG,
-                NotStored::OverBudget => OVER_BUDGET,
-            }));
+            match reason {
+                NotStored::TooLong => response.fault = Some(first.fault(TOO_LONG)),
+                NotStored::OverBudget => response.is_over_budget = true,
+            }
             // Other visitors can store their bodies.
             response.body.clear(limits::RETAINED_BODY_BYTES);
         }
     }
 
     /// Extracts the values from a complete response. A response that met its expectations, but has
-    /// no such value, is incorrect.
+    /// no such value, is incorrect. If the generator could not store the body, the response stays
+    /// correct, and its visit ends.
     pub(crate) fn extract(
         &mut self,
         exchange: &Exchange,
@@ -200,7 +207,11 @@ impl Visits {
         }
         let request = &self.sequence.requests[usize::from(exchange.request)];
         match self.visitors[exchange.visitor as usize].extract(request) {
-            Ok(()) => verdict,
+            Ok(Extracted::All) => verdict,
+            Ok(Extracted::Nothing) => ResponseVerdict {
+                omitted: Omitted { is_unextracted: true, ..verdict.omitted },
+                ..verdict
+            },
             Err(fault) => ResponseVerdict {
                 outcome: Outcome::ExtractionFailed,
                 fault: Some(fault),
@@ -221,7 +232,8 @@ impl Visits {
         let visitor = &mut self.visitors[exchange.visitor as usize];
         let free = &mut self.free[visitor.conn as usize];
         visitor.is_waiting = false;
-        let is_ok = outcome == Outcome::Ok;
+        let is_cut_off = std::mem::take(&mut visitor.is_cut_off);
+        let is_ok = outcome == Outcome::Ok && !is_cut_off;
         if is_ok && visitor.request + 1 < length {
             visitor.request += 1;
             free.begun.push_back(exchange.visitor);
@@ -231,7 +243,8 @@ impl Visits {
         // A body whose response failed is not needed.
         visitor.response.clear();
         free.fresh.push(exchange.visitor);
-        if self.timing == VisitTiming::Recorded {
+        // The server has not failed a visit that the generator cut off.
+        if self.timing == VisitTiming::Recorded && !is_cut_off {
             recorder.record_page(visitor.visit_start, now, is_ok);
         }
         if !is_ok && self.sequence.after_failure == AfterFailure::EndOfLoad {
@@ -278,16 +291,23 @@ pub(crate) fn on_body(visits: &mut Option<Box<Visits>>, exchange: &Exchange, dat
 /// Reason for a body that exceeds [`limits::EXTRACTED_BODY_BYTES`].
 const TOO_LONG: &str = "the body is longer than 1 MiB";
 
-/// Reason for a body for which the budget of the sequence has no bytes left.
-const OVER_BUDGET: &str = "the bodies from which values are extracted exceed 256 MiB together (use \
-                           fewer connections or streams)";
+/// Result of the extractions from a response.
+enum Extracted {
+    All,
+    /// The generator could not store the body.
+    Nothing,
+}
 
 impl Visitor {
     /// Extracts the values from the stored body. `Err`: a message for users.
-    fn extract(&mut self, request: &SequenceRequest) -> Result<(), String> {
-        let Visitor { session, response, .. } = self;
+    fn extract(&mut self, request: &SequenceRequest) -> Result<Extracted, String> {
+        let Visitor { session, response, is_cut_off, .. } = self;
         if let Some(fault) = response.fault.take() {
             return Err(fault);
+        }
+        if std::mem::take(&mut response.is_over_budget) {
+            *is_cut_off = true;
+            return Ok(Extracted::Nothing);
         }
         let body = StoredText { bytes: response.body.bytes(), codings: &response.codings };
         let from_body = request.extractions.iter().filter(|extraction| extraction.needs_body());
@@ -295,18 +315,20 @@ impl Visitor {
             extract_from_body(from_body, body, |index, value| session.store_value(index, value));
         // Many visitors may wait for their next response.
         response.clear();
-        extracted
+        extracted.map(|()| Extracted::All)
     }
 }
 
 impl ReceivedParts {
     const fn new(budget: BodyBudget) -> ReceivedParts {
-        ReceivedParts { fault: None, body: StoredBody::new(budget), codings: Vec::new() }
+        let body = StoredBody::new(budget);
+        ReceivedParts { fault: None, is_over_budget: false, body, codings: Vec::new() }
     }
 
     /// Clears the parts for the next response. Keeps only little memory.
     fn clear(&mut self) {
         self.fault = None;
+        self.is_over_budget = false;
         self.body.clear(limits::RETAINED_BODY_BYTES);
         self.codings.clear();
     }
@@ -327,7 +349,7 @@ mod tests {
             cookies: CookiePolicy::Ignore,
             transport: CookieTransport::Plain,
             after_failure: AfterFailure::NewVisit,
-            budget: BodyBudget::with_bytes_left(3000),
+            budget: BodyBudget::new(3000),
             epoch_s: 0,
         };
         Visits::new(Arc::new(sequence), connections, per_connection, VisitTiming::None)
@@ -363,13 +385,19 @@ mod tests {
         sequence.requests[0].extractions = vec![extraction];
         sequence.values = 1;
         visits.sequence = Arc::new(sequence);
-        let verdict = ResponseVerdict { status: 200, outcome: Outcome::Ok, fault: None };
+        let (outcome, omitted) = (Outcome::Ok, Omitted::NOTHING);
+        let verdict = ResponseVerdict { status: 200, outcome, fault: None, omitted };
         let exchanges = [0, 1, 2].map(|conn| visits.next_exchange(conn, Instant::default()));
         exchanges.iter().for_each(|exchange| visits.on_body(exchange, &[b'x'; 1400]));
         assert_eq!(visits.sequence.budget.bytes_left(), 200);
         let third = visits.extract(&exchanges[2], verdict.clone());
-        assert_eq!(third.outcome, Outcome::ExtractionFailed);
-        assert!(third.fault.unwrap().contains("exceed 256 MiB together"));
+        assert_eq!((third.outcome, &third.fault), (Outcome::Ok, &None));
+        assert!(third.omitted.is_unextracted, "no value was extracted");
+        let mut recorder = recorder();
+        let now = Instant::default();
+        let next = visits.record_end(&exchanges[2], third.outcome, now, &mut recorder);
+        assert_eq!(next, ControlFlow::Continue(()));
+        assert_eq!(visits.next_exchange(2, now).request, 0, "the visit ended");
         assert_eq!(visits.extract(&exchanges[0], verdict.clone()).outcome, Outcome::Ok);
         assert_eq!(visits.sequence.budget.bytes_left(), 1600);
         let budget = visits.sequence.budget.clone();

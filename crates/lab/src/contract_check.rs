@@ -119,6 +119,14 @@ fn run_load(spec: &load::LoadSpec, deadline: Instant) -> Result<(), Problem> {
             format!("only {correct} of {expected} requests got a correct response in time");
         return Err(if correct > 0 { Problem::Slow(message) } else { Problem::Late(message) });
     }
+    let unstored = record.intervals.iter().filter_map(|i| i.unstored_bodies);
+    let unchecked: u64 = unstored.map(|bodies| bodies.unchecked).sum();
+    if unchecked > 0 {
+        return Err(Problem::NotSent(format!(
+            "{unchecked} of {expected} responses were not checked, because their bodies exceed 256 \
+             MiB together"
+        )));
+    }
     if record.connections.opened != 1 {
         let n = record.connections.opened;
         return Err(Problem::Wrong(format!(

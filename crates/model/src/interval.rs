@@ -108,6 +108,24 @@ impl EarlyResponses {
     }
 }
 
+/// Complete responses whose bodies the generator could not store, because its memory for bodies
+/// was full. The server is not the cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnstoredBodies {
+    /// Responses that were not checked in full for this reason. Their status was checked, and their
+    /// exact body if it is not encoded.
+    pub unchecked: u64,
+    /// Responses from which no value was extracted for this reason. Their visits ended.
+    pub unextracted: u64,
+}
+
+impl UnstoredBodies {
+    pub fn add(&mut self, other: &UnstoredBodies) {
+        self.unchecked += other.unchecked;
+        self.unextracted += other.unextracted;
+    }
+}
+
 /// CPU use of one worker thread in an interval, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerUse {
@@ -192,6 +210,9 @@ pub struct Interval {
     /// Responses that were checked in full. The other responses were checked for status and exact
     /// body.
     pub checked: u64,
+    /// `None`: the bodies of all responses that needed it were stored, or the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unstored_bodies: Option<UnstoredBodies>,
     /// Complete responses that arrived before their request had been sent in full. `None`: no such
     /// response, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -254,6 +275,7 @@ impl Interval {
             kernel_response: Times::new(),
             by_request: Vec::new(),
             checked: 0,
+            unstored_bodies: None,
             answered_early: None,
             connections_open: 0,
             workers: BTreeMap::new(),
@@ -320,6 +342,9 @@ impl Interval {
         self.send_gap.add(&other.send_gap);
         self.kernel_response.add(&other.kernel_response);
         self.checked += other.checked;
+        if let Some(unstored) = other.unstored_bodies {
+            self.unstored_bodies.get_or_insert_default().add(&unstored);
+        }
         if let Some(early) = other.answered_early {
             self.answered_early.get_or_insert_default().add(&early);
         }

@@ -246,7 +246,8 @@ pub(super) fn has_ended(load: &LoadResult) -> bool {
 /// 3. If only failures for lack of local ports missed the objective, the generator missed it.
 /// 4. If a caveat attributes the losses or the times to the generator, the generator missed it.
 /// 5. If a condition is missed, the server missed it.
-/// 6. If the load is not valid, the server missed the objective.
+/// 6. If the load is not valid, the server missed the objective. If it is not valid only because the
+///    generator could not store bodies, the generator missed it.
 /// 7. If a percentile is unknown, the load is too short.
 #[must_use]
 pub fn evaluate(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
@@ -316,6 +317,9 @@ fn verdict_without_miss(load: &LoadResult, too_short: Option<String>) -> Objecti
     match (invalid, too_short) {
         (Some(caveat), _) if caveat.code.has(CodeProperty::FailsObjective) => {
             ObjectiveVerdict::Failed(caveat.message.clone())
+        }
+        (Some(caveat), _) if caveat.code == Code::UNSTORED_BODIES => {
+            ObjectiveVerdict::GeneratorMissed(caveat.message.clone())
         }
         (Some(caveat), _) => ObjectiveVerdict::Missed(caveat.message.clone()),
         (None, Some(reason)) => ObjectiveVerdict::TooShort(reason),

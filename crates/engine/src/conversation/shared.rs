@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use dyno_model::interval::EarlyResponses;
+use dyno_model::interval::{EarlyResponses, UnstoredBodies};
 use dyno_model::load::Timeouts;
 use dyno_wire::h1::response::HeadCache;
 use dyno_wire::h2::settings::ClientSettings;
@@ -13,6 +13,7 @@ use super::h2::client_settings;
 use super::http2_counts::Http2Counts;
 use crate::config::WorkerConfig;
 use crate::cookie_watch::CookieWatch;
+use crate::expect::Omitted;
 use crate::kinds::count_kind;
 use crate::recorder::Recorder;
 use crate::traffic::RequestScratch;
@@ -87,6 +88,16 @@ impl Shared {
         let early = self.recorder.current().answered_early.get_or_insert_default();
         let refusals = Some(u64::from(status >= 400));
         early.add(&EarlyResponses { responses: 1, unsent_bytes, refusals });
+    }
+
+    /// Counts a response whose body was not stored, with the work that was omitted.
+    #[cold]
+    pub(crate) fn count_unstored_body(&mut self, omitted: Omitted) {
+        let unstored = self.recorder.current().unstored_bodies.get_or_insert_default();
+        unstored.add(&UnstoredBodies {
+            unchecked: u64::from(omitted.is_unchecked),
+            unextracted: u64::from(omitted.is_unextracted),
+        });
     }
 
     /// Returns the number of streams that the next HTTP/2 connection is likely to allow.

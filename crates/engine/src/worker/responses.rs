@@ -11,6 +11,7 @@ use crate::conversation::{
 };
 use crate::driver::{ConnId, StreamDriver};
 use crate::exchange::Exchange;
+use crate::expect::Omitted;
 use crate::kinds::count_kind;
 use crate::slot::ConnectionState;
 use crate::tls::{Broken, TlsProgress};
@@ -289,7 +290,11 @@ impl Worker {
             Some(visits) => visits.extract(exchange, verdict),
         };
         self.shared.recorder.count_status(exchange, verdict.status);
-        self.shared.recorder.current().checked += u64::from(exchange.is_checked_in_full);
+        let is_checked = exchange.is_checked_in_full && !verdict.omitted.is_unchecked;
+        self.shared.recorder.current().checked += u64::from(is_checked);
+        if verdict.omitted != Omitted::NOTHING {
+            self.shared.count_unstored_body(verdict.omitted);
+        }
         if verdict.outcome == Outcome::UnexpectedStatus
             && let Some(reason) = self.shared.cookies.reason(verdict.status)
         {

@@ -206,6 +206,27 @@ fn failed_extraction_ends_visit_with_named_outcome() {
     }
 }
 
+/// The generator has no memory for the bodies with the tokens. The server has not failed.
+#[test]
+fn unstored_bodies_end_visits_without_failure() {
+    for streams in [1, 4] {
+        let traffic = traffic();
+        let stored = CompiledSequence::clone(traffic.sequence().unwrap());
+        let sequence = CompiledSequence { budget: BodyBudget::new(3), ..stored };
+        let traffic = Arc::new(Traffic::clone(&traffic).with_sequence(sequence));
+        let config = config(2, streams, &Arrivals::Closed);
+        let config = WorkerConfig { traffic, ..limited(config, 100) };
+        let result = sim::simulate(world(NEVER), config);
+        assert_eq!((outcome(&result, Outcome::Ok), result.report.books.completed), (100, 100));
+        let unstored = result.intervals.iter().filter_map(|i| i.unstored_bodies);
+        let unextracted: u64 = unstored.map(|bodies| bodies.unextracted).sum();
+        let sessions = &result.truth.sessions;
+        assert_eq!((unextracted, sessions.begun, sessions.refused), (100, 100, 0));
+        let ended: u64 = result.intervals.iter().map(|i| i.pages_failed + i.pages_completed).sum();
+        assert_eq!((ended, result.report.unexpected.len()), (0, 0));
+    }
+}
+
 #[test]
 fn trial_visit_ends_with_first_failure() {
     let item = || request(&[bytes("/"), RequestPart::Extracted(0)]);

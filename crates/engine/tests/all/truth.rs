@@ -1,10 +1,14 @@
 //! Compares measured times and counts with the times and counts of simulated worlds, where the
 //! truth is known.
 
+use std::sync::Arc;
+
+use dyno_engine::expect::FullChecks;
 use dyno_engine::sim::{
     self, Fault, Net, Pause, Queue, ServerModel, ServiceTime, Theft, TheftTime, World,
 };
-use dyno_engine::{Instant, Stop};
+use dyno_engine::stored_body::BodyBudget;
+use dyno_engine::{Instant, Stop, Traffic};
 use dyno_model::interval::{Interval, Phase};
 use dyno_model::outcome::Outcome;
 use dyno_model::plan::Arrivals;
@@ -45,6 +49,30 @@ fn server_pause_shows_in_response_time_not_service_time() {
     let lag = times(&result, |i| &i.times.send_lag);
     let late: u64 = lag.values().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
     assert!((975..=1000).contains(&late), "{late} late sends");
+}
+
+/// Responses whose bodies the generator cannot store are not counted as checked. The server is not
+/// blamed for them.
+#[test]
+fn responses_without_stored_body_are_unchecked() {
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
+    let body_bytes = model.body.len();
+    for (bytes, is_checked) in [(body_bytes, true), (body_bytes - 1, false)] {
+        let mut load = config(1, &Arrivals::Closed, 1);
+        let mut request = load.traffic.requests()[0].clone();
+        let contains = Some(b"World".to_vec());
+        request.expect.full_checks = Arc::new(FullChecks { contains, ..FullChecks::default() });
+        request.expect.budget = BodyBudget::new(bytes);
+        load.traffic = Arc::new(Traffic::single(request));
+        let result = sim::simulate(World::new(1, model.clone()), load);
+        let unstored = result.intervals.iter().filter_map(|i| i.unstored_bodies);
+        let unchecked: u64 = unstored.map(|bodies| bodies.unchecked).sum();
+        let checked: u64 = result.intervals.iter().map(|i| i.checked).sum();
+        let ok = count_outcomes(&result, &[Phase::Measured, Phase::Drain]).get(Outcome::Ok);
+        assert!(ok > 500 && ok == result.report.books.completed, "{ok}");
+        let expected = if is_checked { (ok, 0) } else { (0, ok) };
+        assert_eq!((checked, unchecked), expected, "{bytes} bytes");
+    }
 }
 
 /// A server closes connections politely with pipelined requests on them, which are sent again. The

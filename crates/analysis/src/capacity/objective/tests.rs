@@ -127,6 +127,19 @@ fn generator_limit_is_not_attributed_to_server() {
     );
 }
 
+/// The generator could not check the responses of a load that misses no condition.
+#[test]
+fn unstored_bodies_are_not_attributed_to_server() {
+    let verdict = |objective: &str| {
+        evaluate_load(objective, |l| {
+            let (code, severity) = (Code::UNSTORED_BODIES, Severity::Invalid);
+            l.caveats.push(Caveat::new(code, severity, "unchecked".into(), Default::default()));
+        })
+    };
+    assert_eq!(verdict("p99<5ms"), ObjectiveVerdict::GeneratorMissed("unchecked".into()));
+    assert!(matches!(verdict("p99<1ms"), ObjectiveVerdict::Missed(_)), "the server was late");
+}
+
 #[test]
 fn missing_ports_are_not_attributed_to_server() {
     let verdict = |objective: &str, exhausted: u64, reset: u64| {

@@ -17,6 +17,7 @@ pub(super) enum RepeatOutcome {
     /// The generator did not send requests in time, and dropped them.
     GeneratorDropped,
     NoLocalPort,
+    UnstoredBodies,
     Removed,
 }
 
@@ -84,6 +85,11 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
             }
             RepeatOutcome::NoResponses => lose(load, dyno_model::Outcome::Timeout),
             RepeatOutcome::NoLocalPort => lose(load, dyno_model::Outcome::AddressExhausted),
+            RepeatOutcome::UnstoredBodies => {
+                let unstored =
+                    dyno_model::interval::UnstoredBodies { unchecked: 9, unextracted: 0 };
+                load.intervals[0].unstored_bodies = Some(unstored);
+            }
             _ => {
                 if matches!(outcome, RepeatOutcome::GeneratorDropped) {
                     load.books.dropped += 50;
@@ -97,7 +103,7 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
     }
 }
 
-const OUTCOMES: [(RepeatOutcome, Cause); 12] = [
+const OUTCOMES: [(RepeatOutcome, Cause); 13] = [
     (RepeatOutcome::Unchecked, Cause::Measurement),
     (RepeatOutcome::Crashed, Cause::ServerFailed),
     (RepeatOutcome::BackendEnded, Cause::Measurement),
@@ -109,6 +115,7 @@ const OUTCOMES: [(RepeatOutcome, Cause); 12] = [
     (RepeatOutcome::GeneratorBusy, Cause::Measurement),
     (RepeatOutcome::GeneratorDropped, Cause::Measurement),
     (RepeatOutcome::NoLocalPort, Cause::Measurement),
+    (RepeatOutcome::UnstoredBodies, Cause::Measurement),
     (RepeatOutcome::Removed, Cause::NoRecord),
 ];
 

@@ -3,8 +3,10 @@
 #[cfg(test)]
 mod cases;
 
+use dyno_model::interval::UnstoredBodies;
 use dyno_model::outcome::Outcome;
 use dyno_model::plan::LoadModel;
+use dyno_model::{LoadRecord, Phase};
 use serde_json::json;
 
 use super::responses::{errors, no_correct_response};
@@ -47,6 +49,14 @@ caveats! {
         more: "validity.md#when-a-step-is-not-valid",
         properties: [ExcusesLosses],
         rules: [Load(missing_ports)],
+    }
+
+    /// The bodies of some responses exceeded the generator's memory for bodies. These responses were
+    /// not checked in full, or passed on no values to later requests. The server is not the cause.
+    UNSTORED_BODIES = "unstored_bodies" in Generator {
+        reason: "the generator could not store response bodies",
+        more: "validity.md#when-a-step-is-not-valid",
+        rules: [Load(|l| unstored_bodies(l.result, l.record))],
     }
 
     /// The control group of dyno has a CPU quota. The quota hardly throttled the generator here,
@@ -126,6 +136,40 @@ fn missing_ports(load: &LoadInputs<'_>) -> Option<Caveat> {
         );
         Caveat::new(Code::NO_LOCAL_PORT, severity, message, json!({"requests": n}))
     })
+}
+
+/// The generator could not store bodies. The step is not valid if too few responses were checked, or
+/// if too many visits ended early, because the remaining responses say nothing about these.
+fn unstored_bodies(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+    let mut unstored = UnstoredBodies::default();
+    let after_warmup = record.intervals.iter().filter(|i| i.phase != Phase::Warmup);
+    after_warmup.filter_map(|i| i.unstored_bodies.as_ref()).for_each(|bodies| unstored.add(bodies));
+    let UnstoredBodies { unchecked, unextracted } = unstored;
+    if unstored == UnstoredBodies::default() {
+        return None;
+    }
+    let to_check = result.checked.saturating_add(unchecked);
+    let visits = result.exchanges.completed / result.config.requests_mixed.len().max(1) as u64;
+    let exceeds = |n: u64, whole: u64| n as f64 > MAX_LOST * whole as f64;
+    let is_invalid = exceeds(unchecked, to_check) || exceeds(unextracted, visits);
+    let severity = if is_invalid { Severity::Invalid } else { Severity::Warning };
+    let mut consequences = Vec::new();
+    if unchecked > 0 {
+        consequences.push(format!("{unchecked} of {to_check} responses were not checked in full"));
+    }
+    if unextracted > 0 {
+        let visits = plural(unextracted, "visit");
+        consequences.push(format!("{visits} ended early, because no value was extracted"));
+    }
+    let message = format!(
+        "The response bodies that dyno had to store at the same time exceeded 256 MiB: {}. The \
+         server is not the cause. Use fewer connections or streams, check fewer responses \
+         (`--check-one-in`), or request smaller bodies.",
+        consequences.join(", and ")
+    );
+    let evidence =
+        json!({"unchecked": unchecked, "to_check": to_check, "unextracted": unextracted});
+    Some(Caveat::new(Code::UNSTORED_BODIES, severity, message, evidence))
 }
 
 pub(super) fn late_wakeups(result: &LoadResult) -> Option<Caveat> {

@@ -1,7 +1,7 @@
 //! Test cases: caveats about the generator.
 
 use dyno_model::Phase;
-use dyno_model::interval::{Interval, WorkerUse};
+use dyno_model::interval::{Interval, UnstoredBodies, WorkerUse};
 use dyno_model::machine::{CpuUse, OtherUse, QuotaUse};
 use dyno_model::outcome::Outcome;
 use dyno_model::plan::Priority;
@@ -64,6 +64,15 @@ const CASES: &[Case<TrialWorld>] = &[
     )
     .given(|w| w.add_outcomes(30, Outcome::AddressExhausted))
     .near_miss_still(Warning),
+    // One of a hundred responses was not checked.
+    invalid(Code::UNSTORED_BODIES, |w| set_unstored(w, 2, 0), |w| set_unstored(w, 1, 0))
+        .given(|w| w.interval().checked = 99)
+        .near_miss_still(Warning),
+    warning(Code::UNSTORED_BODIES, |w| set_unstored(w, 1, 0), |w| set_unstored(w, 0, 0))
+        .given(|w| w.interval().checked = 99),
+    // One of a hundred visits ended early. Each of the 1,000 responses is a visit.
+    invalid(Code::UNSTORED_BODIES, |w| set_unstored(w, 0, 11), |w| set_unstored(w, 0, 10))
+        .near_miss_still(Warning),
     generator_pause(
         |w| w.record.intervals[3].loop_lag = equal_times(1, 101 * MS),
         |w| w.record.intervals[3].loop_lag = equal_times(1, 99 * MS),
@@ -372,6 +381,10 @@ const CASES: &[Case<TrialWorld>] = &[
     .near_miss_still(Invalid),
     info(Code::SHARED_GENERATOR, |w| set_others(w, 50 * MS + 1), |w| set_others(w, 50 * MS)),
 ];
+
+fn set_unstored(w: &mut TrialWorld, unchecked: u64, unextracted: u64) {
+    w.interval().unstored_bodies = Some(UnstoredBodies { unchecked, unextracted });
+}
 
 #[test]
 fn each_rule_triggers_at_its_bound() {
