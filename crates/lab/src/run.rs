@@ -30,7 +30,7 @@ pub(crate) mod warm;
 pub use host::{CheckDepth, Host, Launched, MeasuredTrial, Part, RequiredListeners, TrialLoad};
 pub use memory::RunMemory;
 pub use real_host::RealHost;
-pub use remaining_work::has_remaining_work;
+pub use remaining_work::{has_remaining_work, unbuilt_steps};
 
 use dyno_analysis::capacity::CapacityTrial;
 use dyno_archive::RunDir;

@@ -6,10 +6,7 @@ use std::time::SystemTime;
 
 use dyno_archive::RunDir;
 use dyno_lab::prepare::include_with_backends;
-use dyno_lab::resumption::{
-    check_resumable, compare_builds, compare_inputs, next_start, resumed_header,
-};
-use dyno_lab::run::has_remaining_work;
+use dyno_lab::run::{has_remaining_work, unbuilt_steps};
 use dyno_launch::supervision::Supervision;
 use dyno_model::plan::{Arm, Plan};
 use dyno_model::{Resumption, ResumptionDifference};
@@ -85,15 +82,71 @@ pub(super) fn resume(
     };
     let header = resumed_header(&run, &planned.plan, &newly_included, resumption);
     let is_built = |arm: &Arm| builds.subjects[arm.subject].is_some();
+    let mut unbuilt = unbuilt_steps(&header.plan, &run, is_built);
+    // Subjects that cannot run on this machine have no steps.
+    unbuilt.retain(|subject, _| {
+        run.header.plan.subjects[*subject].skipped.is_none() || newly_included.contains(subject)
+    });
+    if !unbuilt.is_empty() {
+        terminal::say(&unbuilt_text(&planned.plan, &unbuilt));
+    }
     if has_remaining_work(&header.plan, &run, is_built) {
         before_start(&planned.plan)?;
         dir.write_header(&header)?;
         run.header = header;
-    } else {
+    } else if unbuilt.is_empty() {
         terminal::say("dyno run: all steps of this run are already measured");
     }
     // The plan is that of the archive, except for the hashes of the present files.
     let files = std::mem::take(&mut planned.plan.files);
     planned.plan = Plan { files, ..run.header.plan.clone() };
     Ok(PreparedRun { planned, builds, dir, run })
+}
+
+/// Returns the message about steps that cannot be measured. `plan`: the plan with the results of the
+/// builds. `steps`: the number of steps of each subject, by its index.
+fn unbuilt_text(plan: &Plan, steps: &BTreeMap<usize, usize>) -> String {
+    let line = |(index, count): (&usize, &usize)| {
+        let subject = &plan.subjects[*index];
+        let reason = subject.build_failed.as_ref().or(subject.skipped.as_ref());
+        let reason = reason.and_then(|text| text.lines().next()).unwrap_or("it is not built");
+        let steps = if *count == 1 { "step" } else { "steps" };
+        format!("\n  {}: {count} {steps} ({reason})", subject.id())
+    };
+    let lines: String = steps.iter().map(line).collect();
+    format!(
+        "dyno run: some steps cannot be measured, because their servers are not built:{lines}\nhint: \
+         fix the builds, and resume the run again"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::RunDir;
+    use dyno_model::plan::Subject;
+
+    use super::*;
+
+    /// A complete run.
+    const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
+
+    #[test]
+    fn message_names_steps_of_unbuilt_servers() {
+        let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
+        let failed = Some("its build failed with status 1\nmore".into());
+        let skipped = Some("its back end db could not be built: no compiler".into());
+        let plan = Plan {
+            subjects: vec![
+                named("built"),
+                Subject { build_failed: failed, ..named("x") },
+                Subject { skipped, ..named("front") },
+            ],
+            ..RunDir::open(GOLDEN).unwrap().read().unwrap().header.plan
+        };
+        let expected = "dyno run: some steps cannot be measured, because their servers are not \
+                        built:\n  x: 4 steps (its build failed with status 1)\n  front: 1 step \
+                        (its back end db could not be built: no compiler)\nhint: fix the builds, \
+                        and resume the run again";
+        assert_eq!(unbuilt_text(&plan, &BTreeMap::from([(1, 4), (2, 1)])), expected);
+    }
 }

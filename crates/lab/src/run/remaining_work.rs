@@ -1,6 +1,6 @@
 //! Finds the work that is left in a run: the trials and searches that a launch still has to make.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::trial::RecordedTrial;
 use dyno_analysis::{capacity, stopping};
@@ -133,19 +133,49 @@ impl<'a> CompletedPart<'a> {
 /// `is_built`: whether the subject of an arm is built.
 #[must_use]
 pub fn has_remaining_work(plan: &Plan, run: &Run, is_built: impl Fn(&Arm) -> bool) -> bool {
-    let (completed, mut memory) = (CompletedPart::new(plan, run), RunMemory::new(run));
-    let mut block = 0;
-    for launches in plan.concurrent_launches() {
-        let next_block = plan.launches[launches[0]].block;
-        if completed.may_end_before(next_block, block) && memory.has_answer() {
-            return false;
-        }
-        block = next_block;
-        if !completed.remaining_work(&launches, &is_built).is_empty() {
-            return true;
+    let completed = CompletedPart::new(plan, run);
+    groups_before_answer(plan, &completed)
+        .iter()
+        .any(|launches| !completed.remaining_work(launches, &is_built).is_empty())
+}
+
+/// Returns the subjects whose remaining steps cannot be measured, because they are not built, each
+/// by its index with the number of these steps. `run`: the content of the archive. `is_built`:
+/// whether the subject of an arm is built.
+#[must_use]
+pub fn unbuilt_steps(
+    plan: &Plan,
+    run: &Run,
+    is_built: impl Fn(&Arm) -> bool,
+) -> BTreeMap<usize, usize> {
+    let mut steps = BTreeMap::new();
+    if plan.arms.iter().all(&is_built) {
+        return steps;
+    }
+    let completed = CompletedPart::new(plan, run);
+    for launches in groups_before_answer(plan, &completed) {
+        for work in completed.remaining_work(&launches, |_| true) {
+            for arm in plan.arms_of(work.launch).filter(|arm| !is_built(arm)) {
+                *steps.entry(arm.subject).or_default() += work.pending.len();
+            }
         }
     }
-    false
+    steps
+}
+
+/// Returns the launches of a plan in groups whose servers run at the same time, up to the answer of
+/// the run.
+fn groups_before_answer(plan: &Plan, completed: &CompletedPart<'_>) -> Vec<Vec<usize>> {
+    // The answer is computed at most once, before the first block without a record.
+    let mut has_answer = None;
+    let mut answer =
+        || *has_answer.get_or_insert_with(|| RunMemory::new(completed.run).has_answer());
+    let mut block = 0;
+    let is_before_answer = |launches: &Vec<usize>| {
+        let previous = std::mem::replace(&mut block, plan.launches[launches[0]].block);
+        !(completed.may_end_before(block, previous) && answer())
+    };
+    plan.concurrent_launches().into_iter().take_while(is_before_answer).collect()
 }
 
 /// Remaining work of a launch.

@@ -4,8 +4,8 @@ use std::fs;
 
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
 use dyno_engine::sim::ServiceTime;
-use dyno_lab::run::{RunEnd, has_remaining_work};
-use dyno_model::plan::Launch;
+use dyno_lab::run::{RunEnd, has_remaining_work, unbuilt_steps};
+use dyno_model::plan::{Arm, Launch};
 use dyno_model::run::Run;
 use dyno_model::start::{FailureKind, StartRecord};
 
@@ -57,6 +57,13 @@ fn complete_run_has_no_remaining_work() {
     fs::remove_file(world.file("trials/0003.json")).unwrap();
     assert!(has_work(&world));
     assert!(!has_remaining_work(&world.plan, &world.read(), |_| false), "no server is built");
+    let unbuilt = |is_built: &dyn Fn(&Arm) -> bool| {
+        unbuilt_steps(&world.plan, &world.read(), is_built).into_iter().collect::<Vec<_>>()
+    };
+    // Trial 3 is the second step of the second server.
+    assert_eq!(unbuilt(&|arm| arm.subject == 0), [(1, 1)]);
+    assert_eq!(unbuilt(&|arm| arm.subject == 1), []);
+    assert_eq!(unbuilt(&|_| true), []);
     world.walk(&[]);
     assert!(!has_work(&world));
 }
