@@ -9,7 +9,7 @@
 use dyno_model::load::Books;
 use dyno_model::outcome::Outcomes;
 use dyno_model::plan::{LoadModel, StillWarming};
-use dyno_model::{Interval, LoadRecord, Party, Phase};
+use dyno_model::{Interval, LoadRecord, Party, Phase, Sample};
 
 use crate::load::{LoadConfig, LoadResult};
 use crate::server::{ServerInterval, ServerUse};
@@ -137,8 +137,15 @@ pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord
         // The ages of requests are recorded only for the instant at which the original window
         // opened.
         edges: None,
+        samples: record.samples.iter().cloned().map(without_window_values).collect(),
         ..record.clone()
     }
+}
+
+/// Removes the values that probes read for the whole window from a sample.
+fn without_window_values(mut sample: Sample) -> Sample {
+    sample.parties.iter_mut().for_each(|used| used.accessed_bytes = None);
+    sample
 }
 
 /// Returns a result with the responses of a later window. The generator's use, the kernel's
@@ -150,7 +157,6 @@ pub(crate) fn result_in_window(full_window: LoadResult, later_window: LoadResult
 
 #[cfg(test)]
 mod tests {
-    use dyno_model::Sample;
     use dyno_model::outcome::Outcome;
     use dyno_model::sample::{CgroupUse, PartyUse};
 
@@ -241,6 +247,20 @@ mod tests {
             (result.throughput_rps, result.duration_s, result.exchanges.due()),
             (1000.0, 10.0, 10_004)
         );
+    }
+
+    /// A probe reads the memory that a server accessed only for the whole window.
+    #[test]
+    fn values_of_whole_window_are_unknown_in_later_window() {
+        let mut warming = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
+        let closing = warming.samples.last_mut().unwrap();
+        closing.parties[0].accessed_bytes = Some(4096);
+        let accessed = |record: &LoadRecord| {
+            let subject = record.samples.last().unwrap().party_use(Party::SUBJECT).unwrap();
+            subject.accessed_bytes
+        };
+        assert_eq!(accessed(&warming), Some(4096));
+        assert_eq!(accessed(&with_later_window(&warming, 6 * S)), None);
     }
 
     #[test]

@@ -182,6 +182,7 @@ impl Controller {
         for load in &mut self.loads {
             load.close_if_drained(since_ns);
         }
+        let mut opened = Vec::new();
         for (index, load) in self.loads.iter_mut().enumerate() {
             let Some(edge) = since_ns.and_then(|since_ns| load.due_sample(since_ns)) else {
                 continue;
@@ -196,7 +197,10 @@ impl Controller {
             commands.extend(reading.map(|order| LoadCommand::Order { load: index, order }));
             commands.push(LoadCommand::Sample { load: index, edge });
             load.awaited = Some(Awaited::Sample);
+            opened.extend((edge == Edge::Opens).then_some(index));
         }
+        // They take long, so they would delay the samples of other loads.
+        commands.extend(opened.into_iter().map(|load| LoadCommand::OpenProbes { load }));
         let interval_ns = STOP_CHECK_INTERVAL.as_nanos() as u64;
         if self.asked.is_none_or(|asked| now.ns_since(asked) >= interval_ns) {
             self.asked = Some(now);

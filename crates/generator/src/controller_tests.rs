@@ -198,7 +198,7 @@ impl Rig {
                 Some(Message::Sampled { load, sample })
             }
             LoadCommand::Complete { load, sample } => Some(Message::Completed { load, sample }),
-            LoadCommand::Report { .. } => None,
+            LoadCommand::OpenProbes { .. } | LoadCommand::Report { .. } => None,
             LoadCommand::AskWatches => {
                 let watches = self.watches.iter().enumerate();
                 let reasons: Vec<_> = watches
@@ -505,6 +505,22 @@ fn closing_samples_precede_slow_readings_and_closing() {
     });
     let expected = ["sample", "complete", "close"].map(|step| [(step, 0), (step, 1)]);
     assert_eq!(closing.collect::<Vec<_>>(), expected.concat());
+}
+
+/// The readings that take long delay no opening sample of another load.
+#[test]
+fn probes_open_after_opening_samples_of_all_loads() {
+    let mut specs = [spec(1), spec(1)];
+    share_cpus(&mut specs);
+    let loads = specs.map(|spec| (spec, vec![PROMPT], WatchScript::default()));
+    let (rig, _) = run(loads.into());
+    let opening = rig.log.iter().filter_map(|(_, command)| match command {
+        LoadCommand::Sample { load, edge: Edge::Opens } => Some(("sample", *load)),
+        LoadCommand::OpenProbes { load } => Some(("probes", *load)),
+        _ => None,
+    });
+    let expected = ["sample", "probes"].map(|step| [(step, 0), (step, 1)]);
+    assert_eq!(opening.collect::<Vec<_>>(), expected.concat());
 }
 
 #[test]

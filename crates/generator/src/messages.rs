@@ -65,6 +65,8 @@ pub enum LoadCommand {
     Order { load: usize, order: GeneratorOrder },
     /// Read the counters of a load's server, and answer with [`Message::Sampled`].
     Sample { load: usize, edge: Edge },
+    /// Begin the readings that take long, after the samples at which windows open.
+    OpenProbes { load: usize },
     /// Add the readings that take long to the closing sample of a load, and answer with
     /// [`Message::Completed`].
     Complete { load: usize, sample: Box<Sample> },

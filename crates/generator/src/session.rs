@@ -116,6 +116,10 @@ impl Session<'_, '_> {
                 let sample = self.loads[load].watch.sample(edge).map(Box::new);
                 Some(Message::Sampled { load, sample })
             }
+            LoadCommand::OpenProbes { load } => {
+                self.loads[load].watch.open_probes();
+                None
+            }
             LoadCommand::Complete { load, mut sample } => {
                 self.loads[load].watch.complete(&mut sample);
                 Some(Message::Completed { load, sample })

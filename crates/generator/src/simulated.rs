@@ -202,9 +202,10 @@ impl Simulation<'_> {
                 None
             }
             // The simulated workers have run already, and no watch follows the load.
-            LoadCommand::Order { .. } | LoadCommand::Report { .. } | LoadCommand::AskWatches => {
-                None
-            }
+            LoadCommand::Order { .. }
+            | LoadCommand::OpenProbes { .. }
+            | LoadCommand::Report { .. }
+            | LoadCommand::AskWatches => None,
         }
     }
 

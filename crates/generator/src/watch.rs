@@ -25,6 +25,10 @@ pub trait Watch {
         None
     }
 
+    /// Begins the readings that take long. The samples at which windows open were taken for all
+    /// loads.
+    fn open_probes(&mut self) {}
+
     /// Adds the readings that take long to the closing sample. The connections are still open.
     fn complete(&mut self, _sample: &mut Sample) {}
 

@@ -88,12 +88,12 @@ impl Probes {
             },
             _ => own_refusal.as_ref(),
         };
-        refusal.map(|Refusal { reason, hint }| RefusedProbe {
-            probe,
-            reason: reason.clone(),
-            hint: (*hint).into(),
-        })
+        refusal.map(|refusal| refuse(probe, refusal))
     }
+}
+
+fn refuse(probe: Probe, Refusal { reason, hint }: &Refusal) -> RefusedProbe {
+    RefusedProbe { probe, reason: reason.clone(), hint: (*hint).into() }
 }
 
 /// A probe that reads `/proc` at the edges of a window.
@@ -102,10 +102,10 @@ pub struct WindowReader {
     pub probe: Probe,
     /// Returns why the probe is unavailable on this machine. `None`: it is available.
     pub refusal: fn() -> Option<Refusal>,
-    /// Begins the observation of these processes. Returns whether all of them can be observed.
-    pub open: fn(&[u32]) -> bool,
-    /// Adds the values of these processes since the window opened.
-    pub close: fn(&[u32], &mut PartyUse),
+    /// Begins the observation of these processes. Returns why one of them cannot be observed.
+    pub open: fn(&[u32]) -> Result<(), Refusal>,
+    /// Adds the values of these processes since the window opened. Returns why they are unknown.
+    pub close: fn(&[u32], &mut PartyUse) -> Result<(), Refusal>,
 }
 
 /// The probes that read `/proc` at the edges of a window.
@@ -120,24 +120,40 @@ fn window_readers(
 }
 
 /// A window of a party in which probes read `/proc`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ObservedWindow {
     readers: Vec<&'static WindowReader>,
+    refused: Vec<RefusedProbe>,
 }
 
 impl ObservedWindow {
-    /// Opens the window of these processes. A probe that cannot observe all of them reads nothing.
+    /// Opens the window of these processes. A probe that cannot observe all of them reads nothing,
+    /// and is refused.
     #[must_use]
     pub fn open(requested: &BTreeSet<Probe>, pids: &[u32]) -> ObservedWindow {
-        let readers = window_readers(requested.iter().copied());
-        ObservedWindow { readers: readers.filter(|reader| (reader.open)(pids)).collect() }
+        let mut window = ObservedWindow::default();
+        for reader in window_readers(requested.iter().copied()) {
+            match (reader.open)(pids) {
+                Ok(()) => window.readers.push(reader),
+                Err(refusal) => window.refused.push(refuse(reader.probe, &refusal)),
+            }
+        }
+        window
     }
 
     /// Adds the values of these processes, which may be others than at the beginning.
-    pub fn close(&self, pids: &[u32], used: &mut PartyUse) {
+    pub fn close(&mut self, pids: &[u32], used: &mut PartyUse) {
         for reader in &self.readers {
-            (reader.close)(pids, used);
+            if let Err(refusal) = (reader.close)(pids, used) {
+                self.refused.push(refuse(reader.probe, &refusal));
+            }
         }
+    }
+
+    /// Returns the probes whose values are unknown in this window.
+    #[must_use]
+    pub fn refused(&self) -> &[RefusedProbe] {
+        &self.refused
     }
 }
 
@@ -216,6 +232,21 @@ mod tests {
         let refused: BTreeSet<Probe> = used.refused.iter().map(|refused| refused.probe).collect();
         assert_eq!(refused, [Probe::Syscalls, Probe::States].into());
         assert!(used.refused.iter().all(|refused| refused.reason.starts_with("at most 16")));
+    }
+
+    #[test]
+    fn window_names_probe_without_values() {
+        const READER: WindowReader = WindowReader {
+            probe: Probe::WorkingSet,
+            refusal: || None,
+            open: |_| Ok(()),
+            close: |_, _| Err(Refusal { reason: "it is closed".into(), hint: "Open it." }),
+        };
+        let mut window = ObservedWindow { readers: vec![&READER], refused: Vec::new() };
+        assert_eq!(window.refused(), []);
+        window.close(&[1], &mut PartyUse::empty(dyno_model::Party::SUBJECT));
+        let expected = Refusal { reason: "it is closed".into(), hint: "Open it." };
+        assert_eq!(window.refused(), [refuse(Probe::WorkingSet, &expected)]);
     }
 
     #[test]

@@ -296,9 +296,13 @@ impl<'a, 's> MonitoredProcesses<'a, 's> {
     }
 
     /// Adds the values of the probes since their windows opened.
-    pub(super) fn close_windows(&self, windows: &[(Party, ObservedWindow)], sample: &mut Sample) {
+    pub(super) fn close_windows(
+        &self,
+        windows: &mut [(Party, ObservedWindow)],
+        sample: &mut Sample,
+    ) {
         for scope in self.scopes() {
-            let of_party = windows.iter().filter(|(party, _)| *party == scope.party);
+            let of_party = windows.iter_mut().filter(|(party, _)| *party == scope.party);
             for (party, window) in of_party {
                 window.close(&scope.sampler.pids(), sample.party_use_mut(*party));
             }

@@ -80,9 +80,9 @@ impl<'s> RealHost<'s> {
             let results: Vec<MonitorResults> = monitors.into_iter().map(Monitors::end).collect();
             let mut records = records?;
             load::exchange_server_use(&mut records);
-            let inputs = records.into_iter().zip(results).zip(prechecks);
-            let measured_trials = inputs.map(|((load, results), precheck)| {
-                results.into_trial(load, precheck, &count_result)
+            let inputs = records.into_iter().zip(results).zip(prechecks).zip(&watchers);
+            let measured_trials = inputs.map(|(((load, results), precheck), watcher)| {
+                results.with_refused(watcher).into_trial(load, precheck, &count_result)
             });
             Ok(measured_trials.collect())
         })
@@ -197,6 +197,17 @@ impl<'scope> Monitors<'scope> {
 }
 
 impl MonitorResults {
+    /// Refuses the probes that could not observe the subject in its window.
+    fn with_refused(mut self, watcher: &Watcher<'_, '_>) -> MonitorResults {
+        let of_subject = watcher.windows.iter().filter(|(party, _)| *party == Party::SUBJECT);
+        for refused in of_subject.flat_map(|(_, window)| window.refused()) {
+            if self.probes.attached.contains(&refused.probe) {
+                self.probes.refuse(Some(refused.clone()));
+            }
+        }
+        self
+    }
+
     /// Adds the results of the threads to the record of the load.
     fn into_trial(
         self,
@@ -306,9 +317,6 @@ impl Watch for Watcher<'_, '_> {
         let is_within_turns = edge == Edge::Within && self.takes_turns;
         let reads = if is_within_turns { Reads::WithoutNetworksAndDisks } else { Reads::All };
         let mut sample = self.processes.sample(reads);
-        if edge == Edge::Opens {
-            self.windows = self.processes.open_windows(self.observe);
-        }
         // The sockets are read after the counters, because reading sockets takes long. With turns,
         // `complete` reads the sockets.
         if edge == Edge::Within && !self.takes_turns {
@@ -325,12 +333,16 @@ impl Watch for Watcher<'_, '_> {
         Some(sample)
     }
 
+    fn open_probes(&mut self) {
+        self.windows = self.processes.open_windows(self.observe);
+    }
+
     fn complete(&mut self, sample: &mut Sample) {
         if self.takes_turns {
             self.read_sockets_once(sample);
         }
         self.processes.read_shared_memory(sample);
-        self.processes.close_windows(&self.windows, sample);
+        self.processes.close_windows(&mut self.windows, sample);
         self.processes.count_strays(sample);
     }
 

@@ -8,15 +8,15 @@
 //! The values are estimates: an access to a huge page marks all of it, and a page whose address is
 //! in a cache of the CPU (TLB) is not marked again, because the kernel does not flush that cache.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use dyno_model::probe::Probe;
 use dyno_model::sample::PartyUse;
 
 use super::WindowReader;
 use crate::kernel::Refusal;
-use crate::{proc, read};
+use crate::proc;
 
 pub(super) const READER: WindowReader =
     WindowReader { probe: Probe::WorkingSet, refusal, open, close };
@@ -32,28 +32,45 @@ fn refusal() -> Option<Refusal> {
 }
 
 /// Removes the marks of all pages.
-fn open(pids: &[u32]) -> bool {
+fn open(pids: &[u32]) -> Result<(), Refusal> {
     let clear = |pid: &u32| {
         let file = proc::visible_folder(*pid).join("clear_refs");
-        fs::write(file, "1").is_ok() || has_ended(*pid)
+        match fs::write(&file, "1") {
+            Err(error) if !has_ended(*pid) => Err(not_allowed(&file, &error)),
+            _ => Ok(()),
+        }
     };
-    pids.iter().all(clear)
+    pids.iter().try_for_each(clear)
 }
 
 /// Adds up the marked pages. Pages that several processes share count once per process.
-fn close(pids: &[u32], used: &mut PartyUse) {
+fn close(pids: &[u32], used: &mut PartyUse) -> Result<(), Refusal> {
     let living = pids.iter().filter_map(|pid| match accessed_bytes(*pid) {
-        None if has_ended(*pid) => None,
+        Err(_) if has_ended(*pid) => None,
         bytes => Some(bytes),
     });
-    used.accessed_bytes = living.sum::<Option<u64>>().filter(|bytes| *bytes > 0);
+    used.accessed_bytes = Some(living.sum::<Result<u64, Refusal>>()?).filter(|bytes| *bytes > 0);
+    Ok(())
 }
 
 /// The line with the bytes of all pages that were accessed.
 const REFERENCED: &str = "Referenced:";
 
-fn accessed_bytes(pid: u32) -> Option<u64> {
-    proc::kib_field(&read(proc::visible_folder(pid).join("smaps_rollup"))?, REFERENCED)
+fn accessed_bytes(pid: u32) -> Result<u64, Refusal> {
+    let file = proc::visible_folder(pid).join("smaps_rollup");
+    let rollup = fs::read_to_string(&file).and_then(|rollup| {
+        // The file of a process without memory, such as one that ends, is empty.
+        proc::kib_field(&rollup, REFERENCED).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    });
+    rollup.map_err(|error| not_allowed(&file, &error))
+}
+
+/// Refuses the probe because a file of a process cannot be opened.
+fn not_allowed(file: &Path, error: &io::Error) -> Refusal {
+    Refusal {
+        reason: format!("{} of the server cannot be used ({error})", file.display()),
+        hint: "Run dyno as the user of the server, or as root.",
+    }
 }
 
 fn has_ended(pid: u32) -> bool {
@@ -83,12 +100,12 @@ mod tests {
         let mut bytes = vec![1_u8; 64 << 20];
         let own = [std::process::id()];
         let mut accessed = |is_used: bool| {
-            assert!(open(&own));
+            open(&own).unwrap();
             if is_used {
                 bytes.iter_mut().step_by(4096).for_each(|byte| *byte = std::hint::black_box(2));
             }
             let mut used = PartyUse::empty(Party::SUBJECT);
-            close(&own, &mut used);
+            close(&own, &mut used).unwrap();
             used.accessed_bytes.expect("own memory is readable")
         };
         let (idle, busy) = (accessed(false), accessed(true));
@@ -98,8 +115,24 @@ mod tests {
     #[test]
     fn memory_of_ended_processes_is_unknown() {
         let mut used = PartyUse::empty(Party::SUBJECT);
-        assert!(open(&[u32::MAX]));
-        close(&[u32::MAX], &mut used);
+        open(&[u32::MAX]).unwrap();
+        close(&[u32::MAX], &mut used).unwrap();
         assert_eq!(used.accessed_bytes, None);
+    }
+
+    /// A thread of the kernel has no memory of its own.
+    #[test]
+    fn process_that_cannot_be_observed_is_named() {
+        const KTHREADD: u32 = 2;
+        if proc::Stat::read(KTHREADD).is_none_or(|stat| stat.name != "kthreadd") {
+            return crate::reasons::not_run("a process that nobody can observe: no kernel thread");
+        }
+        let refusal = open(&[KTHREADD])
+            .and_then(|()| close(&[KTHREADD], &mut PartyUse::empty(Party::SUBJECT)));
+        let reason = refusal.unwrap_err().reason;
+        assert!(
+            reason.contains("/2/") && reason.contains("of the server cannot be used"),
+            "{reason}"
+        );
     }
 }
