@@ -135,9 +135,11 @@ impl LoadSettings {
             || self.load.steps.iter().any(|step| !step.arrivals.is_closed());
         let protocols: Vec<Protocol> =
             workloads.iter().map(|workload| workload.workload.protocol).collect();
+        let requests = || workloads.iter().flat_map(|workload| &workload.workload.requests);
         let conflict = self
             .conflict(Notation::Keys, is_open)
-            .or_else(|| self.protocol_conflict(Notation::Keys, &protocols));
+            .or_else(|| self.protocol_conflict(Notation::Keys, &protocols))
+            .or_else(|| self.expectation_conflict(Notation::Keys, requests()));
         conflict.map_or(Ok(()), |Conflict { key, message }| Err(mistake(key, message)))
     }
 

@@ -374,6 +374,12 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ("[limits]\nmemory = \"1\"", 9, "\"1\"", "`memory`: must be at least 1MiB"),
     ("[load]\nconnections = [1, 0, 2]", 9, "0", "`connections`: must be at least 1"),
     (
+        "[load]\ncheck_one_in = 5",
+        9,
+        "5",
+        "`check_one_in`: applies to an expected header, SHA-256, text, JSON or encoded body",
+    ),
+    (
         "[load]\nfirst_byte_timeout = \"10s\"",
         9,
         "\"10s\"",

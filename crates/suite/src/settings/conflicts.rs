@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dyno_model::Protocol;
-use dyno_model::plan::{Load, Priority, Spin, Step};
+use dyno_model::plan::{Load, Priority, Request, Spin, Step};
 
 use super::{LoadSettings, Setting};
 
@@ -92,6 +92,29 @@ impl LoadSettings {
         }
         let key = self.given().find(|setting| setting.is_http2)?.key;
         Some(needs_http2(key, &format!("remove {}", name(key))))
+    }
+
+    /// Returns the conflict of `check_one_in` with requests whose expectations are checked in every
+    /// response. `None`: no conflict.
+    #[must_use]
+    pub fn expectation_conflict<'r>(
+        &self,
+        notation: Notation,
+        requests: impl IntoIterator<Item = &'r Request>,
+    ) -> Option<Conflict> {
+        if !self.has("check_one_in") || requests.into_iter().any(Request::is_sampled) {
+            return None;
+        }
+        let name = notation.name("check_one_in");
+        let example = match notation {
+            Notation::Options => "--expect-json",
+            Notation::Keys => "`json` in `expect`",
+        };
+        let message = format!(
+            "{name}: applies to an expected header, SHA-256, text, JSON or encoded body, but none \
+             is expected\nhint: add an expectation, such as {example}, or remove {name}"
+        );
+        Some(Conflict::new("check_one_in", message))
     }
 
     /// Suites have no number of requests, so only options can conflict.

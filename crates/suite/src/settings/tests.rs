@@ -2,6 +2,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use dyno_model::Protocol;
+use dyno_model::plan::{Expect, Request};
 
 use super::*;
 
@@ -142,6 +143,28 @@ fn conflict_has_same_error_for_option_and_key() {
         (&[("pipeline", "2")], Protocol::H1),
     ] {
         assert_eq!(conflict(words, Notation::Options, protocol), None, "{words:?}");
+    }
+}
+
+#[test]
+fn sample_of_checks_needs_sampled_expectation() {
+    let mut settings = LoadSettings::default();
+    let expect = |expect: Expect| Request { expect, ..Request::default() };
+    let exact = expect(Expect { status: Some(200), ..Expect::default() });
+    let sampled = expect(Expect { body_contains: Some("x".into()), ..Expect::default() });
+    let conflict = |settings: &LoadSettings, notation, requests: &[&Request]| {
+        settings.expectation_conflict(notation, requests.iter().copied())
+    };
+    assert_eq!(conflict(&settings, Notation::Keys, &[&exact]), None, "the default is no conflict");
+    settings.set(Setting::with_key("check_one_in"), "1").unwrap();
+    for (notation, name, hint) in [
+        (Notation::Options, "--check-one-in: applies to", "such as --expect-json"),
+        (Notation::Keys, "`check_one_in`: applies to", "such as `json` in `expect`"),
+    ] {
+        let Conflict { key, message } = conflict(&settings, notation, &[&exact]).unwrap();
+        assert_eq!(key, "check_one_in");
+        assert!(message.starts_with(name) && message.contains(hint), "{message}");
+        assert_eq!(conflict(&settings, notation, &[&exact, &sampled]), None);
     }
 }
 

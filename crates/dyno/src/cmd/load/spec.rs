@@ -9,8 +9,9 @@ use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::best_driver;
 use dyno_engine::Protocol;
 use dyno_lab::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
-use dyno_lab::single::url_text;
-use dyno_model::plan::{Load, Request, Step, Workload};
+use dyno_model::plan::{
+    AcceptedCertificates, ConnectionSettings, Load, Step, TlsSettings, Workload,
+};
 use dyno_report::format::plural;
 use dyno_suite::settings::single::{Trace, usable_cpus};
 use dyno_suite::settings::{LoadSettings, Notation, Setting, error_of_pages, key_not_for_pages};
@@ -105,13 +106,9 @@ fn unused_request_option(args: &LoadArgs, workload: &Workload) -> Option<String>
                 .into(),
         );
     }
-    if args.settings.has("check_one_in") && !workload.requests.iter().any(Request::is_sampled) {
-        return Some(
-            "--check-one-in: applies to an expected header, SHA-256, text, JSON or encoded body, \
-             but none is expected\nhint: add an expectation, such as --expect-json, or remove \
-             --check-one-in"
-                .into(),
-        );
+    let conflict = args.settings.expectation_conflict(Notation::Options, &workload.requests);
+    if let Some(conflict) = conflict {
+        return Some(conflict.message);
     }
     if args.expect_body.is_some() && workload.requests.iter().all(|r| r.method == "HEAD") {
         return Some(
