@@ -547,14 +547,22 @@ fn check_pointer(pointer: &str) -> Result<(), String> {
 /// Compiles a regular expression of a file.
 ///
 /// # Errors
-/// The expression is invalid.
+/// The expression is invalid, or matches no text.
 pub fn expression(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| {
+    let compiled = Regex::new(text).map_err(|error| {
         // The last line has the message; the lines before it draw the position.
         let error = error.to_string();
         let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
         format!("{text:?}: not a regular expression: {reason}")
-    })
+    })?;
+    if impossible::matches_nothing(text) {
+        return Err(format!(
+            "{text:?}: matches no text, because it needs text before the start (`^`), text after \
+             the end (`$`), or a character of an empty class\nhint: for the start and end of lines, \
+             begin it with (?m)"
+        ));
+    }
+    Ok(compiled)
 }
 
 fn parse_sha256(text: &str) -> Result<[u8; 32], String> {

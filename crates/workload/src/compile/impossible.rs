@@ -1,6 +1,8 @@
 //! Refuses expectations that no response can meet. Every request would fail.
 
 use dyno_model::plan::{Expect, Request};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Hir, HirKind, Look};
 
 use super::{Field, FieldError, expression};
 use crate::header;
@@ -76,6 +78,44 @@ fn expected_content(request: &Request) -> Option<(&'static str, &'static str)> {
     expected.map(|(key, content, _)| (key, content))
 }
 
+/// Whether a valid regular expression matches no text, such as `a^b`. Only expressions for which
+/// this follows from the order of their parts are found.
+pub(super) fn matches_nothing(text: &str) -> bool {
+    // The bytes that an expression matches need not be UTF-8: see `regex::bytes`.
+    let parsed = ParserBuilder::new().utf8(false).build().parse(text);
+    parsed.is_ok_and(|hir| is_impossible(&hir))
+}
+
+fn is_impossible(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Capture(capture) => is_impossible(&capture.sub),
+        HirKind::Repetition(repetition) => repetition.min > 0 && is_impossible(&repetition.sub),
+        HirKind::Alternation(parts) => parts.iter().all(is_impossible),
+        HirKind::Concat(parts) => {
+            parts.iter().any(is_impossible) || needs_text_outside(parts.iter())
+        }
+        // An empty class of characters.
+        _ => hir.properties().minimum_len().is_none(),
+    }
+}
+
+/// Whether a part that needs the start of the text follows a part that is not empty, or a part that
+/// is not empty follows a part that needs the end.
+fn needs_text_outside<'h>(parts: impl Iterator<Item = &'h Hir>) -> bool {
+    let (mut has_text, mut has_end) = (false, false);
+    for part in parts {
+        let properties = part.properties();
+        let is_text = properties.minimum_len().is_some_and(|bytes| bytes > 0);
+        let needs_start = properties.look_set_prefix().contains(Look::Start);
+        if has_text && needs_start || has_end && is_text {
+            return true;
+        }
+        has_text |= is_text;
+        has_end |= properties.look_set_suffix().contains(Look::End);
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use dyno_model::plan::Body;
@@ -137,5 +177,42 @@ mod tests {
         assert_eq!(fault("HEAD", body.clone()), None, "it is not compared");
         let (field, _) = fault("GET", Expect { status: Some(204), ..body }).unwrap();
         assert_eq!(field, Field::Expected("body"));
+    }
+
+    #[test]
+    fn expressions_that_match_nothing_are_refused() {
+        for text in [
+            "a^b",
+            "$x",
+            "x(^a|^b)",
+            "(a$)+b",
+            "(?:$)\\n",
+            "[a&&b]",
+            "(a^)|($b)",
+            "^a$b",
+            r"a\Ab",
+            r"a\zb",
+        ] {
+            assert!(matches_nothing(text), "{text}");
+            assert!(expression(text).unwrap_err().contains("matches no text"), "{text}");
+        }
+        for text in [
+            "",
+            "^",
+            "^$",
+            "$^",
+            "a*^b",
+            "^^a",
+            "a$$",
+            "$x*",
+            "(^|x)a",
+            "x(^a|b)",
+            "(a$)?b",
+            "(?m)a\n^b",
+            "(?m)$\nx",
+            "a|b^c",
+        ] {
+            assert!(!matches_nothing(text) && expression(text).is_ok(), "{text}");
+        }
     }
 }
