@@ -4,7 +4,7 @@
 //! [`SimDriver`] implements [`Driver`]. Its clock jumps from event to event, so hours of load take
 //! moments. The same seed gives the same run.
 
-mod datagrams;
+mod fault;
 mod server;
 mod service;
 mod sessions;
@@ -16,8 +16,9 @@ use datagrams::DatagramSocket;
 use dyno_model::load::TcpCounters;
 use dyno_model::sample::ThreadUse;
 
+pub use fault::Fault;
 pub use server::{
-    AcceptedResponse, ExpectBehavior, Fault, Pause, Queue, RequestIdentity, ServerModel, Truth,
+    AcceptedResponse, ExpectBehavior, Pause, Queue, RequestIdentity, ServerModel, Truth,
 };
 use server::{NextConnectionState, ServerAction, SimulatedConnection, SimulatedServer};
 pub use service::ServiceTime;
