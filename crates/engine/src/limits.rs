@@ -61,7 +61,8 @@ pub const LATE_BYTES_NS: u64 = 10_000_000;
 pub const IDLE_NS: u64 = 500_000_000;
 
 /// Longest time between a request and the close that crossed it: a round trip. A close after a
-/// longer time is an answer to the request.
+/// longer time is an answer to the request. A connection takes no request this long before the end
+/// of the idle time that its server has announced (`Keep-Alive: timeout=5`).
 pub const CROSSING_NS: u64 = 100_000_000;
 
 /// Longest plausible duration of a system call that does not wait. If such a call takes longer, the

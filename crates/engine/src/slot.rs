@@ -116,6 +116,17 @@ impl Slot {
             && exchange.queued.ns_since(self.last_response) >= limits::IDLE_NS
     }
 
+    /// Whether the connection has been idle for as long as the server keeps idle connections open,
+    /// as it has announced. A request now could cross the close.
+    #[inline]
+    pub(crate) fn has_idled_out(&self, now: Instant) -> bool {
+        let limit_ns = self.conversation.idle_limit_ns();
+        limit_ns != u64::MAX
+            && self.has_responded
+            && self.in_flight() == 0
+            && now.ns_since(self.last_response) >= limit_ns - limits::CROSSING_NS
+    }
+
     /// Returns the number of exchanges on the connection.
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {

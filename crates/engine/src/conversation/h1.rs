@@ -30,6 +30,9 @@ pub(crate) struct H1Connection {
     has_sent_close: bool,
     /// Body of the latest request, while it waits for 100 (Continue).
     held_body: Option<HeldBody>,
+    /// Idle time after which the server closes the connection, as its first response announced,
+    /// nanoseconds; `u64::MAX`: it announced none. `None`: no response has begun.
+    idle_limit_ns: Option<u64>,
     /// Whether the next connection of the slot may use HTTP/2; `true` until a connection of the
     /// slot uses HTTP/1.1.
     pub(super) may_speak_h2: bool,
@@ -87,6 +90,7 @@ impl H1Connection {
             upgrade: Upgrade::No,
             has_sent_close: false,
             held_body: None,
+            idle_limit_ns: None,
             may_speak_h2: true,
         }
     }
@@ -100,6 +104,7 @@ impl H1Connection {
         self.upgrade = upgrade;
         self.has_sent_close = false;
         self.held_body = None;
+        self.idle_limit_ns = None;
     }
 
     /// Ends the oldest exchange, whose response is complete.
@@ -184,6 +189,11 @@ impl Conversation for H1Connection {
     #[inline]
     fn is_draining(&self) -> bool {
         self.has_sent_close
+    }
+
+    #[inline]
+    fn idle_limit_ns(&self) -> u64 {
+        self.idle_limit_ns.unwrap_or(u64::MAX)
     }
 
     #[inline]
@@ -342,6 +352,9 @@ impl Conversation for H1Connection {
                         self.may_speak_h2 = false;
                     }
                     let (status, fields) = (head.status, || head.fields());
+                    if self.idle_limit_ns.is_none() {
+                        self.idle_limit_ns = Some(announced_idle_limit_ns(fields()));
+                    }
                     self.response.on_head(status, fields, expect, exchange.is_checked_in_full);
                     shared.cookies.search(fields);
                     visits::on_head(&mut shared.visits, exchange, now, fields);
@@ -434,6 +447,23 @@ impl Conversation for H1Connection {
     }
 }
 
+/// Returns the time without a request after which a server closes the connection, nanoseconds: the
+/// parameter `timeout` of the header Keep-Alive (RFC 2068 §19.7.1.1), in seconds. `u64::MAX`: it
+/// announces none.
+#[cold]
+fn announced_idle_limit_ns<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> u64 {
+    let mut values = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"keep-alive"));
+    let seconds = values.find_map(|(_, value)| {
+        let parameters = std::str::from_utf8(value).ok()?.split(',');
+        parameters.filter_map(|parameter| parameter.split_once('=')).find_map(|(name, value)| {
+            let is_timeout = name.trim().eq_ignore_ascii_case("timeout");
+            is_timeout.then(|| value.trim().parse::<u64>().ok())?
+        })
+    });
+    // 0 would end each connection before its second request.
+    seconds.filter(|s| *s > 0).map_or(u64::MAX, |s| s.saturating_mul(1_000_000_000))
+}
+
 /// Returns the length of the head of a request.
 fn head_bytes(request: &[u8]) -> usize {
     request.windows(4).position(|w| w == b"\r\n\r\n").map_or(request.len(), |start| start + 4)
@@ -443,5 +473,32 @@ fn wire_error(error: Http1Error, wants_upgrade: impl FnOnce() -> bool) -> WireEr
     match error {
         Http1Error::UnexpectedUpgrade if wants_upgrade() => WireError::SwitchedAsRequested,
         error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_limit_is_read_from_keep_alive_header() {
+        let limit_s = |fields: &[(&str, &str)]| {
+            let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+            announced_idle_limit_ns(fields)
+        };
+        const S: u64 = 1_000_000_000;
+        for (value, expected) in [
+            ("timeout=5", 5 * S),
+            ("max=100, Timeout = 75", 75 * S),
+            ("timeout=0", u64::MAX),
+            ("timeout=-1", u64::MAX),
+            ("timeout=99999999999", u64::MAX),
+            ("max=100", u64::MAX),
+            ("300", u64::MAX),
+        ] {
+            assert_eq!(limit_s(&[("server", "x"), ("Keep-Alive", value)]), expected, "{value}");
+        }
+        assert_eq!(limit_s(&[("keep-alive", "max=5"), ("keep-alive", "timeout=2")]), 2 * S);
+        assert_eq!(limit_s(&[("x-keep-alive", "timeout=2")]), u64::MAX);
     }
 }

@@ -62,6 +62,12 @@ pub(crate) trait Conversation {
     /// Whether no more requests may be submitted, because one side has announced the close.
     fn is_draining(&self) -> bool;
 
+    /// Returns the time without a request after which the server closes the connection, as it has
+    /// announced, nanoseconds; `u64::MAX`: it has announced none.
+    fn idle_limit_ns(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Whether a request can be submitted now.
     fn has_room(&self, shared: &Shared) -> bool;
 
@@ -346,6 +352,11 @@ impl Conversation for Conn {
     #[inline]
     fn is_draining(&self) -> bool {
         with_protocol!(self, conn => conn.is_draining())
+    }
+
+    #[inline]
+    fn idle_limit_ns(&self) -> u64 {
+        with_protocol!(self, conn => conn.idle_limit_ns())
     }
 
     #[inline]

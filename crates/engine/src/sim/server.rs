@@ -53,6 +53,8 @@ pub struct ServerModel {
     pub turn_away: f64,
     /// Behaviour on `Expect: 100-continue`.
     pub expecting: ExpectBehavior,
+    /// Idle time that HTTP/1.1 responses announce (`Keep-Alive: timeout=N`), seconds; `None`: none.
+    pub keep_alive_s: Option<u64>,
     pub sessions: Sessions,
 }
 
@@ -83,6 +85,7 @@ impl ServerModel {
             request_window: DEFAULT_WINDOW,
             turn_away: 0.0,
             expecting: ExpectBehavior::Nothing,
+            keep_alive_s: None,
             sessions: Sessions::None,
         }
     }
@@ -366,9 +369,11 @@ impl SimulatedServer {
         at_ns: u64,
     ) -> Option<ServerAction> {
         let body = &self.model.body[..];
+        let keep_alive = self.model.keep_alive_s.map(|s| format!("\r\nKeep-Alive: timeout={s}"));
+        let content_type = format!("text/plain{}", keep_alive.unwrap_or_default());
         let ok = |close: bool| match &peer.session_response {
             Some(response) if !close => response.message(),
-            _ => encode::response(200, "OK", "text/plain", body.len(), close, body),
+            _ => encode::response(200, "OK", &content_type, body.len(), close, body),
         };
         let (bytes, next_state) = match fault {
             None => (ok(false), NextConnectionState::KeepOpen),

@@ -265,6 +265,14 @@ impl Worker {
         self.slots[conn as usize].disconnect();
     }
 
+    /// Closes a connection whose idle time has reached the limit of the server.
+    #[cold]
+    pub(super) fn close_idle<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+        self.announce_close(conn, CloseReason::Unneeded, driver);
+        self.connections.closed_by_us += 1;
+        self.drop_connection(conn, driver);
+    }
+
     /// Refills a connection after responses, or replaces it if it takes no more requests.
     pub(super) fn continue_or_replace<D: StreamDriver>(
         &mut self,

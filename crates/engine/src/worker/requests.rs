@@ -154,10 +154,13 @@ impl Worker {
         exchange.is_checked_in_full =
             !self.shared.config.traffic.request(exchange.request).expect.full_checks.is_empty()
                 && self.shared.config.draws.is_sampled(self.shared.config.check_one_in);
-        let slot = &mut self.slots[conn as usize];
-        if slot.state == ConnectionState::Up {
-            return self.send_request(conn, exchange, now, driver);
+        if self.slots[conn as usize].state == ConnectionState::Up {
+            if !self.slots[conn as usize].has_idled_out(now) {
+                return self.send_request(conn, exchange, now, driver);
+            }
+            self.close_idle(conn, driver);
         }
+        let slot = &mut self.slots[conn as usize];
         slot.assigned.push_back(exchange);
         if slot.state == ConnectionState::Down {
             self.connect(conn, now, driver);

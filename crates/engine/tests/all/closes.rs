@@ -381,6 +381,27 @@ fn request_that_crosses_idle_close_is_repeated_once() {
     }
 }
 
+/// The server announces how long it keeps idle connections open. A request that could cross the
+/// close goes to a new connection, also one that must not be repeated.
+#[test]
+fn connection_that_has_idled_out_takes_no_request() {
+    let simulate = |keep_alive_s: Option<u64>, per_second: f64| {
+        let mut config = closed_loop(1, 1, 10, &[POST]);
+        config.schedule = world::config(1, &Arrivals::Constant { rate: per_second }, 1).schedule;
+        let model = ServerModel { keep_alive_s, ..faulty(&[]) };
+        let result = sim::simulate(World::new(1, model), config);
+        assert_eq!((outcome_count(&result, Outcome::Ok), result.report.books.failed), (10, 0));
+        let connections = result.report.connections;
+        assert!(connections.closed_by_us >= connections.opened - 1, "{connections:?}");
+        connections.opened
+    };
+    assert_eq!((simulate(None, 0.1), simulate(Some(60), 0.1)), (1, 1));
+    // Between two requests, the connection is idle for 10 s, less the service time.
+    assert_eq!((simulate(Some(10), 0.1), simulate(Some(11), 0.1)), (10, 1));
+    // A second of idle time ends 100 ms early.
+    assert_eq!((simulate(Some(1), 1.1), simulate(Some(1), 1.2)), (10, 1));
+}
+
 /// The notice of the close of an idle connection (status 408) crosses four requests of a pipeline,
 /// which are repeated in their order.
 #[test]
