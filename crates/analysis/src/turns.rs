@@ -8,6 +8,7 @@ mod others_turns;
 use std::borrow::Cow;
 
 use dyno_model::cpus::AllowedCpus;
+use dyno_model::runtime::RuntimeReading;
 use dyno_model::silence::Silence;
 use dyno_model::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
@@ -177,7 +178,29 @@ pub(crate) fn with_own_rates(
     let own_ns = turns.own_ns(closes) - turns.own_ns(opens);
     let has_enough = covered_ns as f64 >= MIN_COVERED * own_ns as f64;
     let window = if has_enough { &window[..] } else { &[] };
-    server.with_rates_in((window, &all), (record, party), allowed)
+    let mut server = server.with_rates_in((window, &all), (record, party), allowed);
+    let pairs = readings_of_own_turns(record, &turns);
+    server.runtime = server.runtime.map(|metrics| metrics.with_growth_between(&pairs));
+    server
+}
+
+/// Returns the pairs of successive readings of the runtime in the load's own turns within the
+/// window. Empty: they cover too little of the own time.
+fn readings_of_own_turns<'r>(
+    record: &'r LoadRecord,
+    turns: &Turns<'_>,
+) -> Vec<(&'r RuntimeReading, &'r RuntimeReading)> {
+    let (opens, closes) = record.window_ns;
+    let since = |reading: &RuntimeReading| reading.at_ns.saturating_sub(record.began_ns);
+    let pairs = record.runtime.windows(2).filter_map(|pair| {
+        let [from, to] = pair else { return None };
+        let (start, end) = (since(from), since(to));
+        (start >= opens && end <= closes && turns.is_own_stretch(start, end)).then_some((from, to))
+    });
+    let pairs: Vec<_> = pairs.collect();
+    let covered_ns: u64 = pairs.iter().map(|(from, to)| to.at_ns - from.at_ns).sum();
+    let own_ns = turns.own_ns(closes) - turns.own_ns(opens);
+    if covered_ns as f64 >= MIN_COVERED * own_ns as f64 { pairs } else { Vec::new() }
 }
 
 /// Returns the silences (periods without a complete response) in the load's own time, without

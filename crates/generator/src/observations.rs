@@ -366,6 +366,25 @@ mod tests {
         }
     }
 
+    /// Suites refuse loads in turns with more intervals. Their samples are therefore never thinned,
+    /// which would lose the use in single turns.
+    #[test]
+    fn longest_load_in_turns_keeps_all_samples() {
+        for loads in 1..=3 {
+            let slices = Slices { length_ns: 400, loads, index: 0, seed: 5 };
+            let duration_ns = Some(MAX_INTERVALS as u64 * 100);
+            let window = Window { warmup_ns: 0, duration_ns, interval_ns: 100, drain_ns: 0 };
+            let mut observations = Observations::new(window, 1).with_slices(Some(slices));
+            let mut taken = 0;
+            while let Some((at_ns, _)) = observations.next_sample() {
+                observations.record_sample(Some(Sample { at_ns, ..Sample::default() }));
+                taken += 1;
+            }
+            assert_eq!(observations.finish().1.len(), taken, "{loads}");
+            assert!(taken > 128 / loads as usize, "{loads}");
+        }
+    }
+
     /// Each load has a gap between two of its turns that is sampled, for any order of the turns.
     #[test]
     fn gap_between_turns_is_sampled_in_any_order() {

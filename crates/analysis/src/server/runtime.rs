@@ -13,7 +13,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Runtime")]
 pub struct RuntimeMetrics {
-    /// Time from the first to the last reading, in seconds.
+    /// Time from the first to the last reading, in seconds. In turns: time between successive
+    /// readings in the server's own turns.
     pub between_s: f64,
     pub readings: usize,
     /// Processes that reported metrics; values are sums over them.
@@ -26,6 +27,10 @@ pub struct RuntimeMetrics {
     pub per_second: BTreeMap<String, f64>,
     /// Maximum of each of the other values over the readings.
     pub highest: BTreeMap<String, f64>,
+    /// Whether the growth of counters is unknown, because too few successive readings were in the
+    /// same turn of the server.
+    #[serde(skip)]
+    pub(crate) lacks_own_growth: bool,
 }
 
 /// Suffix of the names of counters.
@@ -89,23 +94,54 @@ impl RuntimeMetrics {
         }
         let between_s = (last.at_ns - first.at_ns) as f64 / 1e9;
         let growth_by_name = counter_growth(first, last).ok_or(NoRuntimeReason::Restarted)?;
-        let per_second = |(name, growth): (&&str, &f64)| ((*name).to_string(), growth / between_s);
-        let is_busy_or_idle = |name: &str| {
-            counterpart(name).is_some_and(|(_, other)| growth_by_name.contains_key(&*other))
-        };
         Ok(RuntimeMetrics {
             between_s,
             readings: readings.len(),
             processes: last.processes,
             utilisation: utilisation(&growth_by_name),
-            per_second: growth_by_name
-                .iter()
-                .filter(|(name, _)| !is_busy_or_idle(name))
-                .map(per_second)
-                .collect(),
+            per_second: per_second(&growth_by_name, between_s),
             highest: highest(&readings),
+            lacks_own_growth: false,
         })
     }
+
+    /// Returns the metrics with the growth of counters from these pairs of readings. Without pairs
+    /// the growth is unknown.
+    pub(crate) fn with_growth_between(
+        self,
+        pairs: &[(&RuntimeReading, &RuntimeReading)],
+    ) -> RuntimeMetrics {
+        let mut growth_by_name = BTreeMap::new();
+        let mut between_ns = 0;
+        for (from, to) in pairs {
+            let Some(growth) = counter_growth(from, to) else { continue };
+            for (name, growth) in growth {
+                *growth_by_name.entry(name).or_insert(0.0) += growth;
+            }
+            between_ns += to.at_ns - from.at_ns;
+        }
+        let between_s = between_ns as f64 / 1e9;
+        let had_growth = !self.utilisation.is_empty() || !self.per_second.is_empty();
+        RuntimeMetrics {
+            between_s,
+            utilisation: utilisation(&growth_by_name),
+            per_second: per_second(&growth_by_name, between_s),
+            lacks_own_growth: had_growth && growth_by_name.is_empty(),
+            ..self
+        }
+    }
+}
+
+/// Returns the growth per second of each counter, except active and idle amounts.
+fn per_second(growth_by_name: &BTreeMap<&str, f64>, between_s: f64) -> BTreeMap<String, f64> {
+    let is_busy_or_idle = |name: &str| {
+        counterpart(name).is_some_and(|(_, other)| growth_by_name.contains_key(&*other))
+    };
+    growth_by_name
+        .iter()
+        .filter(|(name, _)| !is_busy_or_idle(name))
+        .map(|(name, growth)| ((*name).to_string(), growth / between_s))
+        .collect()
 }
 
 /// Returns the growth of each counter; `None`: a counter has shrunk, or was missing before.
@@ -223,6 +259,28 @@ mod tests {
         assert_eq!(metrics.utilisation, [("event_loop".to_string(), 0.5)].into());
         assert_eq!(metrics.per_second, [("gc_seconds_total".to_string(), 0.1)].into());
         assert_eq!(metrics.highest, [("heap_bytes".to_string(), 30.0)].into());
+    }
+
+    #[test]
+    fn growth_is_that_between_given_readings() {
+        let readings = [
+            example_reading(11, 1.0, 0.1, 10.0),
+            example_reading(12, 2.0, 0.6, 30.0),
+            example_reading(14, 2.5, 0.6, 20.0),
+            example_reading(15, 2.5, 0.7, 20.0),
+        ];
+        let whole = runtime_metrics(readings.to_vec()).unwrap();
+        let [a, b, c, d] = readings.each_ref();
+        let own = whole.clone().with_growth_between(&[(a, b), (c, d)]);
+        let is_near = |value: f64, expected: f64| (value - expected).abs() < 1e-9;
+        assert!(is_near(own.between_s, 2.0) && is_near(own.per_second["gc_seconds_total"], 0.3));
+        assert!(is_near(own.utilisation["event_loop"], 0.5), "{own:?}");
+        assert_eq!((&own.highest, own.lacks_own_growth), (&whole.highest, false));
+        let unknown = whole.clone().with_growth_between(&[]);
+        assert!(unknown.per_second.is_empty() && unknown.utilisation.is_empty());
+        assert_eq!((&unknown.highest, unknown.lacks_own_growth), (&whole.highest, true));
+        let gauges = RuntimeMetrics { highest: whole.highest, ..RuntimeMetrics::default() };
+        assert!(!gauges.with_growth_between(&[]).lacks_own_growth, "it has no counters");
     }
 
     #[test]

@@ -278,3 +278,34 @@ fn utilisation_is_unknown_without_samples_of_own_turns() {
     let without_turns = LoadRecord { slices_ns: None, ..record };
     assert!(own_use(&without_turns).cpu_utilisation.is_some());
 }
+
+/// Garbage is collected in half of the time of own turns, and in all of the time of others' turns.
+/// The runtime is read every 100 or 500 ms, in turns of 400 ms.
+#[test]
+fn runtime_growth_excludes_others_turns() {
+    let metrics = |step: usize| {
+        let mut record = machine_record(0);
+        let turns = record.slices_ns.clone().unwrap();
+        let mut gc_s = 0.0;
+        let reading = |k: u64| {
+            let at_ns = k * 100 * MS;
+            let values = [("gc_seconds_total".to_string(), gc_s), ("heap_bytes".to_string(), 7.0)];
+            let is_own = turns.iter().any(|(from, to)| (*from..*to).contains(&at_ns));
+            gc_s += if is_own { 0.05 } else { 0.1 };
+            RuntimeReading {
+                at_ns: 77 * MS + at_ns,
+                processes: 1,
+                values: values.into(),
+                ..RuntimeReading::default()
+            }
+        };
+        record.runtime = (0..=32).map(reading).step_by(step).collect();
+        own_use(&record).runtime.unwrap()
+    };
+    let often = metrics(1);
+    assert!((often.per_second["gc_seconds_total"] - 0.5).abs() < 1e-9, "{often:?}");
+    assert!((often.between_s - 1.6).abs() < 1e-9 && !often.lacks_own_growth, "{often:?}");
+    let seldom = metrics(5);
+    assert!(seldom.per_second.is_empty() && seldom.lacks_own_growth, "{seldom:?}");
+    assert_eq!(seldom.highest["heap_bytes"], 7.0);
+}

@@ -84,7 +84,10 @@ caveats! {
 
     /// The metrics of the server's runtime are not known; the message gives the reason.
     RUNTIME_NOT_MEASURED = "runtime_not_measured" in Server {
-        rules: [Server(|s| missing_runtime_metrics(s.record, s.party))],
+        rules: [
+            Server(|s| missing_runtime_metrics(s.record, s.party)),
+            Server(|s| unknown_growth_in_turns(s.server)),
+        ],
     }
 
     /// A requested probe could not run here; its values are empty.
@@ -340,6 +343,17 @@ fn missing_runtime_metrics(record: &LoadRecord, party: Party) -> Option<Caveat> 
         missing.in_words()?
     );
     Some(info(Code::RUNTIME_NOT_MEASURED, message))
+}
+
+/// The server takes turns, and too few readings of its runtime show the growth in its own turns.
+fn unknown_growth_in_turns(server: &ServerUse) -> Option<Caveat> {
+    server.runtime.as_ref()?.lacks_own_growth.then(|| {
+        let message = "The rates that the server reports about itself, such as the time of \
+                       garbage collections, are unknown here: most of the time between two \
+                       readings was in the turns of other servers. Use longer turns, such as \
+                       `slice = \"1s\"`.";
+        info(Code::RUNTIME_NOT_MEASURED, message)
+    })
 }
 
 /// Probes were refused, other than the probes that count system calls.
