@@ -218,8 +218,9 @@ impl Conversation for H1Connection {
     fn expected_capacity(&self, shared: &Shared) -> u32 {
         let protocol = shared.config.protocol;
         // The server chooses the protocol. Before it has chosen HTTP/2 on any connection, a slot
-        // takes no more requests than a connection of HTTP/1.1 can send at a time.
-        let is_undecided = protocol == Protocol::Auto && shared.http2.granted.is_none();
+        // takes no more requests than a connection of HTTP/1.1 can send at a time. A server that
+        // announces no limit of streams has chosen HTTP/2 as well (RFC 9113 §6.5.2).
+        let is_undecided = protocol == Protocol::Auto && shared.http2.connections == 0;
         if !protocol.is_h1() && self.may_speak_h2 && !is_undecided {
             shared.expected_streams()
         } else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dyno_engine::sim::{Queue, ServerModel, ServiceTime, SimDriver, World};
+use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, SimDriver, World};
 use dyno_engine::traffic::StreamTemplate;
 use dyno_engine::{CompiledRequest, Protocol, Stop, Traffic, WorkerConfig};
 use dyno_model::plan::Arrivals;
@@ -63,6 +63,29 @@ fn connection_of_unknown_protocol_takes_one_request() {
     let longest = run.intervals.iter().filter_map(|i| i.times.response.max()).max();
     // A request takes 1 ms.
     assert!(longest.unwrap() < 2 * MS, "{longest:?}");
+}
+
+/// A server without a limit of streams has chosen HTTP/2 with its first connection. Requests that
+/// arrive while a connection is replaced then wait for its streams, as with HTTP/2 alone.
+#[test]
+fn auto_reconnects_like_http2_without_stream_limit() {
+    let simulate = |protocol: Protocol| {
+        let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
+        model.faults = vec![(Fault::GoAway, 0.01)];
+        let mut world = World::new(1, model);
+        world.net.delay_ns = 5 * MS;
+        let (tls, driver) = pair(SimDriver::new(world), "h2", true, Goodbye::Notice);
+        let arrivals = Arrivals::Constant { rate: 1000.0 };
+        let mut config =
+            WorkerConfig { protocol, streams: 64, tls: Some(tls), ..config(2, &arrivals, 5) };
+        config.policy.max_waiting = Some(0);
+        config.traffic = traffic_for_both_versions(&config.traffic);
+        run_observed(driver, config, |_, _| Stop::No).report
+    };
+    let (auto, http2) = (simulate(Protocol::Auto), simulate(Protocol::H2));
+    assert!(auto.connections.opened > 20, "{:?}", auto.connections);
+    assert_eq!(auto.http2.as_ref().unwrap().streams_granted, None);
+    assert_eq!((auto.books, auto.connections), (http2.books, http2.connections));
 }
 
 #[test]
