@@ -4,6 +4,7 @@
 //! [`SimDriver`] implements [`Driver`]. Its clock jumps from event to event, so hours of load take
 //! moments. The same seed gives the same run.
 
+mod datagrams;
 mod fault;
 mod server;
 mod service;

@@ -267,7 +267,7 @@ impl Worker {
 
     /// Closes a connection whose idle time has reached the limit of the server.
     #[cold]
-    pub(super) fn close_idle<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+    pub(super) fn close_idle<D: StreamDriver>(&mut self, conn: ConnId, driver: &mut D) {
         self.announce_close(conn, CloseReason::Unneeded, driver);
         self.connections.closed_by_us += 1;
         self.drop_connection(conn, driver);
