@@ -289,10 +289,6 @@ mod tests {
             }
         }
         responses.sort_unstable();
-        let mut left = run.clone();
-        let of_start = left.trials.iter_mut().find(|trial| trial.start == 7).unwrap();
-        of_start.load.samples[0].party_use_mut(Party::SUBJECT).strays = Some(1);
-        assert_eq!(lifetimes(&left, 1).starts, [], "the group lacks a process");
         let result = lifetimes(&run, 1);
         let [life] = result.starts.as_slice() else { panic!("{:?}", result.starts) };
         assert_eq!(life.repeat, 3);
@@ -365,6 +361,14 @@ mod tests {
         // A replaced load of another start is not included.
         run.contaminated[0].start = 6;
         assert_eq!(lifetimes(&run, 1), before);
+    }
+
+    #[test]
+    fn life_of_server_whose_group_lacks_a_process_is_unknown() {
+        let (mut run, _) = run_with_life();
+        assert_eq!(lifetimes(&run, 1).starts.len(), 1);
+        run.trials[0].load.samples[0].party_use_mut(Party::SUBJECT).strays = Some(1);
+        assert_eq!(lifetimes(&run, 1).starts, []);
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! `dyno run --resume`: resumes an interrupted run, if its subjects, the machine and dyno are
 //! unchanged.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::SystemTime;
 
 use dyno_archive::RunDir;
 use dyno_lab::prepare::include_with_backends;
+use dyno_lab::resumption::{
+    check_resumable, compare_builds, compare_inputs, next_start, resumed_header,
+};
 use dyno_lab::run::{has_remaining_work, unbuilt_steps};
 use dyno_launch::supervision::Supervision;
 use dyno_model::plan::{Arm, Plan};

@@ -1,6 +1,7 @@
 //! Effects of excluded repeats and of controls on gates.
 
 use super::*;
+use dyno_model::interval::UnstoredBodies;
 
 /// Outcome of a repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,9 +87,8 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
             RepeatOutcome::NoResponses => lose(load, dyno_model::Outcome::Timeout),
             RepeatOutcome::NoLocalPort => lose(load, dyno_model::Outcome::AddressExhausted),
             RepeatOutcome::UnstoredBodies => {
-                let unstored =
-                    dyno_model::interval::UnstoredBodies { unchecked: 9, unextracted: 0 };
-                load.intervals[0].unstored_bodies = Some(unstored);
+                let unstored_bodies = UnstoredBodies { unchecked: 9, unextracted: 0 };
+                load.intervals[0].unstored_bodies = Some(unstored_bodies);
             }
             _ => {
                 if matches!(outcome, RepeatOutcome::GeneratorDropped) {

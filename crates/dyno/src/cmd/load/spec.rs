@@ -9,9 +9,8 @@ use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::best_driver;
 use dyno_engine::Protocol;
 use dyno_lab::load::{LoadRequests, LoadSpec, LoadTarget, Sharing};
-use dyno_model::plan::{
-    AcceptedCertificates, ConnectionSettings, Load, Step, TlsSettings, Workload,
-};
+use dyno_lab::single::url_text;
+use dyno_model::plan::{Load, Step, Workload};
 use dyno_report::format::plural;
 use dyno_suite::settings::single::{Trace, usable_cpus};
 use dyno_suite::settings::{LoadSettings, Notation, Setting, error_of_pages, key_not_for_pages};
