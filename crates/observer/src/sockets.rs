@@ -38,8 +38,14 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// `TCP_LISTEN` in the kernel's include/net/tcp_states.h.
 const LISTEN: u8 = 10;
 
-/// PID and descriptor of each socket, by inode. Inodes of sockets are unique on the machine.
-type SocketHolders = BTreeMap<u64, (u32, i32)>;
+/// The sockets of processes. Inodes of sockets are unique on the machine.
+#[derive(Default)]
+struct SocketHolders {
+    /// PID and descriptor of one holder of each socket, by inode.
+    one: BTreeMap<u64, (u32, i32)>,
+    /// Inode and PID of each socket of each process.
+    all: Vec<(u64, u32)>,
+}
 
 /// Reads the listeners of these processes and the connections to them, in every network namespace
 /// of the processes. `None`: the kernel does not report sockets, or there are no listeners.
@@ -49,8 +55,18 @@ pub fn read(pids: &[u32]) -> Option<SocketsUse> {
     let by_network: BTreeMap<_, u32> =
         pids.iter().rev().map(|pid| (network_namespace(*pid), *pid)).collect();
     let holders = socket_holders(pids);
-    let each = by_network.values().filter_map(|pid| read_network(*pid, &holders));
-    Some(SocketsUse { open_files: read_open_files(pids), ..each.reduce(add)? })
+    let (each, listening): (Vec<SocketsUse>, Vec<Vec<u64>>) =
+        by_network.values().filter_map(|pid| read_network(*pid, &holders)).unzip();
+    let accepting = holders.pids_of(&listening.concat());
+    Some(SocketsUse { open_files: read_open_files(&accepting), ..each.into_iter().reduce(add)? })
+}
+
+impl SocketHolders {
+    /// Returns the processes that hold one of these sockets.
+    fn pids_of(&self, inodes: &[u64]) -> Vec<u32> {
+        let pids = self.all.iter().filter(|(inode, _)| inodes.contains(inode)).map(|held| held.1);
+        pids.collect::<BTreeSet<u32>>().into_iter().collect()
+    }
 }
 
 /// Reads the open files of each process, and returns those of the process that has the smallest
@@ -91,10 +107,11 @@ fn add(sum: SocketsUse, other: SocketsUse) -> SocketsUse {
 }
 
 /// Reads the listeners and connections in the network namespace of a process. `holders`: the
-/// sockets of all processes.
-fn read_network(pid: u32, holders: &SocketHolders) -> Option<SocketsUse> {
+/// sockets of all processes. Returns them with the inodes of the listeners for which connections
+/// wait, or of all listeners if none waits.
+fn read_network(pid: u32, holders: &SocketHolders) -> Option<(SocketsUse, Vec<u64>)> {
     let sockets = network_sockets(pid);
-    let is_held = |s: &InetResponse| holders.contains_key(&u64::from(s.header.inode));
+    let is_held = |s: &InetResponse| holders.one.contains_key(&u64::from(s.header.inode));
     let listeners: Vec<&InetResponse> =
         sockets.iter().filter(|s| s.header.state == LISTEN && is_held(s)).collect();
     let ports: BTreeSet<u16> = listeners.iter().map(|s| s.header.socket_id.source_port).collect();
@@ -123,13 +140,15 @@ fn read_network(pid: u32, holders: &SocketHolders) -> Option<SocketsUse> {
     for connection in connections {
         add_connection(&mut used, connection);
         if used.options_of < MAX_OPTIONS_READ
-            && let Some((pid, fd)) = holders.get(&u64::from(connection.header.inode))
+            && let Some((pid, fd)) = holders.one.get(&u64::from(connection.header.inode))
         {
             // Fails if the descriptor is already closed, or dyno may not copy it.
             let _ = add_options(&mut used, *pid, *fd);
         }
     }
-    Some(used)
+    let has_waiting = listeners.iter().any(|l| l.header.recv_queue > 0);
+    let accepting = listeners.iter().filter(|l| !has_waiting || l.header.recv_queue > 0);
+    Some((used, accepting.map(|l| u64::from(l.header.inode)).collect()))
 }
 
 /// Returns the sockets in the network namespace of a process. Empty: the kernel does not report
@@ -200,7 +219,11 @@ fn socket_holders(pids: &[u32]) -> SocketHolders {
             Some((inode, (pid, entry.file_name().to_str()?.parse().ok()?)))
         })
     };
-    pids.iter().flat_map(|&pid| sockets(pid)).collect()
+    let each: Vec<(u64, (u32, i32))> = pids.iter().flat_map(|&pid| sockets(pid)).collect();
+    SocketHolders {
+        all: each.iter().map(|(inode, (pid, _))| (*inode, *pid)).collect(),
+        one: each.into_iter().collect(),
+    }
 }
 
 /// Reads all listening or established TCP sockets of a family in this thread's network namespace.
@@ -300,6 +323,28 @@ mod tests {
         let files = read(&[own, u32::MAX]).unwrap().open_files.unwrap();
         assert!(files.open >= 4 && files.open < files.limit, "{files:?}");
         assert_eq!(read_open_files(&[u32::MAX]), None);
+    }
+
+    #[test]
+    fn helper_without_listener_has_no_open_files() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _waiting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        // The listener is closed in the helper, which may open three files.
+        let script = "ulimit -n 3; echo; read line";
+        let mut helper = std::process::Command::new("sh")
+            .args(["-c", script])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = helper.stdout.take().unwrap();
+        // The limit is set when the line arrives.
+        std::io::Read::read_exact(&mut output, &mut [0]).unwrap();
+        let limit = read_open_files(&[helper.id()]).unwrap().limit;
+        let files = read(&[std::process::id(), helper.id()]).unwrap().open_files.unwrap();
+        drop(helper.stdin.take());
+        helper.wait().unwrap();
+        assert!(limit == 3 && files.limit > 3, "{limit} {files:?}");
     }
 
     #[test]

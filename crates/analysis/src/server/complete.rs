@@ -30,6 +30,12 @@ const MAX_UNREAD: f64 = 0.01;
 /// result.
 const MAX_ENDED_SERVING: f64 = 0.1;
 
+/// Largest share of short children in the CPU time whose split into user and system time is known.
+const MAX_CHILDREN: f64 = 0.5;
+
+/// Smallest mean CPU time of children that are not short, seconds: five ticks.
+const MIN_CHILD_S: f64 = 0.05;
+
 /// Largest share of the CPU time that its split into user and system time may lack.
 const MAX_UNSPLIT: f64 = 0.05;
 
@@ -132,6 +138,8 @@ struct EndedBetweenSamples {
     has_unseen_births: bool,
     /// Whether a process joined that does not descend from a known one.
     has_joined: bool,
+    /// Whether the counters of a thread include those of another ([`has_executed`]).
+    has_executed: bool,
 }
 
 impl EndedBetweenSamples {
@@ -146,6 +154,8 @@ impl EndedBetweenSamples {
         let has_totals = samples.iter().all(|sample| !sample.each.is_empty());
         let totals_s = if has_totals { totals.ended_s(first, last) } else { 0.0 };
         let unseen = unseen_births(first, last);
+        let processes = gone_processes(samples);
+        let ended = processes as f64 + unseen.unwrap_or(0.0);
         let loses_children = unseen.is_some_and(|n| n >= MIN_LOST_BIRTHS)
             && last.each.iter().any(|process| process.ignores_children);
         let has_unseen_births = loses_children || are_births_of_server(unseen, responses);
@@ -160,9 +170,9 @@ impl EndedBetweenSamples {
             has_totals && !(totals.children_are_complete() && are_all_reaped(samples));
         EndedBetweenSamples {
             threads: gone.threads,
-            processes: gone_processes(samples),
+            processes,
             totals_s,
-            split_s: (has_totals && totals_s > 0.0).then(|| totals.split_s()),
+            split_s: if has_totals && totals_s > 0.0 { totals.split_s(ended) } else { None },
             faults: (has_totals && totals.children_are_complete()).then(|| totals.faults()),
             is_process_lost: has_lost_threads
                 || loses_children
@@ -173,6 +183,7 @@ impl EndedBetweenSamples {
             gone_switches: gone.switches,
             has_unseen_births,
             has_joined: samples[1..].iter().any(|sample| sample.used.has_joined),
+            has_executed: has_executed(first, last),
         }
     }
 
@@ -187,7 +198,7 @@ impl EndedBetweenSamples {
             return cpu_between(first, last);
         }
         // Neither the children of a joined process nor its own past are known.
-        if self.has_joined {
+        if self.has_joined || self.has_executed {
             return None;
         }
         // The probes saw the ends of threads and processes.
@@ -241,6 +252,7 @@ impl EndedBetweenSamples {
         last: &PartySample<'_>,
     ) -> bool {
         self.has_joined
+            || self.has_executed
             || match cpu_s {
                 Some((cpu_s, unread_s)) => {
                     unread_s > MAX_UNREAD * cpu_s + skew_s(cpu_s, first, last)
@@ -292,6 +304,7 @@ impl EndedBetweenSamples {
         // living one.
         let is_unknown = |busiest_s: &mut f64| {
             self.has_joined
+                || self.has_executed
                 || have_ended && max_ended_s.is_none_or(|max_ended_s| max_ended_s > *busiest_s)
         };
         threads.busiest_serving_s.take_if(is_unknown);
@@ -306,13 +319,37 @@ impl EndedBetweenSamples {
             threads.serving = None;
             unknown.push("thread states");
         }
-        if is_unread && cpu_s.is_none() {
+        if is_unread && (cpu_s.is_none() || self.has_executed) {
             threads.roles.clear();
         }
         if is_unread || are_threads_gone {
             (threads.wakeups, threads.migrations, threads.modes) = (None, None, None);
         }
     }
+}
+
+/// Whether a thread other than the first of its process has called execve(2). It takes the TID and
+/// the start time of the first thread and keeps its own counters (`de_thread` in fs/exec.c), so the
+/// growth of the first thread includes earlier use. A thread cannot use more than its process.
+pub(super) fn has_executed(first: &PartySample<'_>, last: &PartySample<'_>) -> bool {
+    let totals = |sample: &PartySample<'_>| -> BTreeMap<Key, u64> {
+        sample.each.iter().map(|each| (key(each), each.cpu_ns())).collect()
+    };
+    let run_ns: BTreeMap<_, u64> =
+        first.threads.iter().map(|thread| (thread_key(thread), thread.run_ns)).collect();
+    let (then, now) = (totals(first), totals(last));
+    let mut first_threads = last.threads.iter().filter(|thread| thread.tid == thread.pid);
+    first_threads.any(|thread| {
+        let growth = || {
+            let process = (thread.pid, thread.began_ticks?);
+            let thread_ns = thread.run_ns.checked_sub(*run_ns.get(&thread_key(thread))?)?;
+            let process_ns = now.get(&process)?.checked_sub(*then.get(&process)?)?;
+            Some((thread_ns as f64 / 1e9, process_ns as f64 / 1e9))
+        };
+        growth().is_some_and(|(thread_s, process_s)| {
+            thread_s > process_s + TICKS_S + skew_s(thread_s, first, last)
+        })
+    })
 }
 
 /// Returns the CPU seconds that a party which used `cpu_s` may use while its counters are read.
@@ -452,8 +489,16 @@ impl Totals {
             (now.pid, difference(now, &earlier))
         };
         let living = last.each.iter().map(since).collect();
+        // The ticks of a short process are 0, but its parent's totals include all of its use.
+        let unticked_ns = |each: &ProcessUse| {
+            let threads = first.threads.iter().filter(|thread| thread.pid == each.pid);
+            threads.map(|thread| thread.run_ns).sum::<u64>().saturating_sub(each.cpu_ns())
+        };
         let gone = before.into_values().fold(ProcessUse::default(), |sum, each| ProcessUse {
-            children_user_ns: sum.children_user_ns + each.user_ns + each.children_user_ns,
+            children_user_ns: sum.children_user_ns
+                + each.user_ns
+                + unticked_ns(each)
+                + each.children_user_ns,
             children_sys_ns: sum.children_sys_ns + each.sys_ns + each.children_sys_ns,
             children_faults_minor: sum.children_faults_minor
                 + each.faults_minor
@@ -509,16 +554,24 @@ impl Totals {
         threads.sum::<f64>() + children_ns.saturating_sub(self.gone.children_cpu_ns()) as f64 / 1e9
     }
 
-    /// Returns user and system seconds of all processes.
-    fn split_s(&self) -> (f64, f64) {
+    /// Returns user and system seconds of all processes. `None`: most of it is of short children.
+    /// The kernel splits the use of a process by the ticks that it had (`cputime_adjust` in
+    /// kernel/sched/cputime.c). Without a tick in the kernel, all use is in user mode. `ended`:
+    /// number of children that ended.
+    fn split_s(&self, ended: f64) -> Option<(f64, f64)> {
         let seconds = |ns: u64, gone: u64| ns.saturating_sub(gone) as f64 / 1e9;
-        (
+        let split_s = (
             seconds(
                 self.sum(|each| each.user_ns + each.children_user_ns),
                 self.gone.children_user_ns,
             ),
             seconds(self.sum(|each| each.sys_ns + each.children_sys_ns), self.gone.children_sys_ns),
-        )
+        );
+        let children_s =
+            seconds(self.sum(ProcessUse::children_cpu_ns), self.gone.children_cpu_ns());
+        let are_short = children_s < MIN_CHILD_S * ended;
+        let are_most = children_s > MAX_CHILDREN * (split_s.0 + split_s.1);
+        (!are_short || !are_most).then_some(split_s)
     }
 
     /// Returns minor and major page faults of all processes.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use dyno_model::sample::{CgroupUse, ProcessUse};
 use dyno_model::{LoadRecord, Party};
 
-use super::complete::{TICKS_S, key};
+use super::complete::{TICKS_S, has_executed, key};
 use super::{PartySample, cpu_between, edges, is_between, party_samples};
 
 /// Largest share of the CPU time of a party's threads and processes that its group may lack. The
@@ -54,9 +54,10 @@ fn have_ended_outside(record: &LoadRecord, party: Party) -> bool {
     let samples = party_samples(record, party);
     let Some((first, last)) = edges(record, &samples) else { return false };
     let Some(group_s) = cpu_between(first, last) else { return false };
-    // The earlier use of a joined process cannot be separated.
+    // The earlier use of a process that joined, or of a thread that called execve(2), cannot be
+    // separated.
     let mut window = samples.iter().filter(|sample| is_between(sample, first, last)).skip(1);
-    if window.any(|sample| sample.used.has_joined) {
+    if window.any(|sample| sample.used.has_joined) || has_executed(first, last) {
         return false;
     }
     // Only the probes know when a process ended.
@@ -68,8 +69,6 @@ fn have_ended_outside(record: &LoadRecord, party: Party) -> bool {
 struct Used {
     /// Living and ended threads, seconds.
     all_s: f64,
-    /// Part of `all_s` of ended threads or processes, seconds.
-    ended_s: f64,
     /// Rounding error of `all_s`, seconds.
     rounding_s: f64,
 }
@@ -88,7 +87,6 @@ impl Used {
         let now_ns = recorded.map(|thread| thread.run_ns).sum::<u64>() + ended_ns.1;
         Some(Used {
             all_s: now_ns.saturating_sub(then_ns) as f64 / 1e9,
-            ended_s: ended_ns.1.saturating_sub(ended_ns.0) as f64 / 1e9,
             rounding_s: 0.0,
         })
     }
@@ -114,15 +112,14 @@ impl Used {
         let ended_s = ended_ns as f64 / 1e9;
         Some(Used {
             all_s: first.threads_until(last).live_threads_cpu_s() + ended_s,
-            ended_s,
             rounding_s: TICKS_S * (growths.len() + before.len()) as f64,
         })
     }
 
-    /// Whether this use is clearly more than the group counted. Only ended threads and processes
-    /// can explain the difference: a living one outside of the group is found by its number.
+    /// Whether this use is clearly more than the group counted: a process was outside of the group
+    /// for a time, although it may be back, or have ended.
     fn exceeds(&self, group_s: f64, first: &PartySample<'_>, last: &PartySample<'_>) -> bool {
-        let excess_s = (self.all_s - group_s).min(self.ended_s);
+        let excess_s = self.all_s - group_s;
         // The group is read before its threads, which run in between.
         let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
         let skew_s = self.all_s / seconds * last.took_ns as f64 / 1e9;
@@ -205,7 +202,7 @@ mod tests {
         assert_eq!(strays([180, 100, 300, 0]), 1);
         assert_eq!(strays([400, 100, 300, 300]), 0, "the group counted all");
         assert_eq!(strays([390, 100, 300, 0]), 0, "2 % are read later than the group");
-        assert_eq!(strays([300, 400, 0, 0]), 0, "no thread ended");
+        assert_eq!(strays([300, 400, 0, 0]), 1, "a living process was outside for a time");
         let mut record = record_with_ended([[0; 4], [180, 100, 300, 0]]);
         let cleared = without_group_counters(&record).unwrap();
         assert_eq!(stray_processes(&cleared, Party::SUBJECT), 1);

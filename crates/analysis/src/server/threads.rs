@@ -268,23 +268,24 @@ impl ThreadDeltas {
     ) {
         let Some(ended) = last.ended else { return };
         let none = EndedThreads::default();
-        for now in ended {
-            let then = first
-                .ended
-                .and_then(|all| all.iter().find(|e| e.name == now.name))
-                .unwrap_or(&none);
-            let threads = now.threads.saturating_sub(then.threads);
-            if threads == 0 {
-                continue;
-            }
+        let then_of = |now: &EndedThreads| {
+            first.ended.and_then(|all| all.iter().find(|e| e.name == now.name)).unwrap_or(&none)
+        };
+        let grown: Vec<(&EndedThreads, &EndedThreads)> = ended
+            .iter()
+            .map(|now| (now, then_of(now)))
+            .filter(|(now, then)| now.threads > then.threads)
+            .collect();
+        for ((now, then), gone) in grown.iter().zip(by_last_name(&grown, gone)) {
+            let threads = now.threads - then.threads;
             let mut observed = SchedulerDelta::new(&now.seen, &then.seen);
             // Deducts the use of these threads before the first sample.
-            for thread in gone.iter().filter(|t| t.name == now.name) {
+            for thread in &gone {
                 observed.subtract(thread.seen.as_ref().unwrap_or(&SchedulerRecord::default()));
             }
             let role = roles::thread_role(&now.name, process, false);
             let running_s =
-                ended_run_s(now, then, gone).unwrap_or(observed.seconds(ThreadState::Running));
+                ended_run_s(now, then, &gone).unwrap_or(observed.seconds(ThreadState::Running));
             self.run_s += running_s;
             self.ended.threads += threads;
             self.ended.wakeups += observed.wakeups;
@@ -416,12 +417,39 @@ pub(super) fn run_time_s(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
     last.iter().map(|t| t.run_ns.saturating_sub(before(t.tid))).sum::<u64>() as f64 / 1e9
 }
 
-/// Returns the CPU seconds of the ended threads of one name between two samples. `gone`: threads of
-/// the first sample that are not in the last. `None`: the scheduler's count was not read.
+/// Divides threads that ended between two samples by the names under which they are counted as
+/// ended. A thread has its own name if the count and the run time of this name include it. If not,
+/// it was renamed, and belongs to the name with the most threads that includes it.
+/// `grown`: the ended threads of each name at the second and the first sample.
+fn by_last_name<'a>(
+    grown: &[(&EndedThreads, &EndedThreads)],
+    gone: &[&'a ThreadUse],
+) -> Vec<Vec<&'a ThreadUse>> {
+    let growth = |(now, then): &(&EndedThreads, &EndedThreads)| {
+        let run_ns = now.run_ns.map(|ns| ns.saturating_sub(then.run_ns.unwrap_or(0)));
+        (now.threads - then.threads, run_ns.unwrap_or(u64::MAX))
+    };
+    let mut left: Vec<(u64, u64)> = grown.iter().map(growth).collect();
+    let mut each: Vec<Vec<&ThreadUse>> = vec![Vec::new(); grown.len()];
+    for thread in gone {
+        let includes = |index: &usize| left[*index].0 > 0 && left[*index].1 >= thread.run_ns;
+        let own = grown.iter().position(|(now, _)| now.name == thread.name).filter(includes);
+        let most = || (0..left.len()).filter(includes).max_by_key(|index| left[*index]);
+        if let Some(index) = own.or_else(most) {
+            left[index].0 -= 1;
+            left[index].1 -= thread.run_ns;
+            each[index].push(thread);
+        }
+    }
+    each
+}
+
+/// Returns the CPU seconds of the ended threads of one name between two samples. `gone`: those that
+/// are in the first sample. `None`: the scheduler's count was not read.
 fn ended_run_s(now: &EndedThreads, then: &EndedThreads, gone: &[&ThreadUse]) -> Option<f64> {
     // If no thread of this name had ended by the first sample, the run time of ended ones was 0.
     let earlier_ns = then.run_ns.or((then.threads == 0).then_some(0))?;
-    let before = gone.iter().filter(|thread| thread.name == now.name).map(|thread| thread.run_ns);
+    let before = gone.iter().map(|thread| thread.run_ns);
     Some(now.run_ns?.saturating_sub(earlier_ns + before.sum::<u64>()) as f64 / 1e9)
 }
 
@@ -505,6 +533,23 @@ mod tests {
         let first = Threads { ended: Some(&first_ended), ..first };
         let last = Threads { ended: Some(&last_ended), ..last };
         assert!((ThreadDeltas::new(first, last).run_s - 0.050).abs() < 1e-9);
+    }
+
+    /// A pool renames its threads before they end.
+    #[test]
+    fn renamed_threads_count_once() {
+        let counted = |name: &str, threads, run_ms: u64| EndedThreads {
+            run_ns: Some(run_ms * MS),
+            ..ended(name, threads, run_ms)
+        };
+        let living = [thread(2, "task", 300, 0), thread(3, "task", 200, 0)];
+        let first = Threads { at_ns: 0, living: &living, ended: Some(&[]) };
+        // Both were renamed. A third, which was not, began and ended in the window.
+        let all = [counted("task", 1, 20), counted("idle", 2, 310 + 230)];
+        let last = Threads { at_ns: 0, living: &[], ended: Some(&all) };
+        let deltas = ThreadDeltas::new(first, last);
+        assert!((deltas.run_s - 0.060).abs() < 1e-9, "{}", deltas.run_s);
+        assert_eq!((deltas.ended.threads, deltas.ended.wakeups), (3, 60));
     }
 
     #[test]

@@ -133,6 +133,59 @@ fn children_are_counted_if_reaped() {
 }
 
 /// Forty children with 22 ms each wait to be reaped. Their totals are rounded down to 20 ms.
+/// Processes that had 9 ms before the window (no tick), and are reaped in it.
+#[test]
+fn earlier_use_of_reaped_children_is_deducted_without_ticks() {
+    let children = 2..22;
+    let threads = children.clone().map(|pid| thread(pid, pid, 9));
+    let each = children.map(|pid| process(pid, 9, 0));
+    let server = used(vec![
+        sample(
+            0,
+            [thread(1, 1, 100)].into_iter().chain(threads).collect(),
+            [process(1, 100, 0)].into_iter().chain(each).collect(),
+            None,
+        ),
+        sample(1000, vec![thread(1, 1, 300)], vec![process(1, 300, 20 * 14)], None),
+    ]);
+    // 200 ms of the parent, and 5 ms of each child.
+    assert!((server.cpus.unwrap() - 0.3).abs() < 1e-9, "{:?}", server.cpus);
+}
+
+/// Another thread of the process calls execve(2). The first thread then has its run time.
+#[test]
+fn thread_that_executes_leaves_counters_of_threads_unknown() {
+    let at = |at_ms, run_ms, total_ms, is_grouped: bool| {
+        let thread = ThreadUse { began_ticks: Some(7), ..thread(1, 1, run_ms) };
+        let process = ProcessUse { began_ticks: 7, ..process(1, total_ms, 0) };
+        sample(at_ms, vec![thread], vec![process], is_grouped.then_some(total_ms))
+    };
+    let server = |run_ms, is_grouped| {
+        used(vec![at(0, 5, 905, is_grouped), at(1000, run_ms, 1105, is_grouped)])
+    };
+    assert!((server(205, false).cpus.unwrap() - 0.2).abs() < 1e-9);
+    assert_eq!(server(1100, false).cpus, None);
+    let grouped = server(1100, true);
+    assert!((grouped.cpus.unwrap() - 0.2).abs() < 1e-9);
+    assert_eq!((grouped.busiest_thread_utilisation, grouped.run_delay_s), (None, None));
+    assert!(grouped.by_thread_role.is_empty(), "{:?}", grouped.by_thread_role);
+}
+
+/// The kernel splits the use of short processes wrongly.
+#[test]
+fn split_of_short_children_is_unknown() {
+    let user_s = |own_ms, children| {
+        let at = |at_ms, own_ms, children_ms, births| Sample {
+            host: Some(HostUse { births: Some(births), ..HostUse::default() }),
+            ..sample(at_ms, vec![thread(1, 1, own_ms)], vec![process(1, own_ms, children_ms)], None)
+        };
+        used(vec![at(0, 0, 0, 0), at(1000, own_ms, 400, children)]).cpu_user_s
+    };
+    assert_eq!(user_s(200, 100), None, "4 ms each");
+    assert!(user_s(200, 4).is_some(), "100 ms each");
+    assert!(user_s(500, 100).is_some(), "the server itself used most of it");
+}
+
 #[test]
 fn short_unreaped_processes_leave_cpu_time_unknown() {
     let use_with = |children: u32, run_ms: u64| {
