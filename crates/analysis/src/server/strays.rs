@@ -85,10 +85,7 @@ impl Used {
         let recorded = last.threads.iter().filter(|thread| thread.seen.is_some());
         let then_ns = first.threads.iter().map(|thread| thread.run_ns).sum::<u64>() + ended_ns.0;
         let now_ns = recorded.map(|thread| thread.run_ns).sum::<u64>() + ended_ns.1;
-        Some(Used {
-            all_s: now_ns.saturating_sub(then_ns) as f64 / 1e9,
-            rounding_s: 0.0,
-        })
+        Some(Used { all_s: now_ns.saturating_sub(then_ns) as f64 / 1e9, rounding_s: 0.0 })
     }
 
     /// Returns the use of living threads and of the children that living processes waited for.
