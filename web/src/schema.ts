@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json fdaa4b70c1c6b2aba12acf94eceaf92797f68e2bc16c0a1666da42a0f9884b15
+// Made by types.mjs from docs/schema/report.schema.json 56ad69091b6caaba29825d8ae60d2901d436c33214cb0530e4dc7aecfbc2e933
 
 /**
  * What a caveat is about, by the name in every report.
@@ -35,6 +35,7 @@ export type Code =
   | "generator_crowded"
   | "generator_throttled"
   | "no_local_port"
+  | "unstored_bodies"
   | "generator_quota"
   | "oversubscribed"
   | "priority_refused"
@@ -3712,7 +3713,7 @@ export interface PerRequest {
  */
 export interface Runtime {
   /**
-   * Time from the first to the last reading, in seconds.
+   * Time from the first to the last reading, in seconds. In turns: time between successive readings in the server's own turns.
    */
   between_s: number;
   /**

@@ -66,7 +66,7 @@ fn connection_of_unknown_protocol_takes_one_request() {
 }
 
 /// A server without a limit of streams has chosen HTTP/2 with its first connection. Requests that
-/// arrive while a connection is replaced then wait for its streams, as with HTTP/2 alone.
+/// arrive while the connection is replaced then wait for its streams, as with HTTP/2 alone.
 #[test]
 fn auto_reconnects_like_http2_without_stream_limit() {
     let simulate = |protocol: Protocol| {
@@ -77,7 +77,7 @@ fn auto_reconnects_like_http2_without_stream_limit() {
         let (tls, driver) = pair(SimDriver::new(world), "h2", true, Goodbye::Notice);
         let arrivals = Arrivals::Constant { rate: 1000.0 };
         let mut config =
-            WorkerConfig { protocol, streams: 64, tls: Some(tls), ..config(2, &arrivals, 5) };
+            WorkerConfig { protocol, streams: 64, tls: Some(tls), ..config(1, &arrivals, 5) };
         config.policy.max_waiting = Some(0);
         config.traffic = traffic_for_both_versions(&config.traffic);
         run_observed(driver, config, |_, _| Stop::No).report

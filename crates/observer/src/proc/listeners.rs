@@ -210,10 +210,8 @@ mod tests {
             let port = listener.local_addr().unwrap().port();
             let address_here = SocketAddrV4::new([127, 0, 0, 1].into(), port);
             let us = std::process::id();
-            assert!(
-                matches!(listener_at(address_here), ListenerOwner::Process { pid, .. } if pid == us),
-                "{address}"
-            );
+            let owner = listener_at(address_here);
+            assert!(matches!(owner, ListenerOwner::Process { pid, .. } if pid == us), "{address}");
             assert_eq!(listener_in_network_of(us, address_here), listener_at(address_here));
             drop(listener);
             assert_eq!(listener_at(address_here), ListenerOwner::Absent);

@@ -1,4 +1,5 @@
-//! Completes the settings of a search for the highest rate that meets an objective, without a suite.
+//! Completes the settings of a search, outside of suites, for the highest rate that meets an
+//! objective.
 
 use dyno_analysis::capacity::{self, MIN_RPS};
 use dyno_config::units;
