@@ -168,6 +168,15 @@ pub enum SampleKind {
 }
 
 impl SampleKind {
+    /// Returns the name of the state.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            SampleKind::Running => "running",
+            SampleKind::Waiting => "waiting",
+        }
+    }
+
     /// Returns the stacks of threads in this state.
     #[must_use]
     pub const fn stacks(self, profile: &ProfileRecord) -> &Stacks {

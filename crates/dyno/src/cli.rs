@@ -20,17 +20,19 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use dyno_model::plan::DriverKind;
+use dyno_report::{Format, TEXT_OR_JSON};
 use dyno_responder::Writes;
 use dyno_suite::observe::ProbeChoice;
 
 use crate::habits;
 pub use compare::{CompareArgs, Undecided};
-pub use load::{ImportArg, LoadArgs, LoadFormat, ProtocolArg, SwitchArg};
-pub use profile::{ProfileArgs, ProfileFormat};
+pub use load::LoadArgs;
+pub use profile::ProfileArgs;
 pub use report::ReportArgs;
+use report::format_in;
 use settings::driver_parser;
 pub use values::Ns;
-use values::{budget, quiet_wait, timeout, whole_number};
+use values::{Choice, budget, choice, quiet_wait, timeout, whole_number};
 pub use watch::WatchArgs;
 
 const ABOUT: &str = "Benchmark HTTP servers and explain the results: dyno builds and starts \
@@ -157,8 +159,8 @@ pub enum Command {
         #[arg(long)]
         while_stdin: bool,
         /// Grouping of the writes of HTTP/2 responses.
-        #[arg(long, value_enum, default_value_t = WriteArg::Batch)]
-        write: WriteArg,
+        #[arg(long, value_parser = choice(WRITES), default_value = "batch")]
+        write: Writes,
         /// Respond to every request with this text, instead of the responses of the hello contract.
         #[arg(long, env = "DYNO_NULL_ANSWER")]
         answer: Option<String>,
@@ -255,31 +257,12 @@ pub struct SubjectFolders {
     pub folders: Vec<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WriteArg {
-    /// One write for all responses to the requests of one read.
-    Batch,
-    /// One write per response, which has three frames.
-    Response,
-    /// One write per frame.
-    Frame,
-}
-
-impl From<WriteArg> for Writes {
-    fn from(arg: WriteArg) -> Writes {
-        match arg {
-            WriteArg::Batch => Writes::Batch,
-            WriteArg::Response => Writes::Response,
-            WriteArg::Frame => Writes::Frame,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlanFormat {
-    Text,
-    Json,
-}
+/// How the null responder writes HTTP/2 responses.
+const WRITES: &[Choice<Writes>] = &[
+    ("batch", "One write for all responses to the requests of one read", Writes::Batch),
+    ("response", "One write per response, which has three frames", Writes::Response),
+    ("frame", "One write per frame", Writes::Frame),
+];
 
 #[derive(Debug, Args)]
 #[command(after_help = examples::PLAN)]
@@ -298,8 +281,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     /// Format of the plan.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: PlanFormat,
+    #[arg(long, value_parser = format_in(TEXT_OR_JSON), default_value = "text")]
+    pub format: &'static Format<()>,
     #[command(flatten)]
     pub folder_options: FolderOptions,
 }
@@ -394,8 +377,8 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "verdicts")]
     pub only: Vec<String>,
     /// Format of the result.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: PlanFormat,
+    #[arg(long, value_parser = format_in(TEXT_OR_JSON), default_value = "text")]
+    pub format: &'static Format<()>,
     /// Write the result to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

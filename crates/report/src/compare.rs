@@ -20,29 +20,21 @@ use crate::present::sentence::Sentence;
 use crate::present::style::Style;
 use crate::present::table::{self, Column, ReportTable, TableCell, value};
 use crate::present::{self, escape};
-use crate::terminal;
+use crate::{json, terminal};
 
 /// A format of a comparison.
 pub type ComparisonFormat = Format<fn(&ComparisonResult, Style) -> String>;
 
-/// Every format of a comparison. Text may be coloured.
+/// Every format of a comparison.
 pub const FORMATS: &[ComparisonFormat] = &[
     ComparisonFormat::new("text", "A table, for a terminal", text),
     ComparisonFormat::new("md", "Markdown, for a pull request", |compared, _| markdown(compared)),
-    ComparisonFormat::new("json", "Everything, for programs", |compared, _| json(compared)),
+    ComparisonFormat::new("json", "Everything, for programs", |compared, _| json::lines(compared)),
     ComparisonFormat::new("junit", "JUnit's XML, for CI: each gate is a test", |compared, _| {
         junit(compared)
     }),
     ComparisonFormat::new("html", "An HTML page", |compared, _| html_page(compared)),
 ];
-
-impl ComparisonFormat {
-    /// Renders a comparison. Only text has colours.
-    #[must_use]
-    pub fn render(&self, compared: &ComparisonResult, style: Style) -> String {
-        (self.renderer)(compared, style)
-    }
-}
 
 /// Columns of the table of metrics.
 const COLUMNS: [Column<'_, ComparisonRow>; 8] = [
@@ -165,11 +157,6 @@ fn text(compared: &ComparisonResult, style: Style) -> String {
     let sides = sides(compared).map(|side| terminal::escape_line(&side) + "\n").concat();
     let section = |section| format!("\n{}", present::text::section(section, style));
     sides + &sections(compared).iter().map(section).collect::<String>()
-}
-
-/// Formats a comparison as JSON.
-fn json(compared: &ComparisonResult) -> String {
-    serde_json::to_string_pretty(compared).expect("every comparison can be written as JSON") + "\n"
 }
 
 /// Returns the title of a comparison.

@@ -15,6 +15,7 @@ pub mod hdr;
 pub mod html;
 pub mod intervals;
 pub mod json;
+pub mod load;
 pub mod markdown;
 mod methodology;
 mod metrics;
@@ -33,7 +34,7 @@ pub mod text;
 pub mod validation;
 pub mod watch;
 
-pub use crate::output::Format;
+pub use crate::output::{Format, TEXT_OR_JSON};
 
 const VIEWER_JS: &str = include_str!("../viewer/viewer.js");
 const VIEWER_CSS: &str = include_str!("../viewer/viewer.css");

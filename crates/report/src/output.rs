@@ -1,8 +1,10 @@
 //! Defines an output format of a result. A format of a report is a file of this crate with a
-//! function that renders a report, and an entry of `Format::ALL` in `lib.rs`.
+//! function that renders a report, and an entry of `Format::ALL` in `lib.rs`. Formats of other
+//! results are listed in `load.rs`, `compare.rs` and `profile/export.rs`.
 
 use dyno_analysis::Report;
 
+use crate::present::style::Style;
 use crate::redact::{self, RedactedReport};
 
 /// Function that renders a report without its secrets.
@@ -19,6 +21,12 @@ pub struct Format<R = ReportRenderer> {
     pub is_stored: bool,
     pub(crate) renderer: R,
 }
+
+/// Formats of the results that only have a text for people and JSON for programs.
+pub const TEXT_OR_JSON: &[Format<()>] = &[
+    Format::new("text", "Text, for a terminal", ()),
+    Format::new("json", "Everything, for programs", ()),
+];
 
 impl<R> Format<R> {
     /// Makes a format that is only printed.
@@ -53,5 +61,13 @@ impl Format {
     #[must_use]
     pub fn render(&self, report: &Report) -> String {
         (self.renderer)(&redact::redact(report))
+    }
+}
+
+impl<T> Format<fn(&T, Style) -> String> {
+    /// Renders a result. Only text has colours.
+    #[must_use]
+    pub fn render(&self, result: &T, style: Style) -> String {
+        (self.renderer)(result, style)
     }
 }

@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use dyno_contract::tls::SessionResumption;
+use dyno_report::load::{FORMATS, LoadFormat};
 use dyno_suite::target::ProtocolChoice;
 use dyno_workload::import::ImportFormat;
 
 use super::examples;
+use super::report::format_in;
 use super::settings::SettingArgs;
-use super::values::{Cpus, cpus, whole_number, width};
+use super::values::{Choice, Cpus, choice, cpus, whole_number, width};
 
 #[derive(Debug, Args)]
 #[command(after_help = examples::LOAD_SHORT, after_long_help = examples::LOAD)]
@@ -52,8 +55,14 @@ pub struct LoadArgs {
     ///
     /// auto: HTTP/1.1 for http://. For https:// the server chooses by ALPN, and HTTP/2 is
     /// preferred.
-    #[arg(long, value_enum, default_value = "auto", display_order = 103, help_heading = "Load")]
-    pub protocol: ProtocolArg,
+    #[arg(
+        long,
+        value_parser = choice(PROTOCOLS),
+        default_value = "auto",
+        display_order = 103,
+        help_heading = "Load"
+    )]
+    pub protocol: ProtocolChoice,
     /// Seed of random arrivals, mixes and placeholders.
     #[arg(
         hide_short_help = true,
@@ -153,12 +162,12 @@ pub struct LoadArgs {
     #[arg(
         hide_short_help = true,
         long,
-        value_enum,
+        value_parser = choice(IMPORT_FORMATS),
         requires = "import",
         conflicts_with_all = ["curl", "mix", "method", "body", "body_file"],
         help_heading = "Requests"
     )]
-    pub import_format: Option<ImportArg>,
+    pub import_format: Option<ImportFormat>,
     /// Fill placeholders in imported requests, too.
     ///
     /// Without this option, imported requests are sent as they were recorded.
@@ -242,8 +251,8 @@ pub struct LoadArgs {
     )]
     pub key: Option<PathBuf>,
     /// Resume TLS sessions on new connections [default: on].
-    #[arg(hide_short_help = true, long, value_enum, help_heading = "TLS")]
-    pub tls_resumption: Option<SwitchArg>,
+    #[arg(hide_short_help = true, long, value_parser = choice(SWITCH), help_heading = "TLS")]
+    pub tls_resumption: Option<SessionResumption>,
 
     #[command(flatten)]
     pub settings: SettingArgs,
@@ -288,8 +297,13 @@ pub struct LoadArgs {
     pub cpus: Option<Cpus>,
 
     /// Format of the result.
-    #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
-    pub format: LoadFormat,
+    #[arg(
+        long,
+        value_parser = format_in(FORMATS),
+        default_value = "text",
+        help_heading = "Output"
+    )]
+    pub format: &'static LoadFormat,
     /// Write the result to this file instead of standard output.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
@@ -319,61 +333,24 @@ pub struct LoadArgs {
     pub no_tui: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ImportArg {
-    Curl,
-    Har,
-    Vegeta,
-    Urls,
-}
+const IMPORT_FORMATS: &[Choice<ImportFormat>] = &[
+    ("curl", "", ImportFormat::Curl),
+    ("har", "", ImportFormat::Har),
+    ("vegeta", "", ImportFormat::Vegeta),
+    ("urls", "", ImportFormat::Urls),
+];
 
-impl From<ImportArg> for ImportFormat {
-    fn from(arg: ImportArg) -> ImportFormat {
-        match arg {
-            ImportArg::Curl => ImportFormat::Curl,
-            ImportArg::Har => ImportFormat::Har,
-            ImportArg::Vegeta => ImportFormat::Vegeta,
-            ImportArg::Urls => ImportFormat::Urls,
-        }
-    }
-}
+const SWITCH: &[Choice<SessionResumption>] =
+    &[("on", "", SessionResumption::On), ("off", "", SessionResumption::Off)];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SwitchArg {
-    On,
-    Off,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolArg {
-    Auto,
-    /// HTTP/1.1, plain or over TLS.
-    H1,
-    /// HTTP/2 over TLS, by ALPN.
-    H2,
-    /// HTTP/2 on a plain connection, by prior knowledge.
-    H2c,
-    /// HTTP/2 on a plain connection, by an Upgrade from HTTP/1.1.
-    #[value(name = "h2c-upgrade")]
-    H2cUpgrade,
-}
-
-impl From<ProtocolArg> for ProtocolChoice {
-    fn from(protocol: ProtocolArg) -> ProtocolChoice {
-        match protocol {
-            ProtocolArg::Auto => ProtocolChoice::Auto,
-            ProtocolArg::H1 => ProtocolChoice::H1,
-            ProtocolArg::H2 => ProtocolChoice::H2,
-            ProtocolArg::H2c => ProtocolChoice::H2c,
-            ProtocolArg::H2cUpgrade => ProtocolChoice::H2cUpgrade,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LoadFormat {
-    Text,
-    Json,
-    /// One line per interval.
-    Csv,
-}
+const PROTOCOLS: &[Choice<ProtocolChoice>] = &[
+    ("auto", "", ProtocolChoice::Auto),
+    ("h1", "HTTP/1.1, plain or over TLS", ProtocolChoice::H1),
+    ("h2", "HTTP/2 over TLS, by ALPN", ProtocolChoice::H2),
+    ("h2c", "HTTP/2 on a plain connection, by prior knowledge", ProtocolChoice::H2c),
+    (
+        "h2c-upgrade",
+        "HTTP/2 on a plain connection, by an Upgrade from HTTP/1.1",
+        ProtocolChoice::H2cUpgrade,
+    ),
+];

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use dyno_report::profile::{FORMATS, ProfileFormat};
+
+use super::report::format_in;
 
 #[derive(Debug, Args)]
 #[command(after_help = super::examples::PROFILE)]
@@ -25,8 +28,8 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "N")]
     pub beside_trial: Option<usize>,
     /// Format, by tool [default: collapsed].
-    #[arg(long, value_enum)]
-    pub format: Option<ProfileFormat>,
+    #[arg(long, value_parser = format_in(FORMATS))]
+    pub format: Option<&'static ProfileFormat>,
     /// Write the result to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -44,16 +47,4 @@ impl ProfileArgs {
         ];
         options.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProfileFormat {
-    /// One line per stack, for flamegraph.pl and inferno.
-    Collapsed,
-    /// For `go tool pprof` and other readers of its format.
-    Pprof,
-    /// JSON for the viewer at speedscope.app, with weights in nanoseconds.
-    Speedscope,
-    /// An HTML page with a flame graph.
-    Html,
 }

@@ -4,12 +4,29 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use dyno_lab::other_programs::QUIET_FOR;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use dyno_suite::settings::with_unit;
 
 /// Nanoseconds, as an argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Ns(pub u64);
+
+/// A value that an option can have: its name, its description, which may be empty, and the value.
+pub(super) type Choice<T> = (&'static str, &'static str, T);
+
+/// Parses the name of a value.
+pub(super) fn choice<T: Copy + Send + Sync + 'static>(
+    all: &'static [Choice<T>],
+) -> impl TypedValueParser<Value = T> {
+    let possible = all.iter().map(|(name, help, _)| match help.is_empty() {
+        true => PossibleValue::new(*name),
+        false => PossibleValue::new(*name).help(*help),
+    });
+    PossibleValuesParser::new(possible).try_map(|name| {
+        let found = all.iter().find(|(known, ..)| *known == name);
+        found.map(|(.., value)| *value).ok_or(name)
+    })
+}
 
 /// Parses a duration of up to an hour, the longest time that dyno can record. A bare number is in
 /// seconds, as in wrk's `-d2`.

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use dyno_report::{Format, TEXT_OR_JSON};
 
-use super::PlanFormat;
+use super::report::format_in;
 use super::values::{Ns, duration, load_length, whole_number};
 
 #[derive(Debug, Args)]
@@ -23,8 +24,8 @@ pub struct WatchArgs {
     #[arg(long)]
     pub outside: bool,
     /// A text line per sample and a summary, or a JSON line per sample (`dyno.watch/1`).
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: PlanFormat,
+    #[arg(long, value_parser = format_in(TEXT_OR_JSON), default_value = "text")]
+    pub format: &'static Format<()>,
     /// Serve the last sample at http://ADDR/metrics as OpenMetrics.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<SocketAddr>,

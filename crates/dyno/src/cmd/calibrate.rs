@@ -14,11 +14,11 @@ use dyno_archive::RunDir;
 use dyno_lab::calibrate::{self, Calibrated, CalibrationError, CalibrationEvent, NOT_MEASURED};
 use dyno_report::calibration as page;
 use dyno_report::format::plural;
-use dyno_report::probe_cost;
+use dyno_report::{json, probe_cost};
 
 use super::report::{is_standard_output, write_out};
 use crate::calibration::{CalibrationFile, MachineCeilings, machine, store};
-use crate::cli::{CalibrateArgs, PlanFormat};
+use crate::cli::CalibrateArgs;
 use crate::exit::{Exit, usage_error};
 use crate::other_programs;
 use crate::terminal::{self, ThirdInterrupt, first_error};
@@ -68,9 +68,9 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let ceilings = store(machine_ceilings(&result), &folder);
     let path = ceilings.as_ref().ok().and_then(Option::as_ref);
     let location = path.map(|path| ceilings_location(args, path));
-    let text = match args.format {
-        PlanFormat::Text => page::text(&result, location.as_deref(), terminal::style()),
-        PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
+    let text = match args.format.is_text() {
+        true => page::text(&result, location.as_deref(), terminal::style()),
+        false => json::lines(&result),
     };
     let written = write_out(args.output.as_deref(), &text);
     // Reported after the result, so that the result is not lost.
@@ -171,9 +171,9 @@ fn measure_prices<S, P>(
 }
 
 fn write_prices(args: &CalibrateArgs, prices: &[PriceResult]) -> anyhow::Result<()> {
-    let text = match args.format {
-        PlanFormat::Text => probe_cost::text(&machine(), prices, terminal::style()),
-        PlanFormat::Json => serde_json::to_string_pretty(prices)? + "\n",
+    let text = match args.format.is_text() {
+        true => probe_cost::text(&machine(), prices, terminal::style()),
+        false => json::lines(&prices),
     };
     write_out(args.output.as_deref(), &text)
 }

@@ -59,7 +59,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
                 media: answer_type,
                 body: answer.into_bytes(),
             });
-            dyno_responder::serve(port, write.into(), fixed_response.as_ref(), work)?;
+            dyno_responder::serve(port, write, fixed_response.as_ref(), work)?;
             Ok(Exit::Valid)
         }
     }

@@ -21,13 +21,14 @@ use dyno_model::plan::{
 use dyno_model::run::Run;
 use dyno_report::budget::differences;
 use dyno_report::format::{bytes, common_text, micros, number, percent, phases, plural};
+use dyno_report::json;
 use dyno_report::redact::{self, RedactedPlan, Withheld};
 use dyno_report::terminal::escape_line;
 use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_suite::file::SuiteFile;
 use dyno_suite::plan::{expected_ns, resolve};
 
-use crate::cli::{Ns, PlanArgs, PlanFormat};
+use crate::cli::{Ns, PlanArgs};
 use crate::clock::clock;
 use crate::exit::Exit;
 use crate::terminal::{print, print_text, say};
@@ -53,27 +54,23 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         return budget::run(args, &suite, &plan_of, Duration::from_nanos(ns));
     }
     let planned = resolve_suite(suite.clone())?;
-    match args.format {
-        PlanFormat::Json => {
-            let redacted = RedactedPlan::new(&planned.plan)?;
-            let withheld = redacted.withheld();
-            let plan = serde_json::to_string_pretty(&redacted.into_json())? + "\n";
-            print(&super::report::escape_for_terminal(None, &plan))?;
-            note_withheld(withheld);
-        }
-        PlanFormat::Text => {
-            let plan_of = |suite: SuiteFile| Ok(resolve_suite(suite)?.plan);
-            let pilot = match args.pilot {
-                Some(_) => Some(budget::pilot(args, &suite, &plan_of)?),
-                None => budget::latest(&args.runs, &suite, &plan_of)?.ok(),
-            };
-            let detectable_text =
-                describe_detectable(&planned.plan, pilot.as_ref().map(|(run, _)| run));
-            print_plan(&planned.plan, &|plan| {
-                describe(plan, detectable_text.clone()) + &describe_shares(&shares)
-            })?;
-        }
+    if !args.format.is_text() {
+        let redacted = RedactedPlan::new(&planned.plan)?;
+        let withheld = redacted.withheld();
+        let plan = json::lines(&redacted.into_json());
+        print(&super::report::escape_for_terminal(None, &plan))?;
+        note_withheld(withheld);
+        return Ok(Exit::Valid);
     }
+    let plan_of = |suite: SuiteFile| Ok(resolve_suite(suite)?.plan);
+    let pilot = match args.pilot {
+        Some(_) => Some(budget::pilot(args, &suite, &plan_of)?),
+        None => budget::latest(&args.runs, &suite, &plan_of)?.ok(),
+    };
+    let detectable_text = describe_detectable(&planned.plan, pilot.as_ref().map(|(run, _)| run));
+    print_plan(&planned.plan, &|plan| {
+        describe(plan, detectable_text.clone()) + &describe_shares(&shares)
+    })?;
     Ok(Exit::Valid)
 }
 

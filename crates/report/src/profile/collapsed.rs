@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use dyno_analysis::profile::{Function, FunctionKind, Line};
 
 /// Writes one line per stack, the outermost function first.
-#[must_use]
-pub fn collapse(lines: &[Line]) -> String {
+pub(super) fn collapse(lines: &[Line]) -> String {
     let line = |line: &Line| {
         let functions: Vec<String> = line.functions.iter().map(marked_name).collect();
         format!("{} {}\n", functions.join(";"), line.samples)
@@ -17,8 +16,7 @@ pub fn collapse(lines: &[Line]) -> String {
 
 /// Writes the stacks of two profiles. Each line has the count in `there` and then the count in
 /// `here`. Differential flame graphs use this format (FlameGraph's difffolded.pl).
-#[must_use]
-pub fn collapse_pair(here: &[Line], there: &[Line]) -> String {
+pub(super) fn collapse_pair(here: &[Line], there: &[Line]) -> String {
     let mut counts: BTreeMap<&[Function], [u64; 2]> = BTreeMap::new();
     for (side, lines) in [there, here].into_iter().enumerate() {
         for line in lines {

@@ -1,11 +1,9 @@
 //! Writes profiles in the formats of other tools, and as separate pages.
 
 mod collapsed;
+mod export;
 mod page;
 mod pprof;
 mod speedscope;
 
-pub use collapsed::{collapse, collapse_pair};
-pub use page::{ComparedProfile, page};
-pub use pprof::pprof;
-pub use speedscope::speedscope;
+pub use export::{ExportedProfile, FORMATS, NamedProfile, ProfileExport, ProfileFormat};

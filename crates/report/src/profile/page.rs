@@ -13,27 +13,23 @@ use crate::sections::flame_figure;
 use crate::{VIEWER_CSS, VIEWER_JS};
 
 /// The other profile, and its difference from the shown profile.
-#[derive(Clone, Copy, Debug)]
-pub struct ComparedProfile<'a> {
-    pub title: &'a str,
-    pub difference: &'a ProfileDifference,
+#[derive(Clone, Copy)]
+pub(super) struct ComparedProfile<'a> {
+    pub(super) title: &'a str,
+    pub(super) difference: &'a ProfileDifference,
 }
 
 /// Renders a page with one flame graph. If there is another profile to compare with, colours show
 /// the differences.
-#[must_use]
-pub fn page(
+pub(super) fn page(
     title: &str,
     side: SampleKind,
     flame: &Flame,
     compared: Option<ComparedProfile<'_>>,
 ) -> String {
     let flame = compared.map_or(flame, |compared| &compared.difference.flame);
-    let profile = match side {
-        SampleKind::Running => json!({"running": flame}),
-        SampleKind::Waiting => json!({"waiting": flame}),
-    };
-    let data = json!({"schema": "dyno.profile/1", "run": {"id": "profile"}, "profiles": [profile]});
+    let profiles = json!([{side.name(): flame}]);
+    let data = json!({"schema": "dyno.profile/1", "run": {"id": "profile"}, "profiles": profiles});
     let main = html! {
         header {
             p.brand { "dyno" }

@@ -96,7 +96,7 @@ impl Strings {
 ///
 /// # Errors
 /// No error occurs in practice, because the profile is written to memory.
-pub fn pprof(
+pub(super) fn pprof(
     lines: &[Line],
     side: SampleKind,
     period_ns: u64,

@@ -6,8 +6,7 @@ use dyno_analysis::profile::{Function, Line, sample_count};
 use serde_json::{Value, json};
 
 /// Writes a file for speedscope. `period_ns`: time that a sample represents.
-#[must_use]
-pub fn speedscope(title: &str, lines: &[Line], period_ns: u64) -> String {
+pub(super) fn speedscope(title: &str, lines: &[Line], period_ns: u64) -> String {
     let mut indices: HashMap<&Function, usize> = HashMap::new();
     let mut frames: Vec<Value> = Vec::new();
     let mut samples: Vec<Vec<usize>> = Vec::new();

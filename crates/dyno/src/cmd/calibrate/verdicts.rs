@@ -20,12 +20,12 @@ use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{ToolCommand, ToolExit, ToolOutput, duration_text};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::may_make_groups;
-use dyno_report::validation;
+use dyno_report::{json, validation};
 use dyno_testkit::{Behaviour, Need, Runtime, behaviours};
 
 use super::known_bottlenecks;
 use crate::calibration::machine;
-use crate::cli::{CalibrateArgs, PlanFormat};
+use crate::cli::CalibrateArgs;
 use crate::cmd::report::write_out;
 use crate::exit::{Exit, usage_error};
 use crate::terminal::{self, ThirdInterrupt, quote};
@@ -69,9 +69,9 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let (steps, not_run) = measured?;
     removed.with_context(|| format!("{}: cannot be removed", bench.folder.display()))?;
     let result = Validation::new(machine(), steps, not_run);
-    let text = match args.format {
-        PlanFormat::Text => validation::text(&result, terminal::style()),
-        PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
+    let text = match args.format.is_text() {
+        true => validation::text(&result, terminal::style()),
+        false => json::lines(&result),
     };
     write_out(args.output.as_deref(), &text)?;
     if result.high_wrong == 0 && result.judged == 0 {

@@ -6,11 +6,14 @@ use dyno_config::units;
 use dyno_lab::rate_finder::{FinderEvent, RateFinder, RunningServer};
 use dyno_launch::supervision::Interrupts;
 use dyno_model::plan::Objective;
-use dyno_suite::settings::search::{SearchRates, WIDTH};
+use dyno_report::json;
+use dyno_suite::limits::SEARCH_WARMUP_NS;
+use dyno_suite::settings::Warmup;
 use dyno_suite::tracking;
 
 use super::{Preparation, PreparedLoad, spec};
-use crate::cli::{LoadArgs, LoadFormat};
+use crate::cli::LoadArgs;
+use crate::cmd::report::{escape_for_terminal, goes_to_terminal, write_out};
 use crate::exit::{Exit, usage_error};
 use crate::terminal;
 
@@ -53,7 +56,7 @@ fn refuse_options(args: &LoadArgs) -> anyhow::Result<()> {
         ("--metrics", args.metrics.is_some()),
         ("--ramp-connections", args.settings.has("ramp_connections")),
         ("--resource", !args.resources.is_empty()),
-        ("--format csv", args.format == LoadFormat::Csv),
+        ("--format csv", args.format.name == "csv"),
     ];
     match options.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
@@ -92,21 +95,12 @@ fn search(
 fn write(prepared: &PreparedLoad, result: &CapacityResult) -> anyhow::Result<()> {
     let args = &prepared.args;
     let output = args.output.as_deref();
-    match args.format {
-        LoadFormat::Json => {
-            let json = serde_json::to_string_pretty(result)? + "\n";
-            crate::cmd::report::write_out(
-                output,
-                &crate::cmd::report::escape_for_terminal(output, &json),
-            )
-        }
-        LoadFormat::Text | LoadFormat::Csv => {
-            let is_terminal = crate::cmd::report::goes_to_terminal(output);
-            let text = dyno_report::capacity::text(result);
-            let text = terminal::redact_about(&prepared.plan(), &text, is_terminal)?;
-            crate::cmd::report::write_out(output, &text)
-        }
+    if !args.format.is_text() {
+        return write_out(output, &escape_for_terminal(output, &json::lines(result)));
     }
+    let text = dyno_report::capacity::text(result);
+    let text = terminal::redact_about(&prepared.plan(), &text, goes_to_terminal(output))?;
+    write_out(output, &text)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use dyno_model::plan::Workload;
 use dyno_model::{LoadRecord, Plan};
 use dyno_observer::tracking::TrackingTable;
 use dyno_report::present::style::Style;
-use dyno_report::{hdr, intervals, text};
+use dyno_report::{hdr, text};
 use dyno_suite::target::Url;
 use dyno_suite::tracking;
 
@@ -33,7 +33,8 @@ use self::preparation::Preparation;
 use self::requests::ReadableFiles;
 use self::save::SavedLoad;
 use crate::calibration;
-use crate::cli::{LoadArgs, LoadFormat};
+use crate::cli::LoadArgs;
+use crate::cmd::report::{escape_for_terminal, goes_to_terminal, is_standard_output, write_out};
 use crate::exit::{Exit, usage_error};
 use crate::terminal::{self, first_error};
 
@@ -195,30 +196,22 @@ fn mismatch_error(plan: &Plan, message: &str, is_terminal: bool) -> anyhow::Erro
 
 fn write_result(plan: &Plan, args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     let output = args.output.as_deref();
+    if !args.format.is_text() {
+        let text = args.format.render(result, Style::Plain);
+        return write_out(output, &escape_for_terminal(output, &text));
+    }
     // If standard output has the stream for programs, the text for people goes to standard error.
-    let has_stream = super::report::is_standard_output(output) && streams_to_stdout(args);
-    let text_for_programs = match args.format {
-        LoadFormat::Text if has_stream => {
-            let text = text::load(result, terminal::progress_style());
-            let is_terminal = std::io::stderr().is_terminal();
-            terminal::say(terminal::redact_about(plan, &text, is_terminal)?.trim_end());
-            return Ok(());
-        }
-        LoadFormat::Text => {
-            let style = if output.is_some() { Style::Plain } else { terminal::style() };
-            let text = text::load(result, style);
-            // The URL may have a password, or the value of a secret header.
-            let is_terminal = super::report::goes_to_terminal(output);
-            let text = terminal::redact_about(plan, &text, is_terminal)?;
-            return super::report::write_out(output, &text);
-        }
-        LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
-        LoadFormat::Csv => intervals::csv(&result.intervals),
-    };
-    super::report::write_out(
-        output,
-        &super::report::escape_for_terminal(output, &text_for_programs),
-    )
+    if is_standard_output(output) && streams_to_stdout(args) {
+        let text = text::load(result, terminal::progress_style());
+        let is_terminal = std::io::stderr().is_terminal();
+        terminal::say(terminal::redact_about(plan, &text, is_terminal)?.trim_end());
+        return Ok(());
+    }
+    let style = if output.is_some() { Style::Plain } else { terminal::style() };
+    let text = text::load(result, style);
+    // The URL may have a password, or the value of a secret header.
+    let text = terminal::redact_about(plan, &text, goes_to_terminal(output))?;
+    write_out(output, &text)
 }
 
 /// Converts an instant of the monotonic clock to seconds since the epoch. `now_ns` and `now_unix_s`
@@ -233,7 +226,7 @@ fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> 
         wall_clock_at(record.began_ns, dyno_observer::monotonic_ns(), terminal::unix_seconds());
     let (times, missing) = dyno_analysis::load::response_times(record);
     let write = |path: &Option<_>, text: &dyn Fn() -> String| {
-        path.as_deref().map_or(Ok(()), |path| super::report::write_out(Some(path), &text()))
+        path.as_deref().map_or(Ok(()), |path| write_out(Some(path), &text()))
     };
     // If one file cannot be written, the other is still written.
     first_error([

@@ -10,7 +10,7 @@ use dyno_model::Protocol;
 use dyno_model::plan::{Body, Cookies, Expect, Page, Request, Sequence, Workload};
 use dyno_suite::files::Folder;
 use dyno_suite::settings::Setting;
-use dyno_suite::target::{Scheme, Url, choose_protocol};
+use dyno_suite::target::{ProtocolChoice, Scheme, Url, choose_protocol};
 use dyno_workload::import::{
     self, Braces, ChangeKind, Changes, ImportFormat, ImportOrder, ImportedRequest, Imports,
     UniqueRequests,
@@ -18,7 +18,7 @@ use dyno_workload::import::{
 use dyno_workload::{command_line, header, workloads};
 
 use super::steps;
-use crate::cli::{ImportArg, LoadArgs, ProtocolArg};
+use crate::cli::LoadArgs;
 use crate::exit::usage_error;
 use crate::inputs::read_file;
 use crate::terminal;
@@ -56,7 +56,7 @@ pub fn read_requests(
         }
     };
     let protocol =
-        choose_protocol(args.protocol.into(), url.scheme, streams(args)).map_err(usage_error)?;
+        choose_protocol(args.protocol, url.scheme, streams(args)).map_err(usage_error)?;
     let headers = headers(args, protocol)?;
     if is_import {
         remove_invalid_headers(&mut requests, protocol, &mut changes);
@@ -144,7 +144,7 @@ fn page(args: &LoadArgs) -> Option<Page> {
 
 /// Returns the streams per connection.
 pub fn streams(args: &LoadArgs) -> u32 {
-    args.settings.streams_for(page(args).filter(|_| args.protocol != ProtocolArg::H1))[0]
+    args.settings.streams_for(page(args).filter(|_| args.protocol != ProtocolChoice::H1))[0]
 }
 
 /// The files that placeholders and imports may name.
@@ -236,12 +236,12 @@ fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)>
 
 fn read_import(
     path: &Path,
-    format: Option<ImportArg>,
+    format: Option<ImportFormat>,
     files: &ReadableFiles,
 ) -> anyhow::Result<Imports> {
     let text = String::from_utf8(read_named_file(path)?)
         .map_err(|_| usage_error(format!("{}: must be a text file (UTF-8)", path.display())))?;
-    let format = format.map_or_else(|| ImportFormat::guess(path, &text), ImportFormat::from);
+    let format = format.unwrap_or_else(|| ImportFormat::guess(path, &text));
     let imports = format.read(&text, &|name| files.read(name)).map_err(|error| {
         let (path, name) = (path.display(), format.name());
         let message = format!("{path} (read as {name}): {error}");
@@ -416,7 +416,7 @@ fn is_set_by_option(args: &LoadArgs, kind: &str) -> bool {
     match kind {
         "max-time" => args.settings.has("timeout"),
         "connect-timeout" => args.settings.has("connect_timeout"),
-        "http" => args.protocol != ProtocolArg::Auto,
+        "http" => args.protocol != ProtocolChoice::Auto,
         "cacert" => args.insecure || args.cacert.is_some(),
         "insecure" => args.cacert.is_some(),
         "cert" => args.cert.is_some(),
@@ -456,14 +456,14 @@ fn apply_settings(
             "connect-timeout" => {
                 apply_time_limit(request, "connect_timeout", (name, value), args)?;
             }
-            "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {
-            }
-            "http1.1" => args.protocol = ProtocolArg::H1,
+            "http1.1" | "http2" | "http2-prior-knowledge"
+                if args.protocol != ProtocolChoice::Auto => {}
+            "http1.1" => args.protocol = ProtocolChoice::H1,
             // As in curl: over https by ALPN, which `auto` does already. Otherwise by an upgrade.
             "http2" if is_https => {}
-            "http2" => args.protocol = ProtocolArg::H2cUpgrade,
-            "http2-prior-knowledge" if is_https => args.protocol = ProtocolArg::H2,
-            "http2-prior-knowledge" => args.protocol = ProtocolArg::H2c,
+            "http2" => args.protocol = ProtocolChoice::H2cUpgrade,
+            "http2-prior-knowledge" if is_https => args.protocol = ProtocolChoice::H2,
+            "http2-prior-knowledge" => args.protocol = ProtocolChoice::H2c,
             other => {
                 return Err(usage_error(format!(
                     "{}: --{other}: has no equivalent in dyno\nhint: remove --{other}",

@@ -14,13 +14,13 @@ use dyno_model::plan::{Load, Step, Workload};
 use dyno_report::format::plural;
 use dyno_suite::settings::single::{Trace, usable_cpus};
 use dyno_suite::settings::{LoadSettings, Notation, Setting, error_of_pages, key_not_for_pages};
-use dyno_suite::target::{Scheme, Url};
+use dyno_suite::target::{ProtocolChoice, Scheme, Url};
 
 use super::outputs::streams_to_stdout;
 use super::requests::{ReadableFiles, streams};
 use super::steps;
 use super::target;
-use crate::cli::{LoadArgs, LoadFormat, ProtocolArg, SwitchArg};
+use crate::cli::LoadArgs;
 use crate::cmd::report::is_standard_output;
 use crate::exit::usage_error;
 use crate::inputs::read_file;
@@ -31,7 +31,7 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     if let Some(conflict) = args.settings.conflict(Notation::Options, is_open) {
         return Err(usage_error(conflict.message));
     }
-    if !args.resources.is_empty() && args.protocol == ProtocolArg::Auto {
+    if !args.resources.is_empty() && args.protocol == ProtocolChoice::Auto {
         return Err(usage_error(
             "--resource: needs --protocol, because a page uses one connection of HTTP/2 or several \
              of HTTP/1.1\nhint: add --protocol h1, h2 or h2c",
@@ -40,7 +40,7 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     steps::refuse_conflicts(args)?;
     if streams_to_stdout(args)
         && is_standard_output(args.output.as_deref())
-        && args.format != LoadFormat::Text
+        && !args.format.is_text()
     {
         return Err(usage_error(
             "--stream: standard output already has the result\nhint: write one of the two to a \
@@ -215,10 +215,7 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
         name: url.host.clone(),
         trust,
         identity: args.cert.clone().zip(args.key.clone()),
-        resumption: match args.tls_resumption.unwrap_or(SwitchArg::On) {
-            SwitchArg::On => SessionResumption::On,
-            SwitchArg::Off => SessionResumption::Off,
-        },
+        resumption: args.tls_resumption.unwrap_or(SessionResumption::On),
         alpn: TlsOptions::alpn(protocol),
     };
     // Each worker creates its own configuration. This one only finds invalid certificates before

@@ -16,7 +16,7 @@ use dyno_report::{terminal as filter, text};
 
 use super::outputs::{IntervalStream, Metrics, missing_lines_warning, streams_to_stdout};
 use crate::background::PATIENCE;
-use crate::cli::{LoadArgs, LoadFormat};
+use crate::cli::LoadArgs;
 use crate::line_writer::{LineWriter, WriterState};
 use crate::live::model::{self, LiveModel, LivePoint};
 use crate::live::view::Palette;
@@ -153,7 +153,7 @@ impl LoadWatch {
 /// Starts the live view. `None`: the output is not a terminal, or the view is disabled.
 fn start_live_view(args: &LoadArgs) -> Option<Live> {
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
-    if args.no_tui || !is_terminal || streams_to_stdout(args) || args.format != LoadFormat::Text {
+    if args.no_tui || !is_terminal || streams_to_stdout(args) || !args.format.is_text() {
         return None;
     }
     let palette = match terminal::progress_style() {

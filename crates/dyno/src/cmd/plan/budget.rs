@@ -8,13 +8,14 @@ use dyno_archive::RunDir;
 use dyno_model::Plan;
 use dyno_model::run::Run;
 use dyno_report::budget::text;
+use dyno_report::json;
 use dyno_report::redact::RedactedPlan;
 use dyno_suite::file::SuiteFile;
 use dyno_suite::limits::MAX_CAPACITY_REPEATS;
 use dyno_suite::plan::{expected_ns, keeps_turns};
 
 use super::super::report::escape_for_terminal;
-use crate::cli::{PlanArgs, PlanFormat};
+use crate::cli::PlanArgs;
 use crate::exit::{Exit, usage_error};
 use crate::terminal::{self, print, print_text_about};
 
@@ -34,14 +35,12 @@ pub(super) fn run(
     let capacity_s = capacity_run_s(suite, plan_of)?;
     let planned: Budget =
         budget(&run, &report, (time.as_secs_f64(), capacity_s), &fits).map_err(usage_error)?;
-    match args.format {
-        PlanFormat::Json => {
-            let mut json = serde_json::to_value(&planned)?;
-            RedactedPlan::new(&plan)?.erase_from_json(&mut json);
-            let json = serde_json::to_string_pretty(&json)? + "\n";
-            print(&escape_for_terminal(None, &json))?;
-        }
-        PlanFormat::Text => print_text_about(&plan, &text(&planned))?,
+    if args.format.is_text() {
+        print_text_about(&plan, &text(&planned))?;
+    } else {
+        let mut json = serde_json::to_value(&planned)?;
+        RedactedPlan::new(&plan)?.erase_from_json(&mut json);
+        print(&escape_for_terminal(None, &json::lines(&json)))?;
     }
     Ok(Exit::Valid)
 }

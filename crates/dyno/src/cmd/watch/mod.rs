@@ -18,7 +18,7 @@ use server::WatchedServer;
 
 use super::load::MetricsPage;
 use super::report::write_out;
-use crate::cli::{PlanFormat, WatchArgs};
+use crate::cli::WatchArgs;
 use crate::exit::{Exit, usage_error};
 use crate::result_file;
 use crate::terminal::{self, Printer, ThirdInterrupt, first_error};
@@ -46,7 +46,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     server.print_gaps(
         probes.as_ref().is_some_and(|watching| watching.observer().refusal().is_none()),
     );
-    if args.format == PlanFormat::Text {
+    if args.format.is_text() {
         terminal::say(&format!("watching {} (Ctrl-C ends it)", server.title));
     }
     let (keep_counting, stop_counting) = mpsc::channel::<()>();
@@ -65,7 +65,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
         );
         drop(keep_counting);
         let written = report.map_or(Ok(()), |report| report.end(&server.title, &result));
-        if let Some(total) = result.total.as_ref().filter(|_| args.format == PlanFormat::Text) {
+        if let Some(total) = result.total.as_ref().filter(|_| args.format.is_text()) {
             let summary = watch_report::summary(&server.title, total, terminal::style());
             printer.print(|| terminal::print_text(&summary));
         }
@@ -221,9 +221,9 @@ impl ReportFile<'_> {
 }
 
 fn print_sample(args: &WatchArgs, sample: &WatchRecord) -> anyhow::Result<()> {
-    match args.format {
-        PlanFormat::Text => terminal::print_text(&(watch_report::line(sample) + "\n")),
-        PlanFormat::Json => terminal::print(&(serde_json::to_string(sample)? + "\n")),
+    match args.format.is_text() {
+        true => terminal::print_text(&(watch_report::line(sample) + "\n")),
+        false => terminal::print(&(serde_json::to_string(sample)? + "\n")),
     }
 }
 
