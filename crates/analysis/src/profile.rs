@@ -84,6 +84,14 @@ pub struct Function {
     pub kind: FunctionKind,
 }
 
+impl Function {
+    /// Returns the file with the function's code, or its origin.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        self.module.as_deref().unwrap_or(self.kind.name())
+    }
+}
+
 /// Origin of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -24,7 +24,7 @@ use crate::overview::limiter_text;
 use crate::present::block::Block;
 use crate::present::style::Style;
 use crate::present::table::{Head, ReportTable};
-use crate::present::text::wrap;
+use crate::present::text::caveat_line;
 use crate::sections::overview::{overview_table, table_note};
 use crate::terminal;
 use crate::{present, sections};
@@ -35,6 +35,9 @@ const REQUESTS_SHOWN: usize = 20;
 /// Maximum number of requests of a page in the text. The maximum is low, because readers look at
 /// the page as a whole.
 const RESOURCES_SHOWN: usize = 3;
+
+/// Maximum width of a caveat of a load, in characters.
+const CAVEAT_WIDTH: usize = 96;
 
 /// Maximum length of the reason why a subject has no numbers in the overview, in characters.
 const LONGEST_REASON: usize = 60;
@@ -76,7 +79,7 @@ pub fn load(r: &LoadResult, style: Style) -> String {
         }
     }
     out.push('\n');
-    write_caveats(r, style, &mut out);
+    out.push_str(&caveat_lines(r, style));
     format!("{}{}", title(r, style), out.trim_end_matches('\n')) + "\n"
 }
 
@@ -93,21 +96,12 @@ fn title(result: &LoadResult, style: Style) -> String {
     format!("  {}  {url}      {}\n\n", style.bold("dyno load"), style.dim(&shape))
 }
 
-/// Appends the caveats: warnings and worse first, then notes (severity `info`).
-fn write_caveats(result: &LoadResult, style: Style, out: &mut String) {
+/// Formats the caveats: warnings and worse first, then notes (severity `info`).
+fn caveat_lines(result: &LoadResult, style: Style) -> String {
     let (notes, warnings): (Vec<_>, Vec<_>) =
         result.caveats.iter().partition(|c| c.severity == Severity::Info);
-    for caveat in warnings {
-        let _ = writeln!(
-            out,
-            "  {} {}",
-            style.paint_severity(caveat.severity, "!"),
-            wrap(&caveat.message, 96, "    ")
-        );
-    }
-    for caveat in notes {
-        let _ = writeln!(out, "  {} {}", style.dim("·"), wrap(&caveat.message, 96, "    "));
-    }
+    let caveats = warnings.into_iter().chain(notes);
+    caveats.map(|caveat| caveat_line(caveat, style, ("  ", CAVEAT_WIDTH))).collect()
 }
 
 /// Returns the number of requests that ended without a correct response.

@@ -4,9 +4,8 @@ use dyno_analysis::{Caveat, Severity};
 use maud::{Markup, html};
 
 use super::table;
-use crate::present::block::{Block, Figure, ReportSection};
+use crate::present::block::{Block, Chart, Figure, ReportSection, ScopedPart, StepItem};
 use crate::present::sentence::Sentence;
-use crate::present::table::ReportTable;
 
 /// Renders a section with its heading.
 pub(crate) fn section(section: &ReportSection) -> Markup {
@@ -23,11 +22,21 @@ pub(crate) fn render(block: &Block) -> Markup {
         Block::Paragraph("", sentence) => html! { p { (sentence) } "\n" },
         Block::Paragraph(class, sentence) => html! { p class=(class) { (sentence) } "\n" },
         Block::List(items) => html! { ul { @for item in items { li { (item) } } } "\n" },
+        Block::Steps(items) => html! { ol.strip { @for item in items { (step(item)) } } "\n" },
         Block::Code(_, text) => html! { pre { (text) } "\n" },
         Block::Table(content) => table::render(content),
         Block::Figure(content) => figure(content),
-        Block::Group(blocks) | Block::OnPages(blocks) => group(blocks),
+        Block::Group(blocks) | Block::OnPages(blocks) | Block::OfWorkloads(None, blocks) => {
+            group(blocks)
+        }
+        Block::OfWorkloads(Some(workloads), blocks) => {
+            html! { div.reason data-workload=(workloads) { (group(blocks)) } }
+        }
         Block::Marked(id, blocks) => html! { div id=(id) { (group(blocks)) } },
+        Block::Cards(cards) => {
+            html! { div.cards { "\n" @for part in cards { (card(part)) } } "\n" }
+        }
+        Block::Profile { part, is_open } => profile(part, *is_open),
         Block::Folded(summary, blocks) => folded(summary, &group(blocks)),
         Block::Caveats(caveats) => caveat_list(caveats),
         Block::Page(content) => content.clone(),
@@ -64,32 +73,63 @@ fn group(blocks: &[Block]) -> Markup {
     html! { @for block in blocks { (render(block)) } }
 }
 
-/// Renders a place for a chart, with the chart's table folded below.
-fn figure(Figure { chart, caption, legend, note, table }: &Figure) -> Markup {
+/// Renders a step of a list.
+fn step(StepItem { class, scope, hint, text }: &StepItem) -> Markup {
     html! {
-        figure data-chart=(chart) {
-            "\n" figcaption { (caption) } "\n"
-            div.tools {}
-            div.plot {}
-            "\n"
-            (self::note(legend)) (self::note(note))
-            (folded_table("Table", table))
+        li class=(class) data-workload=[&scope.workloads] data-step=[scope.step] title=(hint) {
+            (text)
+        }
+    }
+}
+
+/// Renders the card of a subject.
+fn card(ScopedPart { scope, title, content }: &ScopedPart) -> Markup {
+    html! {
+        article.card data-subject=[scope.subject] data-workload=[&scope.workloads] {
+            h3 { (title.content()) } "\n"
+            (group(content))
         }
         "\n"
     }
 }
 
-/// Renders a table in a folded block.
-pub(crate) fn folded_table(summary: &str, content: &ReportTable) -> Markup {
-    folded(summary, &table::render(content))
+/// Renders the profile of a cell.
+fn profile(ScopedPart { scope, title, content }: &ScopedPart, is_open: bool) -> Markup {
+    html! {
+        details.profile
+            data-subject=[scope.subject]
+            data-workload=[&scope.workloads]
+            data-step=[scope.step]
+            open[is_open] {
+            summary { (title.content()) }
+            "\n"
+            (group(content))
+        }
+        "\n"
+    }
 }
 
-/// Renders a note.
-pub(crate) fn note(text: &str) -> Markup {
-    render(&Block::note(text))
+/// Renders a place for a chart, with the chart's table folded below.
+fn figure(Figure { chart, caption, legend, note, table, table_title }: &Figure) -> Markup {
+    let (name, flame, plot) = match chart {
+        Chart::Named(name) => (Some(name), None, "plot"),
+        Chart::Flame(index, side) => (None, Some((index, side.name())), "flame"),
+    };
+    let (profile, side) = flame.unzip();
+    html! {
+        figure data-chart=[name] data-profile=[profile] data-side=[side] {
+            "\n" figcaption { (caption) } "\n"
+            div.tools {}
+            div class=(plot) {}
+            "\n"
+            (render(&Block::note(legend))) (render(&Block::note(note)))
+            (folded(table_title, &table::render(table)))
+        }
+        "\n"
+    }
 }
 
 /// Renders a folded block. A click on `summary` opens the block.
-pub(crate) fn folded(summary: &str, body: &Markup) -> Markup {
+fn folded(summary: &str, body: &Markup) -> Markup {
     html! { details { summary { (summary) } "\n" (body) } "\n" }
 }

@@ -25,9 +25,11 @@ fn render(block: &Block) -> String {
         Block::Heading(title) => format!("\n### {}\n", escape::markdown(title)),
         Block::Paragraph("answer", sentence) => format!("\n**{}**\n", sentence.markdown()),
         Block::Paragraph(_, sentence) => format!("\n{}\n", sentence.markdown()),
-        Block::List(items) => list(items),
+        Block::List(items) => list(items.iter()),
+        Block::Steps(items) => list(items.iter().map(|item| &item.text)),
         Block::Caveats(caveats) => {
-            list(&caveats.iter().map(|c| Sentence::new(&c.message)).collect::<Vec<_>>())
+            let sentences: Vec<_> = caveats.iter().map(|c| Sentence::new(&c.message)).collect();
+            list(sentences.iter())
         }
         Block::Code(language, text) => format!("\n{}", code_block(language, text)),
         Block::Table(table) if table.rows.is_empty() => String::new(),
@@ -37,15 +39,21 @@ fn render(block: &Block) -> String {
             let note = render(&Block::note(&figure.note));
             titled(&figure.caption, format!("\n{}{note}", figure.table.markdown()))
         }
-        Block::Group(blocks) | Block::Marked(_, blocks) => group(blocks),
+        Block::Group(blocks) | Block::Marked(_, blocks) | Block::OfWorkloads(_, blocks) => {
+            group(blocks)
+        }
+        Block::Cards(parts) => {
+            parts.iter().map(|part| titled(&part.title.text, group(&part.content))).collect()
+        }
+        Block::Profile { part, .. } => titled(&part.title.text, group(&part.content)),
         Block::Folded(summary, blocks) => titled(summary, group(blocks)),
         Block::OnPages(_) | Block::Page(_) => String::new(),
     }
 }
 
 /// Renders a list. Empty without items.
-fn list(items: &[Sentence]) -> String {
-    let lines: String = items.iter().map(|item| format!("- {}\n", item.markdown())).collect();
+fn list<'a>(items: impl Iterator<Item = &'a Sentence>) -> String {
+    let lines: String = items.map(|item| format!("- {}\n", item.markdown())).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 

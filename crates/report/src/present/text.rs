@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use dyno_analysis::{Caveat, Severity};
 
-use super::block::{Block, ReportSection};
+use super::block::{Block, ReportSection, ScopedPart};
+use super::sentence::Sentence;
 use super::style::Style;
 use super::table::ReportTable;
 use crate::terminal::{self, escape_controls};
@@ -23,9 +24,12 @@ pub(crate) fn section(section: &ReportSection, style: Style) -> String {
 
 /// Renders a part of a section.
 pub(crate) fn render(block: &Block, style: Style) -> String {
-    let group = |blocks: &[Block]| blocks.iter().map(|block| render(block, style)).collect();
+    let group =
+        |blocks: &[Block]| -> String { blocks.iter().map(|block| render(block, style)).collect() };
+    let heading = |title: &str| style.bold(&terminal::escape_line(title)) + "\n";
+    let part = |part: &ScopedPart| heading(&part.title.text) + &group(&part.content);
     match block {
-        Block::Heading(title) => style.bold(&terminal::escape_line(title)) + "\n",
+        Block::Heading(title) => heading(title),
         Block::Paragraph(class, sentence) => {
             let text = sentence.text();
             match *class {
@@ -39,21 +43,30 @@ pub(crate) fn render(block: &Block, style: Style) -> String {
                 _ => wrap(&text, WIDTH, "") + "\n",
             }
         }
-        // An item stays on one line, because people and scripts search for its words.
-        Block::List(items) => {
-            let line = |text: String| format!("· {}\n", terminal::escape_line(&text));
-            items.iter().map(|sentence| line(sentence.text())).collect()
+        Block::List(items) => items.iter().map(list_line).collect(),
+        Block::Steps(items) => items.iter().map(|item| list_line(&item.text)).collect(),
+        Block::Caveats(caveats) => {
+            caveats.iter().map(|c| caveat_line(c, style, ("", WIDTH - 2))).collect()
         }
-        Block::Caveats(caveats) => caveats.iter().map(|c| caveat_line(c, style)).collect(),
         Block::Code(_, text) => code(text, style),
         Block::Table(table) if table.rows.is_empty() => String::new(),
         Block::Table(table) => table.aligned(style),
         Block::Figure(figure) => {
             figure.table.aligned(style) + &render(&Block::note(&figure.note), style)
         }
-        Block::Group(blocks) | Block::Marked(_, blocks) | Block::Folded(_, blocks) => group(blocks),
+        Block::Group(blocks)
+        | Block::Marked(_, blocks)
+        | Block::OfWorkloads(_, blocks)
+        | Block::Folded(_, blocks) => group(blocks),
+        Block::Cards(parts) => parts.iter().map(part).collect(),
+        Block::Profile { part: profile, .. } => part(profile),
         Block::OnPages(_) | Block::Page(_) => String::new(),
     }
+}
+
+/// Formats an item of a list. It stays on one line, because people and scripts search for words.
+fn list_line(item: &Sentence) -> String {
+    format!("· {}\n", terminal::escape_line(&item.text()))
 }
 
 /// Formats a table that is indented by four spaces.
@@ -61,19 +74,15 @@ pub(crate) fn indented(table: &ReportTable, style: Style) -> String {
     table.aligned(style).lines().map(|line| format!("    {line}\n")).collect()
 }
 
-/// Formats a text after a mark.
-fn item(mark: &str, text: &str) -> String {
-    format!("{mark} {}\n", wrap(text, WIDTH - 2, "  "))
-}
-
-/// Formats a caveat with the mark of its severity.
-pub(crate) fn caveat_line(caveat: &Caveat, style: Style) -> String {
+/// Formats a caveat with the mark of its severity, after an indentation. `width`: the maximum width
+/// of its message, in characters.
+pub(crate) fn caveat_line(caveat: &Caveat, style: Style, (indent, width): (&str, usize)) -> String {
     let mark = if caveat.severity == Severity::Info {
         style.dim("·")
     } else {
         style.paint_severity(caveat.severity, "!")
     };
-    item(&mark, &caveat.message)
+    format!("{indent}{mark} {}\n", wrap(&caveat.message, width, &format!("{indent}  ")))
 }
 
 /// Formats the last lines of preformatted text.

@@ -36,7 +36,7 @@ pub(super) fn page(
             h1 { (title) }
             @if let Some(compared) = compared { p.lede { "compared with " (compared.title) } }
         }
-        (flame_figure(0, side, flame))
+        (block::render(&flame_figure(0, side, flame)))
         @if let Some(compared) = compared { (block::section(&changes(&compared))) }
     };
     let data = data.to_string();
@@ -60,9 +60,7 @@ fn changes(compared: &ComparedProfile<'_>) -> ReportSection {
     );
     let columns: [Column<'_, FunctionChange>; 5] = [
         ("Function", &|change| text(&*change.function.name)),
-        ("File or origin", &|change| {
-            text(change.function.module.as_deref().unwrap_or(change.function.kind.name()))
-        }),
+        ("File or origin", &|change| text(change.function.file())),
         ("#This profile, per response", &|change| text(micros(change.here_us))),
         ("#Other profile", &|change| text(micros(change.there_us))),
         ("#Difference", &|change| {

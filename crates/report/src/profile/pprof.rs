@@ -126,8 +126,8 @@ pub(super) fn pprof(
         for function in line.functions.iter().rev() {
             let next = ids.len() as u64 + 1;
             location_id.push(*ids.entry(function).or_insert_with(|| {
-                let file = function.module.as_deref().unwrap_or(function.kind.name());
-                let (name, filename) = (strings.index(&function.name), strings.index(file));
+                let (name, filename) =
+                    (strings.index(&function.name), strings.index(function.file()));
                 profile.function.push(PprofFunction { id: next, name, filename });
                 profile
                     .location

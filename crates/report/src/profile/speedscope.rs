@@ -15,8 +15,7 @@ pub(super) fn speedscope(title: &str, lines: &[Line], period_ns: u64) -> String 
         for function in &line.functions {
             let next = indices.len();
             sample.push(*indices.entry(function).or_insert_with(|| {
-                let file = function.module.as_deref().unwrap_or(function.kind.name());
-                frames.push(json!({"name": function.name, "file": file}));
+                frames.push(json!({"name": function.name, "file": function.file()}));
                 next
             }));
         }

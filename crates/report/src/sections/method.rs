@@ -17,7 +17,6 @@ use maud::{Markup, PreEscaped, html};
 
 use super::{count_cell, trial_table};
 use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases, plural};
-use crate::html::block::folded;
 use crate::methodology::{self, Section, anchor};
 use crate::metrics;
 use crate::overview::step_in_words;
@@ -160,7 +159,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Block {
     }
     blocks.extend([
         observation_cost(report),
-        Block::OnPages(vec![heading("What each caveat means"), Block::Page(glossary(report))]),
+        glossary(report),
         heading("Run the suite again"),
         Block::Code("sh", shell::rerun_command(&run.command, run.seed)),
     ]);
@@ -392,8 +391,8 @@ const PRICES: &str = "Cost of the probes: the median change between neighbouring
                       the median is in parentheses, or the range if there are fewer than five \
                       pairs.";
 
-/// Renders the meanings of all caveats, with the sections on the caveats of this report.
-fn glossary(report: &Report) -> Markup {
+/// Returns the meanings of all caveats, with the sections on the caveats of this report.
+fn glossary(report: &Report) -> Block {
     let trial_caveats = report.trials.iter().flat_map(|t| t.caveats.iter().chain(&t.load.caveats));
     let codes: Vec<Code> =
         report.caveats.iter().chain(trial_caveats).map(|caveat| caveat.code).collect();
@@ -406,7 +405,7 @@ fn glossary(report: &Report) -> Markup {
             sections.push(section);
         }
     }
-    html! {
+    let meanings = html! {
         dl.glossary {
             @for code in Code::all() {
                 dt id={ "caveat-" (code) } { (code.in_words()) }
@@ -419,13 +418,12 @@ fn glossary(report: &Report) -> Markup {
             }
         }
         "\n"
-        @for section in &sections {
-            (folded(
-                section.title,
-                &html! {
-                    div id=(anchor(&section.name())) { (PreEscaped(section.html(&sections))) }
-                },
-            ))
-        }
-    }
+    };
+    let folded = sections.iter().map(|section| {
+        let text = PreEscaped(section.html(&sections));
+        let text = html! { div id=(anchor(&section.name())) { (text) } };
+        Block::Folded(section.title.into(), vec![Block::Page(text)])
+    });
+    let heading = Block::Heading("What each caveat means".into());
+    Block::OnPages([heading, Block::Page(meanings)].into_iter().chain(folded).collect())
 }

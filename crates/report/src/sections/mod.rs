@@ -10,6 +10,8 @@ mod method;
 pub(crate) mod overview;
 mod probe_results;
 mod profile;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use dyno_analysis::backend::BackendSummary;

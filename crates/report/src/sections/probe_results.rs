@@ -1,5 +1,5 @@
-//! Renders the results of probes inside a server for its card: system calls by name, and threads by
-//! role.
+//! Arranges the results of probes inside a server for its card: system calls by name, and threads
+//! by role.
 
 use dyno_analysis::machine::{MachineResult, OtherCpu};
 use dyno_analysis::metric::Unit;
@@ -7,23 +7,22 @@ use dyno_analysis::probe_results::{
     CallPair, CallSummary, InsideSummary, RoleSummary, RuntimeSummary,
 };
 use dyno_analysis::use_row::{UseCell, UseRow};
-use maud::{Markup, html};
+use maud::html;
 
 use crate::format::{css_percent, micros, number, or_dash, percent, quantity};
-use crate::html::block::folded_table;
-use crate::html::table;
+use crate::present::block::Block;
 use crate::present::table::{Column, ReportTable, TableCell, cell, text, value};
 
 /// Number of system calls outside of the folded block.
 const UNFOLDED_CALLS: usize = 8;
 
-/// Renders the tables of a server. `reference`: the server to compare with, and its title.
-pub(super) fn inside(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
-    html! { (calls_tables(here, reference)) (roles_table(here)) (runtime_table(here)) }
+/// Returns the tables of a server. `reference`: the server to compare with, and its title.
+pub(super) fn inside(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Block {
+    Block::Group(vec![calls_tables(here, reference), roles_table(here), runtime_table(here)])
 }
 
-/// Renders the USE table of a step: utilisation, saturation and errors of every resource.
-pub(super) fn use_table(rows: &[UseRow]) -> Markup {
+/// Returns the USE table of a step: utilisation, saturation and errors of every resource.
+pub(super) fn use_table(rows: &[UseRow]) -> Block {
     let use_cell = |figure: &UseCell| {
         let known = or_dash(figure.value, |v| quantity(figure.unit, v));
         text(known).with_small(figure.note)
@@ -34,14 +33,13 @@ pub(super) fn use_table(rows: &[UseRow]) -> Markup {
         ("Saturation", &|r| use_cell(&r.saturation)),
         ("Errors", &|r| use_cell(&r.errors)),
     ];
-    folded_table(
-        "Utilisation, saturation and errors of every resource",
-        &ReportTable::plain("counters", &columns, rows),
-    )
+    let table = ReportTable::plain("counters", &columns, rows);
+    let summary = "Utilisation, saturation and errors of every resource".into();
+    Block::Folded(summary, vec![Block::Table(table)])
 }
 
-/// Renders the table of the activity of the machine in the same repeat, except serving and loading.
-pub(super) fn machine(result: &MachineResult) -> Markup {
+/// Returns the table of the activity of the machine in the same repeat, except serving and loading.
+pub(super) fn machine(result: &MachineResult) -> Block {
     let share = |value: Option<f64>, unit: &str| value.map(|v| format!("{} {unit}", percent(v)));
     let rate = |value: Option<f64>| value.map(|v| quantity(Unit::PerSecond, v));
     let bytes_per_s = |value: Option<f64>| value.map(|v| format!("{}/s", quantity(Unit::Bytes, v)));
@@ -82,18 +80,18 @@ pub(super) fn machine(result: &MachineResult) -> Markup {
         ("other processes, in CPUs", other_processes),
     ];
     if facts.iter().all(|(_, value)| value.is_none()) {
-        return Markup::default();
+        return Block::empty();
     }
     let columns: [Column<'_, (&str, Option<String>)>; 2] = [
         ("The machine", &|(name, _)| text(*name)),
         ("During the step", &|(_, value)| text(value.as_deref().unwrap_or("– (unavailable here)"))),
     ];
-    folded_table("Activity of the machine", &ReportTable::plain("counters", &columns, &facts))
+    Block::folded_rows("Activity of the machine", ReportTable::plain("counters", &columns, &facts))
 }
 
-/// Renders the tables of system calls: the most frequent calls, and the others folded. A `#` at the
+/// Returns the tables of system calls: the most frequent calls, and the others folded. A `#` at the
 /// start of a column title marks a column of numbers.
-fn calls_tables(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
+fn calls_tables(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Block {
     let pairs = here.pair_calls(reference.map(|(_, inside)| inside));
     let reference_head = reference.map(|(title, _)| format!("#{title}"));
     let reference_column: Option<Column<'_, CallPair<'_>>> = reference_head
@@ -108,13 +106,9 @@ fn calls_tables(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>)
     let columns: Vec<Column<'_, CallPair<'_>>> =
         own_columns.into_iter().chain(reference_column).chain([last_column]).collect();
     let (unfolded, others) = pairs.split_at(pairs.len().min(UNFOLDED_CALLS));
-    let unfolded = ReportTable::plain("counters", &columns, unfolded);
-    html! {
-        @if !unfolded.rows.is_empty() { (table::render(&unfolded)) }
-        @if !others.is_empty() {
-            (folded_table("Other system calls", &ReportTable::plain("counters", &columns, others)))
-        }
-    }
+    let table = |pairs| ReportTable::plain("counters", &columns, pairs);
+    let others = Block::folded_rows("Other system calls", table(others));
+    Block::Group(vec![Block::rows(table(unfolded)), others])
 }
 
 /// Returns the cell of the number of calls per response.
@@ -127,27 +121,25 @@ fn return_cell(call: Option<&CallSummary>) -> TableCell {
     value(call.and_then(|call| call.returned_mean.median), number)
 }
 
-/// Renders the table of threads by role.
-fn roles_table(here: &InsideSummary) -> Markup {
+/// Returns the table of threads by role.
+fn roles_table(here: &InsideSummary) -> Block {
     let columns: [Column<'_, (&'static str, &RoleSummary)>; 4] = [
         ("Threads", &|(name, _)| text(name.replace('_', " "))),
         ("#Alive", &|(_, role)| value(role.threads.median, number)),
         ("#CPU", &|(_, role)| value(role.cpu_us_per_request.median, micros)),
         ("Thread states", &|(_, role)| states_cell(role)),
     ];
-    let roles = ReportTable::plain("counters", &columns, &here.roles());
-    html! { @if !roles.rows.is_empty() { (table::render(&roles)) } }
+    Block::rows(ReportTable::plain("counters", &columns, &here.roles()))
 }
 
-/// Renders the table of metrics that the runtime of the server reports.
-fn runtime_table(here: &InsideSummary) -> Markup {
+/// Returns the table of metrics that the runtime of the server reports.
+fn runtime_table(here: &InsideSummary) -> Block {
     let columns: [Column<'_, RuntimeSummary>; 3] = [
         ("Runtime metric", &|metric| text(metric.name.replace('_', " "))),
         ("#Value", &|metric| value(metric.value.median, |v| quantity(metric.unit, v))),
         ("Meaning", &|metric| text(runtime_meaning(metric.unit))),
     ];
-    let runtime = ReportTable::plain("counters", &columns, &here.runtime);
-    html! { @if !here.runtime.is_empty() { (table::render(&runtime)) } }
+    Block::rows(ReportTable::plain("counters", &columns, &here.runtime))
 }
 
 /// Explains the value of a runtime metric.

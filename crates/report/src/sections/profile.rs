@@ -1,31 +1,29 @@
-//! Renders the sections on profiles. The viewer draws the flame graphs. Without the viewer, the
-//! texts and tables give the same information.
+//! Arranges profiles. The viewer draws the flame graphs. Without the viewer, the texts and tables
+//! give the same information.
 
 use dyno_analysis::cell::CellKey;
 use dyno_analysis::metric::MetricId;
 use dyno_analysis::profile::{Flame, HotFunction, ProfileResult, SampleKind};
 use dyno_analysis::report::Report;
 use dyno_config::hint::one_line;
-use maud::{Markup, html};
+use maud::html;
 
-use super::swatch;
+use super::subject_cell;
 use crate::format::{count, micros, percent, seconds};
-use crate::html::block::{folded_table, note};
 use crate::overview::step_in_words;
+use crate::present::block::{Block, Chart, Figure, ScopedPart};
 use crate::present::part_scope::PartScope;
-use crate::present::table::{Column, ReportTable, text, value};
+use crate::present::table::{Column, ReportTable, cell, text, value};
 
-/// Renders the profiles of all cells. Empty without profiles.
-pub(super) fn profiles(report: &Report) -> Markup {
-    html! {
-        @if !report.profiles.is_empty() {
-            h3 { "Where the time goes, function by function" } "\n"
-            (note(NOTE))
-            @for (index, profile) in report.profiles.iter().enumerate() {
-                (profile_block(report, index, profile))
-            }
-        }
+/// Returns the profiles of all cells. Empty without profiles.
+pub(super) fn profiles(report: &Report) -> Block {
+    if report.profiles.is_empty() {
+        return Block::empty();
     }
+    let heading = Block::Heading("Where the time goes, function by function".into());
+    let profiles = report.profiles.iter().enumerate();
+    let profiles = profiles.map(|(index, profile)| profile_block(report, index, profile));
+    Block::Group([heading, Block::note(NOTE)].into_iter().chain(profiles).collect())
 }
 
 const NOTE: &str = "Profiles were taken after each measured window, under the same load. Each \
@@ -34,43 +32,31 @@ const NOTE: &str = "Profiles were taken after each measured window, under the sa
                     Esc to zoom out. Search for a part of a name, or for a regular expression \
                     between slashes.";
 
-/// Renders the profiles of a cell as a folded block.
-fn profile_block(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
-    let PartScope { subject, workloads, step, .. } = PartScope::cell(report, profile.cell);
-    let title = &report.subjects[profile.cell.arm].title;
-    let id = &report.subjects[profile.cell.arm].id;
-    html! {
-        details.profile
-            data-subject=[subject]
-            data-workload=[workloads]
-            data-step=[step]
-            open[is_busiest(report, profile.cell)] {
-            summary {
-                (swatch(report, id)) (title) " at " (step_text(report, profile.cell))
-                (origins_text(profile))
-            }
-            "\n"
-            @for failure in &profile.failures {
-                p.note { "A trial has no profile: " (one_line(failure)) "." } "\n"
-            }
-            @for reason in &profile.unnamed {
-                p.note { "JIT-compiled functions may have no names: " (reason) "." } "\n"
-            }
-            @if let Some(flame) = &profile.running {
-                (flame_figure(index, SampleKind::Running, flame))
-            }
-            @if let Some(share) = profile.sampled_share {
-                (note(&format!(
-                    "The samples cover {} of the server's CPU time during the profile.",
-                    percent(share)
-                )))
-            }
-            @if let Some(flame) = &profile.waiting {
-                (flame_figure(index, SampleKind::Waiting, flame))
-            }
-        }
-        "\n"
-    }
+/// Returns the profiles of a cell.
+fn profile_block(report: &Report, index: usize, profile: &ProfileResult) -> Block {
+    let subject = &report.subjects[profile.cell.arm];
+    let name = subject_cell(report, &subject.id, &subject.title);
+    let step = format!(" at {}{}", step_text(report, profile.cell), origins_text(profile));
+    let title = cell(format!("{}{step}", name.text), html! { (name.content()) (step) });
+    let failures = profile.failures.iter();
+    let failures =
+        failures.map(|failure| format!("A trial has no profile: {}.", one_line(failure)));
+    let unnamed = profile.unnamed.iter();
+    let unnamed =
+        unnamed.map(|reason| format!("JIT-compiled functions may have no names: {reason}."));
+    let covered = profile.sampled_share.map(|share| {
+        let share = percent(share);
+        format!("The samples cover {share} of the server's CPU time during the profile.")
+    });
+    let flame =
+        |kind, flame: &Option<Flame>| flame.as_ref().map(|flame| flame_figure(index, kind, flame));
+    let mut content: Vec<Block> = failures.chain(unnamed).map(|text| Block::note(&text)).collect();
+    content.extend(flame(SampleKind::Running, &profile.running));
+    content.extend(covered.map(|text| Block::note(&text)));
+    content.extend(flame(SampleKind::Waiting, &profile.waiting));
+    let scope = PartScope::cell(report, profile.cell);
+    let is_open = is_busiest(report, profile.cell);
+    Block::Profile { part: ScopedPart { scope, title, content }, is_open }
 }
 
 /// Whether the cell is the one with the highest throughput of its subject in its workload.
@@ -109,24 +95,20 @@ fn origin_name(name: &str) -> String {
     }
 }
 
-/// Renders a figure with a flame graph and its quality. `index`: index of its profile on the page.
-pub(crate) fn flame_figure(index: usize, side: SampleKind, flame: &Flame) -> Markup {
-    let (name, caption) = match side {
-        SampleKind::Running => ("running", "On CPU: where the server's threads ran"),
-        SampleKind::Waiting => ("waiting", "Off CPU: where the server's threads waited"),
+/// Returns a figure with a flame graph and its quality. `index`: index of its profile on the page.
+pub(crate) fn flame_figure(index: usize, side: SampleKind, flame: &Flame) -> Block {
+    let caption = match side {
+        SampleKind::Running => "On CPU: where the server's threads ran",
+        SampleKind::Waiting => "Off CPU: where the server's threads waited",
     };
-    html! {
-        figure data-profile=(index) data-side=(name) {
-            "\n" figcaption { (caption) } "\n"
-            div.tools {}
-            div.flame {}
-            "\n"
-            (note(&samples_note(flame, side)))
-            (folded_table("Functions with the most own time (without the functions that they \
-                           call)", &hottest_table(flame)))
-        }
-        "\n"
-    }
+    Block::Figure(Figure {
+        chart: Chart::Flame(index, side),
+        caption: caption.into(),
+        legend: String::new(),
+        note: samples_note(flame, side),
+        table: hottest_table(flame),
+        table_title: "Functions with the most own time (without the functions that they call)",
+    })
 }
 
 /// States the number of samples and their quality.
@@ -157,9 +139,7 @@ fn hottest_table(flame: &Flame) -> ReportTable {
     let function = |hot: &HotFunction| &flame.functions[hot.function as usize];
     let columns: [Column<'_, HotFunction>; 5] = [
         ("Function", &|hot| text(&function(hot).name)),
-        ("File or origin", &|hot| {
-            text(function(hot).module.as_deref().unwrap_or(function(hot).kind.name()))
-        }),
+        ("File or origin", &|hot| text(function(hot).file())),
         ("#Own time", &|hot| value(Some(hot.own_share), percent)),
         ("#Own time per response", &|hot| value(hot.own_us_per_request, micros)),
         ("#With callees", &|hot| value(Some(hot.share), percent)),
