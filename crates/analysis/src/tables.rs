@@ -201,6 +201,8 @@ fn codes(t: &TrialResult) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::fixture::five_block_report;
     use crate::metric::METRICS;
@@ -223,6 +225,57 @@ mod tests {
                 "{}",
                 metric.key
             );
+        }
+    }
+
+    /// Collects the values of a JSON value that are neither lists nor objects.
+    fn collect_leaves(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| collect_leaves(item, found)),
+            Value::Object(members) => members.values().for_each(|v| collect_leaves(v, found)),
+            leaf => drop(found.insert(leaf_text(leaf))),
+        }
+    }
+
+    /// Whole numbers may be written as `4` or `4.0`.
+    fn leaf_text(leaf: &Value) -> String {
+        leaf.as_f64().map_or_else(|| leaf.to_string(), |number| number.to_string())
+    }
+
+    /// Columns that are computed from several values of the JSON.
+    const COMPUTED: [&str; 10] = [
+        "checks",
+        "caveats",
+        "bytes_in_per_response",
+        "bytes_out_per_response",
+        "frames_per_response",
+        "bytes_per_server_cpu_second",
+        "requests_per_connection",
+        "backends_cpu_us_per_request",
+        "backends_memory_bytes",
+        "schedule",
+    ];
+
+    /// Asserts that each value of a row, which CSV has, too, is a value of the JSON of its item.
+    fn assert_known(table: &Table, row: usize, item: &Value) {
+        let mut known = BTreeSet::from([Value::Null.to_string()]);
+        collect_leaves(item, &mut known);
+        for (column, value) in table.columns.iter().zip(&table.rows[row]) {
+            let is_known = known.contains(&leaf_text(value)) || COMPUTED.contains(column);
+            assert!(is_known, "{}, row {row}: {column} is {value}", table.name);
+        }
+    }
+
+    #[test]
+    fn values_of_tables_are_values_of_json() {
+        let report = five_block_report();
+        let overview = overview_table(&report.overview);
+        for (i, row) in report.overview.iter().enumerate() {
+            assert_known(&overview, i, &json!(row));
+        }
+        let trials = trials_table(&report.trials);
+        for (i, trial) in report.trials.iter().enumerate() {
+            assert_known(&trials, i, &json!(trial));
         }
     }
 

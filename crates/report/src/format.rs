@@ -4,17 +4,29 @@
 
 use dyno_analysis::load::Percentiles;
 use dyno_analysis::load::percentile_value::{PercentileValue, UnansweredShare, quantile_of_due};
-use dyno_analysis::metric::{MetricId, Unit};
+use dyno_analysis::metric::{MetricId, MetricSummary, Unit};
 pub use dyno_analysis::plural;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
-use dyno_model::Times;
 use dyno_model::plan::{Load, Priority, Reconnect, StillWarming};
+use dyno_model::{Outcome, Outcomes, Protocol, Times};
 
 /// Formats a number with thousands separated by commas.
 #[must_use]
 pub fn count(n: u64) -> String {
     thousands(&n.to_string())
+}
+
+/// Returns the name of a protocol: `h2 over TLS`.
+pub(crate) fn protocol_name(protocol: Protocol) -> String {
+    let tls = if protocol.is_tls() { " over TLS" } else { "" };
+    format!("{}{tls}", protocol.base_name())
+}
+
+/// Formats the number of requests of each outcome that is not ok and occurred: `2 timeout`.
+pub(crate) fn not_ok_texts(outcomes: &Outcomes) -> Vec<String> {
+    let text = |(outcome, n): (Outcome, u64)| format!("{} {}", count(n), outcome.name());
+    outcomes.not_ok().map(text).collect()
 }
 
 /// Separates the thousands of digits by commas.
@@ -182,51 +194,23 @@ fn share(share: f64) -> String {
     }
 }
 
-/// A percentile of response time in the summary of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quantile {
-    P50,
-    P90,
-    P99,
-}
-
-impl Quantile {
-    #[must_use]
-    pub fn value(self, s: &Summary) -> &Repeated {
-        match self {
-            Quantile::P50 => s.values(MetricId::ResponseP50),
-            Quantile::P90 => s.values(MetricId::ResponseP90),
-            Quantile::P99 => s.values(MetricId::ResponseP99),
-        }
-    }
-
-    /// Returns the number of repeats in which the percentile lies among unanswered requests.
-    const fn unanswered_repeats(self, s: &Summary) -> usize {
-        match self {
-            Quantile::P50 => s.response_unanswered.p50,
-            Quantile::P90 => s.response_unanswered.p90,
-            Quantile::P99 => s.response_unanswered.p99,
-        }
-    }
-}
-
 /// Formats the number of valid repeats of a step: `2 of 3`.
 #[must_use]
 pub fn valid_repeats(s: &Summary) -> String {
     format!("{} of {}", s.trials - s.invalid, s.trials)
 }
 
-/// Formats the median of a percentile over the repeats of a step, like [`percentile_text`].
+/// Formats the median of a percentile of response time over the repeats of a step, like
+/// [`percentile_text`].
 #[must_use]
-pub fn step_percentile_text(s: &Summary, q: Quantile) -> String {
-    let unanswered = s.response_unanswered;
-    match q.value(s).median {
-        Some(us) => micros(us),
-        None if q.unanswered_repeats(s) > 0 => unanswered_text(UnansweredShare {
-            share: unanswered.share,
-            longest_wait: unanswered.longest_wait,
+pub fn step_percentile_text(s: &Summary, id: MetricId) -> String {
+    match s.metric(id) {
+        Some(MetricSummary { repeats: Repeated { median: Some(us), .. }, .. }) => micros(*us),
+        Some(percentile) if percentile.unanswered_repeats > 0 => unanswered_text(UnansweredShare {
+            share: s.response_unanswered.share,
+            longest_wait: s.response_unanswered.longest_wait,
         }),
-        None => "–".into(),
+        _ => "–".into(),
     }
 }
 

@@ -65,6 +65,7 @@ pub fn stream_line(interval: &Interval) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dyno_model::times::Recording;
     use dyno_model::{Phase, Times};
 
     #[test]
@@ -82,11 +83,33 @@ mod tests {
         );
     }
 
+    /// A column `response_p50_us` has the member `p50` of the JSON's `response_time_us`.
     #[test]
-    fn csv_rows_have_as_many_cells_as_columns() {
-        let interval = interval_result(&Interval::new(Phase::Warmup, 0, 1_000_000_000));
+    fn csv_columns_are_members_of_json() {
+        let mut interval = Interval::new(Phase::Warmup, 0, 1_500_000_000);
+        let mut times = Recording::new();
+        (1..=2000).for_each(|i| times.record(i * 1_000_000));
+        (interval.times.response, interval.times.service) = (times.clone().seal(), times.seal());
+        let interval = interval_result(&interval);
+        let json = json!(interval);
         let text = csv(&[interval]);
-        let cells: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(cells, [19, 19], "{text}");
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let (columns, cells) = (lines.next().unwrap(), lines.next().unwrap());
+        assert_eq!((columns.len(), lines.next()), (19, None), "{text}");
+        for (column, cell) in columns.into_iter().zip(cells) {
+            let member = match column {
+                "unanswered" | "longest_wait_us" => {
+                    &json["response_time_us"][column.trim_end_matches("_us")]
+                }
+                column => match column.trim_end_matches("_us").split_once('_') {
+                    Some((kind @ ("response" | "service"), name)) => {
+                        &json[format!("{kind}_time_us")][name]
+                    }
+                    _ => &json[column],
+                },
+            };
+            let expected = member.as_str().map_or_else(|| member.to_string(), String::from);
+            assert_eq!(cell, expected.trim_start_matches("null"), "{column}");
+        }
     }
 }

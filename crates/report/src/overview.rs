@@ -8,7 +8,7 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::StepCaveat;
 use dyno_analysis::verdict::{Confidence, Resource};
 
-use crate::format::{Quantile, micros, number, or_dash, plural, rate, step_percentile_text};
+use crate::format::{micros, number, or_dash, plural, rate, step_percentile_text};
 
 /// Returns the label of the reference step, after `sign`: ` at 64` (connections), or ` at 100 in
 /// flight` with streams or pipelines. Empty if the rows have different reference steps, because
@@ -102,17 +102,10 @@ fn common_reference(references: &[Reference]) -> Option<Reference> {
 
 /// Formats a percentile of response time at the reference step of a row, like
 /// [`step_percentile_text`].
-pub(crate) fn reference_percentile_text(report: &Report, r: &OverviewRow, q: Quantile) -> String {
-    let invalid = r.invalid.as_ref().and_then(|medians| match q {
-        Quantile::P50 => medians.figures.get(MetricId::ResponseP50),
-        Quantile::P99 => medians.figures.get(MetricId::ResponseP99),
-        Quantile::P90 => None,
-    });
-    match invalid {
+pub(crate) fn reference_percentile_text(report: &Report, r: &OverviewRow, id: MetricId) -> String {
+    match r.invalid.as_ref().and_then(|medians| medians.figures.get(id)) {
         Some(us) => mark_invalid(&micros(us)),
-        None => report
-            .summary(r.reference_cell)
-            .map_or_else(|| "–".into(), |step| step_percentile_text(step, q)),
+        None => or_dash(report.summary(r.reference_cell), |step| step_percentile_text(step, id)),
     }
 }
 

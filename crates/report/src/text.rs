@@ -16,8 +16,8 @@ use dyno_model::load::{Timeouts, TlsUse};
 use dyno_model::plan::Arrival;
 
 use crate::format::{
-    TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, number, or_dash, page_percentile_text, percent,
-    percentile_text, plural, rate, seconds, shorten,
+    TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, not_ok_texts, number, or_dash,
+    page_percentile_text, percent, percentile_text, plural, protocol_name, rate, seconds, shorten,
 };
 use crate::output::Format;
 use crate::overview::limiter_text;
@@ -163,7 +163,6 @@ pub fn shape(c: &LoadConfig, actual: Option<(f64, usize)>) -> String {
         n => format!(" · mix of {n} requests"),
     };
     let driver = c.driver.title();
-    let tls = if c.protocol.is_tls() { " over TLS" } else { "" };
     let (duration, threads) = match actual {
         Some((duration_s, threads)) => (format!(" · {}", seconds(duration_s)), threads),
         None => (String::new(), c.threads as usize),
@@ -173,8 +172,8 @@ pub fn shape(c: &LoadConfig, actual: Option<(f64, usize)>) -> String {
     let is_visitor = c.page_connections.is_some() || c.sequence.is_some() && c.streams == 1;
     let noun = if is_visitor { "visitor" } else { "connection" };
     format!(
-        "{}{tls} · {}{streams}{pipeline}{mix} · {model}{duration} · {driver} × {threads}",
-        c.protocol.base_name(),
+        "{} · {}{streams}{pipeline}{mix} · {model}{duration} · {driver} × {threads}",
+        protocol_name(c.protocol),
         plural(u64::from(c.connections), noun)
     )
 }
@@ -318,37 +317,24 @@ fn frame_share((kind, n): (&String, &f64)) -> String {
 
 /// Formats the results of a request of a mix.
 fn request_line(request: &RequestResult) -> String {
-    let not_ok: Vec<String> = request
-        .outcomes
-        .not_ok()
-        .map(|(outcome, n)| format!("   {} {}", count(n), outcome.name()))
-        .collect();
-    format!(
-        "{:<28} {:>9} requests/s   p50 {}   p99 {}{}",
+    let line = format!(
+        "{:<28} {:>9} requests/s   p50 {}   p99 {}",
         request.name,
         rate(request.throughput_rps),
         percentile_text(&request.response_time_us, 0.5),
-        percentile_text(&request.response_time_us, 0.99),
-        not_ok.concat()
-    )
+        percentile_text(&request.response_time_us, 0.99)
+    );
+    [line].into_iter().chain(not_ok_texts(&request.outcomes)).collect::<Vec<_>>().join("   ")
 }
 
 /// Formats the outcomes of failed requests, and their causes.
 fn errors_line(result: &LoadResult) -> String {
-    let outcomes: Vec<String> = result
-        .outcomes
-        .not_ok()
-        .map(|(outcome, n)| format!("{} {}", count(n), outcome.name()))
-        .collect();
+    let outcomes = not_ok_texts(&result.outcomes).join("   ");
     let tls = result.tls.iter().flat_map(|tls| &tls.errors);
     let kinds = result.protocol_errors.iter().chain(&result.unexpected).chain(tls);
     let mut kinds: Vec<String> = kinds.map(|(k, n)| format!("{} × {k}", count(*n))).collect();
     kinds.extend(result.timeouts.iter().flat_map(timeout_kinds));
-    if kinds.is_empty() {
-        outcomes.join("   ")
-    } else {
-        format!("{}   ({})", outcomes.join("   "), kinds.join("; "))
-    }
+    if kinds.is_empty() { outcomes } else { format!("{outcomes}   ({})", kinds.join("; ")) }
 }
 
 /// Formats counts and waits of requests that expected 100 (Continue).

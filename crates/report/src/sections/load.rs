@@ -12,12 +12,12 @@ use dyno_model::Phase;
 
 use super::overview::marks;
 use super::{
-    VaryingColumn, count_cell, metric_figure, metric_table, repeats_cell, step_table, trial_table,
-    valid_repeats_cell, varying_columns, whole_number_cell,
+    REQUESTS_PER_SECOND, VaryingColumn, count_cell, metric_figure, metric_table, repeats_cell,
+    step_table, trial_table, valid_repeats_cell, varying_columns, whole_number_cell,
 };
 use crate::brackets;
 use crate::format::{
-    Quantile, count, micros, number, page_percentile_text, percent, percentile_text, rate,
+    micros, not_ok_texts, number, page_percentile_text, percent, percentile_text, rate,
     step_percentile_text,
 };
 use crate::overview::caveat_names;
@@ -162,7 +162,7 @@ fn throughput_over_time(report: &Report) -> ReportTable {
         &report.trials,
         |t| t,
         &[
-            ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
+            REQUESTS_PER_SECOND,
             ("#Lowest interval", &|t| value(rates(t).into_iter().reduce(f64::min), number)),
             ("#Highest interval", &|t| value(rates(t).into_iter().reduce(f64::max), number)),
             ("#Intervals", &|t| count_cell(rates(t).len() as u64)),
@@ -185,14 +185,13 @@ fn errors(report: &Report) -> Block {
 
 /// Returns the content of the section on response times.
 pub(super) fn response(report: &Report) -> Block {
-    let step_cell =
-        |s: &Summary, q: Quantile| text(step_percentile_text(s, q)).sorted_by(q.value(s).median);
+    let step_cell = |s: &Summary, id| text(step_percentile_text(s, id)).sorted_by(s.median_of(id));
     let times = step_table(
         report,
         &[
-            ("#p50", &|s| step_cell(s, Quantile::P50)),
-            ("#p90", &|s| step_cell(s, Quantile::P90)),
-            ("#p99", &|s| step_cell(s, Quantile::P99)),
+            ("#p50", &|s| step_cell(s, MetricId::ResponseP50)),
+            ("#p90", &|s| step_cell(s, MetricId::ResponseP90)),
+            ("#p99", &|s| step_cell(s, MetricId::ResponseP99)),
             ("#p99, each repeat", &|s| p99_of_repeats_cell(report, s)),
             ("#Not ok", &|s| value(Some(s.response_unanswered.share), percent)),
         ],
@@ -291,7 +290,7 @@ fn groups(
             ("#Not complete", &|(_, (g, ..))| count_cell(g.incomplete())),
             (per_group, &|(_, (_, requests, _))| count_cell(*requests as u64)),
             ("#Connections per visitor", &|(_, (.., n))| count_cell(u64::from(*n))),
-            ("#Requests/s", &|(t, _)| value(Some(t.load.throughput_rps), number)),
+            (REQUESTS_PER_SECOND.0, &|(t, _)| REQUESTS_PER_SECOND.1(t)),
         ],
     );
     Block::part(&format!("{noun}s"), note, table, "")
@@ -346,11 +345,7 @@ type TrialRequest<'a> = (&'a TrialResult, &'a RequestResult);
 
 /// Returns a cell with the number of requests per outcome that is not ok.
 fn not_ok_cell(r: &RequestResult) -> TableCell {
-    let bad: Vec<String> = r
-        .outcomes
-        .not_ok()
-        .map(|(outcome, n)| format!("{} {}", count(n), outcome.name()))
-        .collect();
+    let bad = not_ok_texts(&r.outcomes);
     text(if bad.is_empty() { "–".into() } else { bad.join(", ") })
 }
 
@@ -362,7 +357,7 @@ const TIMES: [Column<'_, TrialResult>; 10] = [
     ("#Response max", &|t| percentile_with_key(&t.load.response_time_us, 1.0)),
     ("#Service p50", &|t| percentile_with_key(&t.load.service_time_us, 0.5)),
     ("#Service p99", &|t| percentile_with_key(&t.load.service_time_us, 0.99)),
-    ("#Send lag p99", &|t| value(t.load.send_lag_us.p99, micros)),
+    ("#Send lag p99", &|t| value((MetricId::SendLagP99.metric().pick)(t), micros)),
     ("#First byte p50", &|t| value(t.load.first_byte_us.p50, micros)),
     ("#Wake lag p99", &|t| value(t.load.client.wake_lag_us.p99, micros)),
 ];

@@ -15,7 +15,7 @@ use dyno_model::plan::{Isolation, Load, LoadChanges, Placement};
 use dyno_model::start::LimitReadBack;
 use maud::{Markup, PreEscaped, html};
 
-use super::{count_cell, trial_table};
+use super::{REQUESTS_PER_SECOND, count_cell, trial_table};
 use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases, plural};
 use crate::methodology::{self, Section, anchor};
 use crate::metrics;
@@ -68,7 +68,7 @@ fn trial_option(report: &Report, index: usize, t: &TrialResult) -> Markup {
 }
 
 const TRIALS: [Column<'_, TrialResult>; 11] = [
-    ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
+    REQUESTS_PER_SECOND,
     ("#Scheduled", &|t| count_cell(t.load.exchanges.scheduled)),
     ("#Completed", &|t| count_cell(t.load.exchanges.completed)),
     ("#No complete response", &|t| count_cell(t.load.exchanges.lost_count())),

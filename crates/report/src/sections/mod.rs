@@ -25,7 +25,7 @@ use dyno_analysis::trial::TrialResult;
 use maud::{Markup, html};
 
 pub(crate) use self::profile::flame_figure;
-use crate::format::{count, or_dash, percent, plural, quantity};
+use crate::format::{count, number, or_dash, percent, plural, quantity};
 use crate::overview::rate_cell;
 use crate::present::block::{Block, ReportSection};
 use crate::present::part_scope::PartScope;
@@ -120,6 +120,10 @@ fn omitted_note(report: &Report, metric: &str) -> String {
         _ => String::new(),
     }
 }
+
+/// The column of throughput in tables of trials.
+const REQUESTS_PER_SECOND: Column<'_, TrialResult> =
+    ("#Requests/s", &|t| value((MetricId::Throughput.metric().pick)(t), number));
 
 /// Names of a row of a table of steps or trials.
 struct CellNames<'a> {

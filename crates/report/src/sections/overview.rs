@@ -7,7 +7,7 @@ use dyno_analysis::summary::StepCaveat;
 use maud::{Markup, html};
 
 use super::{spread_text, swatch};
-use crate::format::{Quantile, bytes, count, full_bar_value, micros, millis, number, percent};
+use crate::format::{bytes, count, full_bar_value, micros, millis, number, percent};
 use crate::html::block::severity_class;
 use crate::overview::{
     cpu_text, invalid_note, label, label_in_words, mixture_note, passed_checks_text, peak_mark,
@@ -46,13 +46,10 @@ pub(crate) fn overview_table(report: &Report) -> ReportTable {
                 .with_hint(peak_hint(report, r))
         }),
         ("#Place", &|r| text(place_text(r)).sorted_by(r.places.map(|p| p.best as f64))),
-        (&p50, &|r| percentile_cell(report, r, (Quantile::P50, MetricId::ResponseP50))),
+        (&p50, &|r| percentile_cell(report, r, MetricId::ResponseP50)),
         (&p99, &|r| {
-            percentile_cell(report, r, (Quantile::P99, MetricId::ResponseP99)).with_bar(bar_end(
-                report,
-                r,
-                |r| r.figures.get(MetricId::ResponseP99),
-            ))
+            percentile_cell(report, r, MetricId::ResponseP99)
+                .with_bar(bar_end(report, r, |r| r.figures.get(MetricId::ResponseP99)))
         }),
         (&cpu, &|r| cpu_cell(report, r)),
         ("#Memory", &|r| {
@@ -149,8 +146,8 @@ fn with_own_step(report: &Report, r: &OverviewRow, cell: TableCell) -> TableCell
 }
 
 /// Returns the cell of a percentile at the reference step.
-fn percentile_cell(report: &Report, r: &OverviewRow, (q, id): (Quantile, MetricId)) -> TableCell {
-    let shown = text(reference_percentile_text(report, r, q)).sorted_by(r.figures.get(id));
+fn percentile_cell(report: &Report, r: &OverviewRow, id: MetricId) -> TableCell {
+    let shown = text(reference_percentile_text(report, r, id)).sorted_by(r.figures.get(id));
     with_own_step(report, r, shown).with_hint(ratio_text(report, r, |to| to.figures.get(id)))
 }
 

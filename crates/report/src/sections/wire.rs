@@ -10,11 +10,10 @@ use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::wire::WireResult;
-use dyno_model::Protocol;
 use dyno_model::load::TlsUse;
 
-use super::{count_cell, every_trial, trial_table};
-use crate::format::{count, micros, number, percent, quantity};
+use super::{REQUESTS_PER_SECOND, count_cell, every_trial, trial_table};
+use crate::format::{count, micros, number, percent, protocol_name, quantity};
 use crate::present::block::Block;
 use crate::present::part_scope::PartScope;
 use crate::present::table::{Column, ReportTable, TableCell, text, value};
@@ -28,14 +27,13 @@ pub(super) fn wire(report: &Report) -> Block {
     let is_shared = |w: &WireResult| workloads_of(report, w).len() > 1;
     let note_on_workloads =
         if report.wire.iter().any(is_shared) { COMBINED_WORKLOADS_NOTE } else { "" };
-    let trials = trial_table(report, &report.trials, |t| t, &EVERY_TRIAL);
     let mut blocks = vec![
         Block::note(&format!(
             "Each number is the median over all trials of a subject and protocol. The lowest and \
              the highest trial are in smaller text or in parentheses.{note_on_workloads}"
         )),
         grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS),
-        every_trial(trials),
+        every_trial(segments_of_every_trial(report)),
         by_protocol(report),
     ];
     if !h2_trials.is_empty() {
@@ -56,8 +54,8 @@ const FRAMES_NOTE: &str = "A server that writes HEADERS and DATA together needs 
 
 const COMBINED_WORKLOADS_NOTE: &str = " Workloads of one protocol are combined.";
 
-/// A column: its head, the key of its metric, and the function that formats a value. A head with
-/// the prefix `#` marks a column of numbers.
+/// A column of tables of medians and of tables of trials: its head, its metric, and the function
+/// that formats a value. A head with the prefix `#` marks a column of numbers.
 type WireMetric = (&'static str, MetricId, fn(f64) -> String);
 
 const SEGMENTS: [WireMetric; 4] = [
@@ -119,12 +117,6 @@ fn spread_cell(values: Option<&Repeated>, show: fn(f64) -> String) -> TableCell 
     }
 }
 
-/// Returns the name of a protocol: `h2 over TLS`.
-fn protocol_name(protocol: Protocol) -> String {
-    let tls = if protocol.is_tls() { " over TLS" } else { "" };
-    format!("{}{tls}", protocol.base_name())
-}
-
 /// Formats a number with two decimals.
 fn two_places(n: f64) -> String {
     format!("{n:.2}")
@@ -135,17 +127,34 @@ fn count_text(n: f64) -> String {
     quantity(Unit::Count, n)
 }
 
-const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
-    ("Protocol", &|t| text(t.load.config.protocol.base_name())),
-    ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
-    ("#Segments per response", &|t| value(t.load.tcp.data_segments_per_response, two_places)),
-    ("#Bytes received per response", &|t| {
-        value(t.load.bytes.per_response(t.load.bytes.received), number)
-    }),
-    ("#Bytes sent per response", &|t| value(t.load.bytes.per_response(t.load.bytes.sent), number)),
-    ("#Retransmits", &|t| value(t.load.tcp.retransmits.map(|n| n as f64), count_text)),
-    ("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), tls_text))),
-];
+/// Returns the table of segments of each trial.
+fn segments_of_every_trial(report: &Report) -> ReportTable {
+    let first: [Column<'_, TrialResult>; 2] =
+        [("Protocol", &|t| text(t.load.config.protocol.base_name())), REQUESTS_PER_SECOND];
+    let last: [Column<'_, TrialResult>; 1] =
+        [("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), tls_text)))];
+    metrics_of_trials(report, &report.trials, |t| t, (&first, &SEGMENTS, &last))
+}
+
+/// Returns a table with a row per trial or part of a trial: columns, columns of metrics, and more
+/// columns.
+fn metrics_of_trials<T>(
+    report: &Report,
+    rows: &[T],
+    trial: fn(&T) -> &TrialResult,
+    (first, metrics, last): (&[Column<'_, T>], &[WireMetric], &[Column<'_, T>]),
+) -> ReportTable {
+    let cells: Vec<_> = metrics
+        .iter()
+        .map(|(name, id, show)| {
+            (*name, move |row: &T| value((id.metric().pick)(trial(row)), *show))
+        })
+        .collect();
+    let metrics = cells.iter().map(|(name, cell)| -> Column<'_, T> { (name, cell) });
+    let columns: Vec<Column<'_, T>> =
+        first.iter().copied().chain(metrics).chain(last.iter().copied()).collect();
+    trial_table(report, rows, trial, &columns)
+}
 
 /// Formats TLS version, cipher suite and ALPN protocol.
 fn tls_text(tls: &TlsUse) -> String {
@@ -182,9 +191,9 @@ const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 11] = [
     ("#Streams", &|c| count_cell(u64::from(c.streams))),
     ("#HTTP/1.1 connections", &|c| count_cell(u64::from(c.baseline_connections))),
     ("#HTTP/1.1 pipeline", &|c| count_cell(u64::from(c.baseline_pipeline))),
-    ("#Requests/s, ratio", &|c| throughput_ratios_cell(c)),
-    ("#Response p99, ratio", &|c| ratios_cell(c.ratio(MetricId::ResponseP99))),
-    ("#CPU per request, ratio", &|c| ratios_cell(c.ratio(MetricId::Cpu))),
+    ("#Requests/s, ratio", &|c| ratios_cell(bound_sign(c), c.ratio(MetricId::Throughput))),
+    ("#Response p99, ratio", &|c| ratios_cell("", c.ratio(MetricId::ResponseP99))),
+    ("#CPU per request, ratio", &|c| ratios_cell("", c.ratio(MetricId::Cpu))),
 ];
 
 /// Returns the cell of the connections, with the pass if the steps were run again.
@@ -204,58 +213,44 @@ fn baseline_text(c: &ProtocolComparison) -> String {
     }
 }
 
-/// Returns a cell with the ratio of throughput of each pair of repeats, marked if it is a bound.
-fn throughput_ratios_cell(c: &ProtocolComparison) -> TableCell {
-    let mark = match c.throughput_bound {
+/// Returns the sign before ratios of throughput that are bounds.
+const fn bound_sign(c: &ProtocolComparison) -> &'static str {
+    match c.throughput_bound {
         RatioBound::AtLeast => "≥ ",
         RatioBound::AtMost => "≤ ",
         RatioBound::Exact | RatioBound::Unknown => "",
-    };
-    marked_ratios_cell(mark, c.ratio(MetricId::Throughput))
+    }
 }
 
-/// Returns a cell with the ratio of each pair of repeats.
-fn ratios_cell(q: &Repeated) -> TableCell {
-    marked_ratios_cell("", q)
-}
-
-/// Returns a cell with a ratio per pair of repeats, each after `mark`.
-fn marked_ratios_cell(mark: &str, q: &Repeated) -> TableCell {
+/// Returns a cell with the ratio of each pair of repeats, each after `sign`.
+fn ratios_cell(sign: &str, q: &Repeated) -> TableCell {
     let ratios: Vec<String> =
-        q.values.iter().map(|r| format!("{mark}{}", two_places(*r))).collect();
+        q.values.iter().map(|r| format!("{sign}{}", two_places(*r))).collect();
     text(ratios.join("  ")).sorted_by(q.median)
 }
 
 type Http2Trial<'a> = (&'a TrialResult, &'a Http2Result);
 
-/// Returns the table of HTTP/2 frames, streams and errors of each trial.
+/// Returns the table of HTTP/2 frames, streams and errors of each trial. It has frames per response
+/// by kind.
 fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> ReportTable {
-    trial_table(
-        report,
-        trials,
-        |(t, _)| t,
-        &[
-            ("#Streams requested", &|(_, h)| count_cell(u64::from(h.streams.asked))),
-            ("#Streams allowed", &|(_, h)| value(h.streams.granted.map(f64::from), count_text)),
-            ("#Streams reached", &|(_, h)| count_cell(h.streams.max_open)),
-            ("Frames per response", &|(_, h)| text(frames_text(h))),
-            ("#Frames per segment", &|(_, h)| value(h.frames_per_segment, two_places)),
-            ("#Segments per response", &|(_, h)| value(h.segments_per_response, two_places)),
-            ("#Responses per receive", &|(_, h)| value(h.responses_per_receive, two_places)),
-            ("#Records per response", &|(_, h)| value(h.tls_records_per_response, two_places)),
-            ("#WINDOW_UPDATE sent per response", &|(_, h)| {
-                value(h.window_updates_out_per_response, |n| format!("{n:.4}"))
-            }),
-            ("#HPACK savings, received", &|(_, h)| value(h.header_fields_in.saved, percent)),
-            ("#HPACK savings, sent", &|(_, h)| value(h.header_fields_out.saved, percent)),
-            ("#Window stalls", &|(_, h)| count_cell(h.window_stall_us.count)),
-            ("#Stall p50", &|(_, h)| value(h.window_stall_us.p50, micros)),
-            ("#PINGs", &|(_, h)| count_cell(h.pings_in)),
-            ("Resets", &|(_, h)| text(counts_by_code(&h.resets_in, &h.resets_out))),
-            ("GOAWAY", &|(_, h)| text(counts_by_code(&h.goaways, &h.goaways_out))),
-            ("#Retried", &|(_, h)| count_cell(h.retried)),
-        ],
-    )
+    let first: [Column<'_, Http2Trial<'_>>; 4] = [
+        ("#Streams requested", &|(_, h)| count_cell(u64::from(h.streams.asked))),
+        ("#Streams allowed", &|(_, h)| value(h.streams.granted.map(f64::from), count_text)),
+        ("#Streams reached", &|(_, h)| count_cell(h.streams.max_open)),
+        ("Frames per response", &|(_, h)| text(frames_text(h))),
+    ];
+    let last: [Column<'_, Http2Trial<'_>>; 6] = [
+        ("#Records per response", &|(_, h)| value(h.tls_records_per_response, two_places)),
+        ("#WINDOW_UPDATE sent per response", &|(_, h)| {
+            value(h.window_updates_out_per_response, |n| format!("{n:.4}"))
+        }),
+        ("#Stall p50", &|(_, h)| value(h.window_stall_us.p50, micros)),
+        ("#PINGs", &|(_, h)| count_cell(h.pings_in)),
+        ("Resets", &|(_, h)| text(counts_by_code(&h.resets_in, &h.resets_out))),
+        ("GOAWAY", &|(_, h)| text(counts_by_code(&h.goaways, &h.goaways_out))),
+    ];
+    metrics_of_trials(report, trials, |(t, _)| t, (&first, &FRAMES[1..], &last))
 }
 
 /// Lists frames per response by kind. Kinds that would read 0.000 are omitted.
