@@ -48,7 +48,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
     }
     sentences.extend(twins(report));
     sentences.extend(brackets::sentence(report));
-    sentences.extend(brackets::shares(report));
+    sentences.extend(report.run.measured_first.as_ref().map(brackets::shares_sentence));
     sentences.extend(validity(report));
     sentences.extend(failures(report));
     if sentences.is_empty() {

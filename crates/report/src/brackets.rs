@@ -221,14 +221,8 @@ fn rate_range(bracket: &Bracket) -> Option<String> {
     })
 }
 
-/// States the capacities from which the run's rates were computed. `None`: the rates are absolute.
-pub(crate) fn shares(report: &Report) -> Option<String> {
-    let first = report.run.measured_first.as_ref()?;
-    Some(shares_sentence(first))
-}
-
 /// States the shares of capacities, and which run measured the capacities.
-fn shares_sentence(first: &MeasuredFirst) -> String {
+pub(crate) fn shares_sentence(first: &MeasuredFirst) -> String {
     let shares: Vec<String> =
         first.shares.iter().map(|share| crate::format::percent(*share)).collect();
     let capacities = first.capacities.iter().map(|capacity| {

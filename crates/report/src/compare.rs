@@ -7,12 +7,11 @@ use dyno_analysis::compare::{
 };
 use dyno_analysis::experiment::Effect;
 use dyno_analysis::metric::Metric;
+use dyno_analysis::stats::Estimate;
 use maud::{Markup, html};
 
-use crate::VIEWER_CSS;
 use crate::format::{or_dash, quantity, ratio};
-use crate::html::block;
-use crate::html::document::{Viewer, document};
+use crate::html::document::sections_page;
 use crate::output::Format;
 use crate::overview::label_in_words;
 use crate::present::block::{Block, ReportSection};
@@ -45,11 +44,15 @@ const COLUMNS: [Column<'_, ComparisonRow>; 8] = [
     ("#B", &|row| side_value(row, row.b.median)),
     ("#B ÷ A", &|row| value(row.estimate.map(|e| e.ratio).or(row.ratio_of_medians), ratio)),
     ("#95 % interval", &|row| {
-        let interval = or_dash(row.estimate, |e| format!("{}–{}", ratio(e.low), ratio(e.high)));
-        table::text(interval).sorted_by(row.estimate.map(|e| e.low))
+        table::text(interval_text(row.estimate)).sorted_by(row.estimate.map(|e| e.low))
     }),
     ("verdict", &|row| table::text(&row.sentence)),
 ];
+
+/// Formats the 95 % interval of a ratio.
+pub(crate) fn interval_text(estimate: Option<Estimate>) -> String {
+    or_dash(estimate, |e| format!("{}–{}", ratio(e.low), ratio(e.high)))
+}
 
 /// Returns the value of a metric on one side.
 fn side_value(row: &ComparisonRow, median: Option<f64>) -> TableCell {
@@ -63,11 +66,12 @@ pub(crate) fn effects_table(effects: &[Effect]) -> ReportTable {
 
 /// Names the subjects of a row: `nginx`, or `nginx → h2o`.
 fn subject(row: &ComparisonRow) -> String {
-    let control = if row.control { " (control)" } else { "" };
-    match row.subject_a == row.subject_b {
-        true => format!("{}{control}", row.subject_a),
-        false => format!("{} → {}{control}", row.subject_a, row.subject_b),
-    }
+    subjects_text([&row.subject_a, &row.subject_b], row.control)
+}
+
+fn subjects_text([a, b]: [&str; 2], is_control: bool) -> String {
+    let control = if is_control { " (control)" } else { "" };
+    if a == b { format!("{a}{control}") } else { format!("{a} → {b}{control}") }
 }
 
 /// Describes a side: `A: run hello-1, nginx, started at …`.
@@ -96,14 +100,9 @@ fn warnings(compared: &ComparisonResult) -> impl Iterator<Item = String> {
 /// of B are excluded (the server failed: 7)`.
 fn excluded_repeats(compared: &ComparisonResult) -> impl Iterator<Item = String> {
     let in_words = |cell: &CellRepeats| {
-        let control = if cell.control { " (control)" } else { "" };
-        let subjects = match cell.subject_a == cell.subject_b {
-            true => cell.subject_a.clone(),
-            false => format!("{} → {}", cell.subject_a, cell.subject_b),
-        };
-        let step = label_in_words(cell.step);
-        let sentence = cell.sentence.as_ref()?;
-        Some(format!("{subjects}{control}, {}, {step}: {sentence}", cell.workload))
+        let subjects = subjects_text([&cell.subject_a, &cell.subject_b], cell.control);
+        let (step, sentence) = (label_in_words(cell.step), cell.sentence.as_ref()?);
+        Some(format!("{subjects}, {}, {step}: {sentence}", cell.workload))
     };
     compared.repeats.iter().filter_map(in_words)
 }
@@ -296,15 +295,5 @@ fn test_case(name: &str, result: &TestResult<'_>) -> Markup {
 
 /// Renders a comparison as a page.
 fn html_page(compared: &ComparisonResult) -> String {
-    let title = title(compared);
-    let main = html! {
-        header { p.brand { "dyno compare" } h1 { (title) } }
-        @for side in sides(compared) { p { (side) } }
-        @for section in sections(compared) { (block::section(&section)) }
-    };
-    document(
-        &format!("{title} · dyno compare"),
-        &main,
-        Viewer { css: VIEWER_CSS, ..Viewer::default() },
-    )
+    sections_page("dyno compare", &title(compared), &sides(compared), &sections(compared))
 }

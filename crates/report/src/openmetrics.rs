@@ -15,7 +15,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
 /// Totals since the load began. Fields include the warm-up, except where noted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LoadTotals {
     url: String,
     outcomes: Outcomes,
@@ -36,20 +36,8 @@ pub struct LoadTotals {
 impl LoadTotals {
     #[must_use]
     pub fn new(config: &LoadConfig) -> LoadTotals {
-        LoadTotals {
-            // Secrets are removed, because monitoring systems store labels and show them to many
-            // people.
-            url: redact::text(&config.url),
-            outcomes: Outcomes::default(),
-            dropped: 0,
-            bytes_sent: 0,
-            bytes_received: 0,
-            response: Recording::new(),
-            unanswered: 0,
-            connections_open: None,
-            throughput_rps: None,
-            busiest_thread: None,
-        }
+        // Secrets are removed, because monitoring systems store labels and show them to others.
+        LoadTotals { url: redact::text(&config.url), ..LoadTotals::default() }
     }
 
     /// Adds an interval that has ended.

@@ -30,6 +30,11 @@ pub fn change_text(ratios: &Repeated) -> String {
     }
 }
 
+/// Formats the change of throughput, or says why it was not measured.
+pub(crate) fn throughput_text(price: &PriceResult) -> String {
+    price.failure.clone().unwrap_or_else(|| change_text(&price.throughput))
+}
+
 /// Formats the result of `dyno calibrate --probes` for a terminal.
 #[must_use]
 pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
@@ -46,10 +51,7 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
     );
     let columns: [Column<'_, PriceResult>; 3] = [
         ("probes", &|price| table::text(names(price))),
-        ("#requests/s", &|price| {
-            let change = || change_text(&price.throughput);
-            table::text(price.failure.clone().unwrap_or_else(change))
-        }),
+        ("#requests/s", &|price| table::text(throughput_text(price))),
         ("#CPU per request", &|price| table::text(change_text(&price.cpu_per_request))),
     ];
     out.push_str(&indented(&ReportTable::plain("", &columns, prices), style));

@@ -34,7 +34,6 @@ use dyno_config::secret::{
 use dyno_model::plan::{Plan, Request};
 
 use arm_names::{arm_names, compared_arm_names};
-use erase::replace_names;
 use plan_texts::{plan_arm_names, plan_texts, plan_workload_names};
 use report_texts::{
     addresses, comparison_names, comparison_sentences, evidence_texts, foreign_texts, json_texts,
@@ -166,13 +165,8 @@ pub fn comparison(compared: &ComparisonResult, reports: [&Report; 2]) -> Compari
     let mut secrets = Secrets::default();
     reports.into_iter().for_each(|report| secrets.collect(&mut report.clone()));
     let mut redacted = compared.clone();
-    let workloads =
-        secrets.rename_all(comparison_names(&mut redacted).map(|name| name.clone()).collect());
-    replace_names(comparison_names(&mut redacted), &workloads);
-    let arms =
-        secrets.rename_all(compared_arm_names(&mut redacted).map(|name| name.clone()).collect());
-    replace_names(compared_arm_names(&mut redacted), &arms);
-    let renamed: Vec<(String, String)> = workloads.into_iter().chain(arms).collect();
+    let mut renamed = secrets.rename_in(comparison_names(&mut redacted).collect());
+    renamed.extend(secrets.rename_in(compared_arm_names(&mut redacted).collect()));
     for text in comparison_sentences(&mut redacted) {
         let text_with_new_names = renamed
             .iter()
@@ -246,11 +240,8 @@ impl Secrets {
     /// Erases the collected secrets from the names, texts and requests of a plan.
     fn erase_from_plan(&mut self, plan: &mut Plan) {
         plan_texts(plan).for_each(|text| *text = self.erase_from_foreign(text));
-        let workloads =
-            self.rename_all(plan_workload_names(plan).map(|name| name.clone()).collect());
-        replace_names(plan_workload_names(plan), &workloads);
-        let arms = self.rename_all(plan_arm_names(plan).map(|name| name.clone()).collect());
-        replace_names(plan_arm_names(plan), &arms);
+        self.rename_in(plan_workload_names(plan).collect());
+        self.rename_in(plan_arm_names(plan).collect());
         let suite_name = self.log(&plan.suite.name);
         plan.suite.name = self.erase(&suite_name);
         let requests = plan.workloads.iter_mut().flat_map(|workload| &mut workload.requests);

@@ -101,7 +101,7 @@ fn picture(c: char) -> String {
 
 /// Returns the length in bytes of an SGR sequence at the beginning of a text: `ESC [`, digits, `;`
 /// and `:`, then `m`.
-fn colour_sequence(text: &str) -> Option<usize> {
+pub(crate) fn colour_sequence(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\x1b[")?;
     let end = parameters.find(|c: char| !(c.is_ascii_digit() || c == ';' || c == ':'))?;
     parameters[end..].starts_with('m').then_some(2 + end + 1)

@@ -15,21 +15,21 @@ pub fn text(v: &Validation, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate --verdicts"), v.machine);
     out.push_str(&matrix(v));
     out.push_str(&totals(v));
-    out.push_str(&steps_section("Incorrect verdicts", &v.wrong, style));
-    out.push_str(&invalid_section(v, style));
-    if !v.not_run.is_empty() {
-        let _ = writeln!(out, "\n  {}", style.bold("Behaviours that were not run"));
-    }
-    for skipped in &v.not_run {
-        let _ = writeln!(
-            out,
-            "    {} ({}): {}",
-            skipped.behaviour,
-            skipped.user.name(),
-            escape_line(&skipped.reason)
-        );
-    }
+    out.push_str(&list("Incorrect verdicts", v.wrong.iter().map(wrong_step), style));
+    let invalid = v.invalid_steps.iter().map(invalid_step);
+    out.push_str(&list("Invalid steps, not evaluated", invalid, style));
+    let not_run = v.not_run.iter().map(|skipped| {
+        let (behaviour, user) = (&skipped.behaviour, skipped.user.name());
+        format!("    {behaviour} ({user}): {}\n", escape_line(&skipped.reason))
+    });
+    out.push_str(&list("Behaviours that were not run", not_run, style));
     out
+}
+
+/// Formats a list below its title. Empty without lines.
+fn list(title: &str, lines: impl Iterator<Item = String>, style: Style) -> String {
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\n  {}\n{lines}", style.bold(title)) }
 }
 
 /// Formats the confusion matrix: steps per true cause, verdict and confidence.
@@ -78,28 +78,19 @@ fn totals(v: &Validation) -> String {
     )
 }
 
-/// Formats a list of steps with their verdicts. Empty without steps.
-fn steps_section(title: &str, steps: &[KnownStep], style: Style) -> String {
-    let mut out = String::new();
-    if !steps.is_empty() {
-        let _ = writeln!(out, "\n  {}", style.bold(title));
-    }
-    for step in steps {
-        let correct: Vec<&str> =
-            step.correct_verdicts.iter().map(|correct| correct.name()).collect();
-        let _ = writeln!(
-            out,
-            "    {} at {} ({}): {} with {} confidence (correct: {})\n      {}",
-            step.behaviour,
-            step.load,
-            step.user.name(),
-            step.verdict.name(),
-            confidence_text(step.confidence),
-            correct.join(", "),
-            escape_line(&step.sentence)
-        );
-    }
-    out
+/// Formats a step with an incorrect verdict.
+fn wrong_step(step: &KnownStep) -> String {
+    let correct: Vec<&str> = step.correct_verdicts.iter().map(|correct| correct.name()).collect();
+    format!(
+        "    {} at {} ({}): {} with {} confidence (correct: {})\n      {}\n",
+        step.behaviour,
+        step.load,
+        step.user.name(),
+        step.verdict.name(),
+        confidence_text(step.confidence),
+        correct.join(", "),
+        escape_line(&step.sentence)
+    )
 }
 
 const fn confidence_text(confidence: Confidence) -> &'static str {
@@ -110,25 +101,17 @@ const fn confidence_text(confidence: Confidence) -> &'static str {
     }
 }
 
-/// Formats the list of invalid steps. Empty without such steps.
-fn invalid_section(v: &Validation, style: Style) -> String {
-    let mut out = String::new();
-    if !v.invalid_steps.is_empty() {
-        let _ = writeln!(out, "\n  {}", style.bold("Invalid steps, not evaluated"));
-    }
-    for step in &v.invalid_steps {
-        let codes: Vec<&str> = step.invalid.iter().map(|code| code.name()).collect();
-        let _ = writeln!(
-            out,
-            "    {} at {} ({}): {}; verdict {}",
-            step.behaviour,
-            step.load,
-            step.user.name(),
-            codes.join(", "),
-            step.verdict.name()
-        );
-    }
-    out
+/// Formats an invalid step with its reasons.
+fn invalid_step(step: &KnownStep) -> String {
+    let codes: Vec<&str> = step.invalid.iter().map(|code| code.name()).collect();
+    format!(
+        "    {} at {} ({}): {}; verdict {}\n",
+        step.behaviour,
+        step.load,
+        step.user.name(),
+        codes.join(", "),
+        step.verdict.name()
+    )
 }
 
 #[cfg(test)]

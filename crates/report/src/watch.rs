@@ -4,12 +4,9 @@ use std::fmt::Write as _;
 
 use dyno_analysis::server::RoleUse;
 use dyno_analysis::server::watch::{Syscalls, WatchRecord};
-use maud::html;
 
-use crate::VIEWER_CSS;
 use crate::format::{bytes, count, number, or_dash, percent, seconds};
-use crate::html::block;
-use crate::html::document::{Viewer, document};
+use crate::html::document::sections_page;
 use crate::present::block::{Block, ReportSection};
 use crate::present::exposition::Exposition;
 use crate::present::style::Style;
@@ -314,15 +311,7 @@ pub fn page(title: &str, record: &WatchRecord, readings: &[WatchRecord]) -> Stri
         section("calls", "System calls", calls(record)),
         section("readings", "All readings", Block::Table(readings_table(readings))),
     ];
-    let main = html! {
-        header { p.brand { "dyno watch" } h1 { (title) } }
-        @for section in &sections { (block::section(section)) }
-    };
-    document(
-        &format!("{title} · dyno watch"),
-        &main,
-        Viewer { css: VIEWER_CSS, ..Viewer::default() },
-    )
+    sections_page("dyno watch", title, &[], &sections)
 }
 
 /// Returns the table of labels and values.

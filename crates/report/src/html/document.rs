@@ -3,7 +3,9 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::policy;
+use super::{block, policy};
+use crate::VIEWER_CSS;
+use crate::present::block::ReportSection;
 use crate::terminal::escape_controls;
 
 /// Parts of the viewer on a page: its style, its script, and the JSON that it draws.
@@ -49,6 +51,23 @@ pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String
         }
     };
     page.into_string() + "\n"
+}
+
+/// Renders a page of sections without charts. `brand`: the command that writes it. `lines`: shown
+/// between title and sections.
+pub(crate) fn sections_page(
+    brand: &str,
+    title: &str,
+    lines: &[String],
+    sections: &[ReportSection],
+) -> String {
+    let main = html! {
+        header { p.brand { (brand) } h1 { (title) } }
+        @for line in lines { p { (line) } }
+        @for section in sections { (block::section(section)) }
+    };
+    let viewer = Viewer { css: VIEWER_CSS, ..Viewer::default() };
+    document(&format!("{title} · {brand}"), &main, viewer)
 }
 
 /// Escapes JSON for a script element. Without `<`, the JSON cannot contain `</script` or `<!--`.

@@ -27,14 +27,23 @@ impl Secrets {
     /// Erases secrets from all names, in fields and in dyno's texts. Distinct names stay distinct,
     /// because rows are found by name.
     pub(super) fn rename(&self, report: &mut Report) {
-        let workloads = self.rename_all(workload_names(report).map(|name| name.clone()).collect());
-        replace_names(workload_names(report), &workloads);
-        let arms = self.rename_all(arm_names(report).map(|name| name.clone()).collect());
-        replace_names(arm_names(report), &arms);
+        let workloads = self.rename_in(workload_names(report).collect());
+        let arms = self.rename_in(arm_names(report).collect());
         for (old_name, new_name) in workloads.iter().chain(&arms) {
             own_texts(report).for_each(|text| *text = text.replace(old_name, new_name));
             evidence_texts(report).for_each(|text| *text = text.replace(old_name, new_name));
         }
+    }
+
+    /// Erases secrets from names, and returns the replaced names as [`Secrets::rename_all`] does.
+    pub(super) fn rename_in(&self, names: Vec<&mut String>) -> Vec<(String, String)> {
+        let renamed = self.rename_all(names.iter().map(|name| (**name).clone()).collect());
+        for name in names {
+            if let Some((_, new_name)) = renamed.iter().find(|(old_name, _)| old_name == name) {
+                name.clone_from(new_name);
+            }
+        }
+        renamed
     }
 
     /// Returns the names with a secret, each with its new name. The longest come first, because a
@@ -141,18 +150,6 @@ fn extraction_texts(extraction: &mut Extraction) -> impl Iterator<Item = &mut St
         ExtractionSource::Body | ExtractionSource::Header(_) => None,
     };
     pointer.into_iter().chain(&mut extraction.matches)
-}
-
-/// Replaces names by their new names.
-pub(super) fn replace_names<'a>(
-    names: impl Iterator<Item = &'a mut String>,
-    renamed: &[(String, String)],
-) {
-    for name in names {
-        if let Some((_, new_name)) = renamed.iter().find(|(old_name, _)| old_name == name) {
-            name.clone_from(new_name);
-        }
-    }
 }
 
 /// Returns the name if it is unused, else the first unused one of `NAME 2`, `NAME 3`, ….

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::compare::ComparisonResult;
-use dyno_analysis::experiment::{Effect, ExperimentResult};
+use dyno_analysis::experiment::Effect;
 use dyno_analysis::{CodeProperty, Report};
 use serde_json::Value;
 
@@ -59,7 +59,8 @@ pub(super) fn own_texts(report: &mut Report) -> impl Iterator<Item = &mut String
     let missed =
         rates.flat_map(|rate| &mut rate.missed).chain(loads.flat_map(|load| &mut load.missed));
     let others = report.twins.iter_mut().chain(&mut report.duets);
-    let effects = experiment_effects(&mut report.experiment).chain(others).flat_map(|effect| {
+    let experiment = report.experiment.iter_mut().flat_map(|experiment| &mut experiment.effects);
+    let effects = experiment.chain(others).flat_map(|effect| {
         let rows = effect.rows.iter_mut().map(|row| &mut row.sentence);
         rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.sentence))
             .chain(&mut effect.because)
@@ -97,13 +98,6 @@ pub(super) fn json_texts(value: &mut Value) -> Vec<&mut String> {
         Value::Object(members) => members.values_mut().flat_map(json_texts).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
     }
-}
-
-/// Returns the effects of an experiment.
-fn experiment_effects(
-    experiment: &mut Option<ExperimentResult>,
-) -> impl Iterator<Item = &mut Effect> {
-    experiment.iter_mut().flat_map(|experiment| &mut experiment.effects)
 }
 
 /// Returns the texts by dyno that end with a foreign text, after the first colon. Verdicts,

@@ -16,6 +16,7 @@ use super::name::{Span, ValueName, is_message_about_name, name_at_end};
 use super::value::{
     self, Value, end_of_quotation, end_of_word, is_harmless, is_ordinary, looks_random, quotation,
 };
+use crate::terminal::colour_sequence;
 
 /// Returns the secrets of a text in order, without overlaps.
 pub(super) fn spans(text: &str) -> Vec<Span> {
@@ -35,7 +36,7 @@ fn without_colours(text: &str) -> (String, Vec<usize>) {
         (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
     let mut offset = 0;
     while let Some(c) = text[offset..].chars().next() {
-        if let Some(length) = colour_length(&text[offset..]) {
+        if let Some(length) = colour_sequence(&text[offset..]) {
             offset += length;
             continue;
         }
@@ -44,13 +45,6 @@ fn without_colours(text: &str) -> (String, Vec<usize>) {
         offset += c.len_utf8();
     }
     (plain, offsets)
-}
-
-/// Returns the length of the colour (SGR sequence) at the beginning of a text. `None`: no colour.
-fn colour_length(text: &str) -> Option<usize> {
-    let codes = text.strip_prefix("\x1b[")?;
-    let end = codes.find(|c: char| !c.is_ascii_digit() && c != ';')?;
-    codes[end..].starts_with('m').then_some(end + "\x1b[m".len())
 }
 
 /// Returns the secrets of a text without colours. Overlapping secrets are merged.

@@ -4,7 +4,7 @@ use dyno_analysis::experiment::{DoseEffect, Effect};
 use dyno_analysis::report::Report;
 
 use crate::compare;
-use crate::format::{or_dash, ratio};
+use crate::format::ratio;
 use crate::overview::label_in_words;
 use crate::present::block::Block;
 use crate::present::sentence::Sentence;
@@ -84,9 +84,7 @@ fn doses(doses: &[DoseEffect]) -> Block {
         ("#Factor when the level doubles", &|d| {
             value(d.doubling.map(|e| e.ratio).or(d.doubling_median), ratio)
         }),
-        ("#95 % interval", &|d| {
-            text(or_dash(d.doubling, |e| format!("{}–{}", ratio(e.low), ratio(e.high))))
-        }),
+        ("#95 % interval", &|d| text(compare::interval_text(d.doubling))),
         ("#Valid blocks", &|d| text(format!("{} of {}", d.counted_blocks, d.loaded_blocks))),
     ];
     let table = ReportTable::plain("sortable", &columns, doses);

@@ -368,10 +368,7 @@ fn probe_prices(report: &Report) -> Option<Block> {
     let columns: [Column<'_, (&SubjectResult, &PriceResult)>; 4] = [
         ("Subject", &|(s, _)| text(&s.title)),
         ("Probes", &|(_, price)| text(probe_cost::names(price))),
-        ("#Change of requests/s", &|(_, price)| {
-            let change = || probe_cost::change_text(&price.throughput);
-            text(price.failure.clone().unwrap_or_else(change))
-        }),
+        ("#Change of requests/s", &|(_, price)| text(probe_cost::throughput_text(price))),
         ("#Change of CPU per request", &|(_, price)| {
             text(probe_cost::change_text(&price.cpu_per_request))
         }),
