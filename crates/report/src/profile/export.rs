@@ -116,3 +116,41 @@ fn html(export: &ProfileExport<'_>) -> Result<ExportedProfile, String> {
     let compared = ComparedProfile { title: &other.title, difference: &difference };
     Ok(ExportedProfile::Text(page(&shown.title, *kind, &flame, Some(compared))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named<'a>(profile: &'a ProfileRecord, title: &str) -> NamedProfile<'a> {
+        NamedProfile { profile, title: title.into() }
+    }
+
+    fn export(name: &str, export: &ProfileExport<'_>) -> Result<ExportedProfile, String> {
+        Format::find(FORMATS, name).unwrap().export(export)
+    }
+
+    #[test]
+    fn formats_of_other_tools_refuse_differences() {
+        let profile = ProfileRecord::default();
+        let (shown, other) = (named(&profile, "a"), Some(named(&profile, "b")));
+        let pair = ProfileExport { shown, other, kind: SampleKind::Running };
+        for name in ["pprof", "speedscope"] {
+            let error = export(name, &pair).unwrap_err();
+            assert!(error.contains("cannot show differences"), "{error}");
+        }
+        assert_eq!(export("collapsed", &pair), Ok(ExportedProfile::Text(String::new())));
+        assert_eq!(export("html", &pair), Err("a: has no samples of running threads".into()));
+    }
+
+    #[test]
+    fn only_pprof_is_binary() {
+        let profile = ProfileRecord::default();
+        let single =
+            ProfileExport { shown: named(&profile, "a"), other: None, kind: SampleKind::Waiting };
+        assert!(matches!(export("pprof", &single), Ok(ExportedProfile::Binary(_))));
+        let Ok(ExportedProfile::Text(text)) = export("speedscope", &single) else {
+            panic!("speedscope reads text")
+        };
+        assert!(text.contains("\"name\":\"a\""), "{text}");
+    }
+}
