@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use dyno_wire::h1::{encode, request};
 
-/// Responses sent so far, except those to `/count`.
+/// Responses sent so far.
 static RESPONSES: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone, Debug)]
@@ -240,17 +240,13 @@ fn apply_mode(options: &Options) {
 fn respond(head: &request::RequestHead<'_>, options: &Options) -> Vec<u8> {
     let is_active = RESPONSES.load(Ordering::Relaxed) >= options.after;
     let has_escapes = options.mode == "escapes" && is_active;
-    let count = RESPONSES.load(Ordering::Relaxed).to_string();
     let (status, kind, body): (u16, &str, &[u8]) = match head.target {
         b"/plaintext" if has_escapes => (200, "text/plain", b"\x1b]52;c;aGk=\x07\x1b[2JHello"),
         b"/plaintext" => (200, "text/plain", b"Hello, World!"),
         b"/json" => (200, "application/json", br#"{"message":"Hello, World!"}"#),
-        b"/count" => (200, "text/plain", count.as_bytes()),
         _ => (404, "text/plain", b"not found"),
     };
-    if head.target != b"/count" {
-        RESPONSES.fetch_add(1, Ordering::Relaxed);
-    }
+    RESPONSES.fetch_add(1, Ordering::Relaxed);
     let body_to_send = if head.method == b"HEAD" { &[][..] } else { body };
     let reason = if status == 200 { "OK" } else { "Not Found" };
     encode::response(status, reason, kind, body.len(), !head.persists(), body_to_send)

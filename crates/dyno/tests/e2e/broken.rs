@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use dyno_engine::rng::Rng;
@@ -70,20 +71,26 @@ const TLS_PERIOD: u64 = 58;
 const ROUNDS: u64 = 3;
 
 #[test]
-fn keep_alive_faults_are_counted() {
+fn faults_are_counted_in_clear_and_over_tls() {
     let sandbox = Sandbox::new();
+    // Both loads wait for time-outs most of the time.
+    thread::scope(|scope| {
+        scope.spawn(|| assert_faults_are_counted(&sandbox));
+        assert_faults_over_tls_are_counted(&sandbox);
+    });
+}
+
+fn assert_faults_are_counted(sandbox: &Sandbox) {
     let server = Server::broken(&[]);
     let n = PLAIN_PERIOD * ROUNDS;
     let url = format!("http://127.0.0.1:{}/{{seq}}", server.port);
-    let result = load(&sandbox, &url, n, &["-c", "8", "--driver", "epoll"]);
+    let result = load(sandbox, &url, n, &["-c", "8", "--driver", "epoll"]);
     let counts = counts(&server);
     assert_fault_counts(&counts, n, PLAIN_PERIOD);
     assert_classified(&result, &counts, n);
 }
 
-#[test]
-fn faults_over_tls_are_counted() {
-    let sandbox = Sandbox::new();
+fn assert_faults_over_tls_are_counted(sandbox: &Sandbox) {
     let (certificate, key) = certificate(sandbox.path());
     let paths = [certificate.display().to_string(), key.display().to_string()];
     let server = Server::broken(&["--cert", &paths[0], "--key", &paths[1]]);
@@ -91,7 +98,7 @@ fn faults_over_tls_are_counted() {
     let url = format!("https://localhost:{}/{{seq}}", server.port);
     let resolve = format!("localhost:{}:127.0.0.1", server.port);
     let more = ["-c", "8", "--cacert", &paths[0], "--resolve", &resolve];
-    let result = load(&sandbox, &url, n, &more);
+    let result = load(sandbox, &url, n, &more);
     let counts = counts_over_tls(server.port, &paths[0]);
     assert_fault_counts(&counts, n, TLS_PERIOD);
     assert_classified(&result, &counts, n);
@@ -218,7 +225,7 @@ fn counts_over_tls(port: u16, certificate: &str) -> BTreeMap<String, u64> {
 }
 
 /// Creates a self-signed certificate for `localhost`, and its key.
-pub fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
+fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
     let paths = (folder.join("certificate.pem"), folder.join("key.pem"));
     fs::write(&paths.0, made.cert.pem()).unwrap();

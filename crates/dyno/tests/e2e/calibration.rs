@@ -1,12 +1,14 @@
 //! Tests calibrations: their archives, their interrupts, and the use of their results.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::drive::{DYNO, Sandbox, Server, only_in, soon, text};
+use crate::drive::{DYNO, Sandbox, Server, only_in, send_signal, soon, text};
+use crate::known_bottlenecks::calibrate;
 
 #[test]
 #[ignore = "long: runs in make nightly"]
@@ -123,35 +125,6 @@ fn assert_saved(sandbox: &Sandbox, result: &Value) {
     );
 }
 
-#[test]
-fn interrupted_calibration_saves_loads_only() {
-    let sandbox = Sandbox::new();
-    let mut dyno = sandbox.command(Path::new(DYNO));
-    dyno.args(["calibrate", "-d", "1s", "--save", "kept"]);
-    let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let first = soon(|| {
-        let archive = fs::read_dir(sandbox.path().join("kept")).ok()?.next()?.unwrap().path();
-        archive.join("trials/0000.json").is_file().then_some(())
-    });
-    let status = Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
-    assert!(status.success());
-    let output = dyno.wait_with_output().unwrap();
-    assert!(first.is_some(), "{}", text(&output));
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(
-        text(&output).contains("limits of the load generator were not saved"),
-        "{}",
-        text(&output)
-    );
-    assert!(!sandbox.path().join("cache/calibration.json").exists());
-    let archive = only_in(&sandbox.path().join("kept"));
-    let output = sandbox.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let trials = report["trials"].as_array().unwrap().len();
-    assert!(output.status.code() == Some(3) && (1..18).contains(&trials), "{trials} trials");
-    sandbox.assert_nothing_is_left_soon();
-}
-
 /// Returns the process ID of the null responder that this dyno process started.
 fn responder_pid(dyno: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{dyno}/task/{dyno}/children")).ok()?;
@@ -162,25 +135,73 @@ fn responder_pid(dyno: u32) -> Option<u32> {
     children.split_whitespace().find(is_null)?.parse().ok()
 }
 
-#[test]
-fn calibration_without_responder_fails() {
-    let sandbox = Sandbox::new();
+/// Starts a calibration, calls `end` until it returns true, and returns the calibration's output.
+fn ended_calibration(sandbox: &Sandbox, mut end: impl FnMut(u32) -> bool) -> Output {
     let mut dyno = sandbox.command(Path::new(DYNO));
-    let dyno = dyno
-        .args(["calibrate", "-d", "1s", "--save", "kept"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let null = soon(|| responder_pid(dyno.id()));
-    let killed =
-        null.map(|pid| Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap());
+    dyno.args(["calibrate", "-d", "1s", "--save", "kept"]);
+    let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let has_ended = soon(|| end(dyno.id()).then_some(()));
     let output = dyno.wait_with_output().unwrap();
-    assert!(killed.is_some_and(|status| status.success()), "{}", text(&output));
+    assert!(has_ended.is_some(), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("null responder"), "{}", text(&output));
-    let archive = only_in(&sandbox.path().join("kept"));
-    let command = format!("dyno report kept/{}", archive.file_name().unwrap().display());
-    assert!(text(&output).contains(&command), "{}", text(&output));
     assert!(!sandbox.path().join("cache/calibration.json").exists());
+    output
+}
+
+#[test]
+fn ended_calibration_saves_loads_and_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    assert_loads_are_saved(&sandbox);
+    interrupt_test_of_verdicts(&sandbox);
+}
+
+/// The user interrupts a calibration after its first load, and the responder of another is killed.
+fn assert_loads_are_saved(sandbox: &Sandbox) {
+    let kept = sandbox.path().join("kept");
+    let first_trial = || {
+        let archive = fs::read_dir(&kept).ok()?.next()?.unwrap().path();
+        archive.join("trials/0000.json").is_file().then_some(())
+    };
+    let output = ended_calibration(sandbox, |dyno| {
+        first_trial().map(|()| send_signal(dyno, libc::SIGINT)).is_some()
+    });
+    let unsaved = "limits of the load generator were not saved";
+    assert!(text(&output).contains(unsaved), "{}", text(&output));
+    let archive = only_in(&kept);
+    let output = sandbox.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let trials = report["trials"].as_array().unwrap().len();
+    assert!(output.status.code() == Some(3) && (1..18).contains(&trials), "{trials} trials");
+    sandbox.assert_nothing_is_left_soon();
+
+    fs::remove_dir_all(&kept).unwrap();
+    let output = ended_calibration(sandbox, |dyno| {
+        responder_pid(dyno).map(|pid| send_signal(pid, libc::SIGKILL)).is_some()
+    });
+    assert!(text(&output).contains("null responder"), "{}", text(&output));
+    let command = format!("dyno report kept/{}", only_in(&kept).file_name().unwrap().display());
+    assert!(text(&output).contains(&command), "{}", text(&output));
+}
+
+/// In this test the machine is filled by another program, which must end, too.
+fn interrupt_test_of_verdicts(sandbox: &Sandbox) {
+    let only = ["--only", "other-programs,backend-serial"];
+    let mut command = calibrate(sandbox, &only);
+    command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let pid = child.id();
+    let companion = || {
+        let burns = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains("testkit --burn") && line.contains(sandbox.path().to_str().unwrap())
+        };
+        dyno_observer::proc::all_pids().into_iter().find(burns)
+    };
+    assert!(soon(companion).is_some(), "no other program was started");
+    send_signal(pid, libc::SIGINT);
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(3));
+    sandbox.assert_nothing_is_left_soon();
+    assert_eq!(companion(), None, "the other program still runs");
 }

@@ -1,18 +1,29 @@
-//! Tests exit statuses, signals, and closed or full outputs of the program.
+//! Tests exit statuses of mistakes, and closed or full outputs of the program.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 
-use serde_json::Value;
+use crate::drive::{
+    DYNO, Sandbox, Server, closed_pipe, control_characters, copy_program, soon, text,
+};
+use crate::walk::define;
 
-use crate::drive::{DYNO, Sandbox, Server, closed_pipe, only_in, send_signal, soon, text};
+/// Runs a command that must fail with the status 2 and without control characters. Returns its
+/// output.
+fn refuse(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{printed}");
+    assert_eq!(control_characters(&printed), [], "{printed:?}");
+    printed
+}
 
-/// Most errors are tested where they are found: `src/cmd/load/tests/refusals.rs`.
+/// Most mistakes are tested where they are found: `src/cmd/load/tests/refusals.rs`.
 #[test]
-fn usage_error_exits_with_2_and_hint() {
+fn mistakes_exit_with_2_and_hint() {
     let sandbox = Sandbox::without_load();
     for (arguments, message) in [
         (&["load"][..], "dyno: <URL>: required\n\nUsage: "),
@@ -25,12 +36,50 @@ fn usage_error_exits_with_2_and_hint() {
         assert!(error.starts_with(message), "{error}");
         assert!(error.contains("\nhint: ") || error.contains("--help"), "{error}");
     }
+    sandbox.write_suite(&["null"], "");
+    fs::write(sandbox.path().join("misspelt.toml"), "subjects = [\"nul\"]\n").unwrap();
+    let odd = "subjects = [\"\u{9b}2J\u{202e}x\"]\n";
+    fs::write(sandbox.path().join("odd.toml"), odd).unwrap();
+    for (arguments, parts) in [
+        (&["run", "misspelt.toml"][..], &["misspelt.toml:1:", "did you mean \"null\"?", "^^^"][..]),
+        (&["run", "odd.toml"], &["\\u{9b}2J"]),
+        (&["run", "absent.toml"], &[]),
+        (&["run", "suite.toml", "--observe", "stats"], &["did you mean \"states\"?"]),
+        (
+            &["calibrate", "--verdicts", "--only", "lock-sleep,nothing"],
+            &["--only nothing: unknown behaviour\nhint: choose one of cpu, "],
+        ),
+    ] {
+        let printed = refuse(sandbox.command(Path::new(DYNO)).args(arguments));
+        assert!(parts.iter().all(|part| printed.contains(part)), "{parts:?}: {printed}");
+    }
+    let outside_of_sources = sandbox.path().join("dyno");
+    copy_program(Path::new(DYNO), &outside_of_sources);
+    let printed = refuse(sandbox.command(&outside_of_sources).args(["calibrate", "--verdicts"]));
+    let expected = "servers with known bottlenecks were not found\nhint: ";
+    assert!(printed.contains(expected), "{printed}");
 }
 
 #[test]
-fn closed_output_fails_run() {
+fn closed_and_full_outputs_stop_no_work() {
     let sandbox = Sandbox::new();
-    let server = Server::start(&[]);
+    sandbox.write_suite(&["null"], "");
+    assert_closed_output_fails_command(&sandbox);
+    assert_closed_output_ends_no_build_and_no_check(&sandbox);
+    assert_closed_progress_output_does_not_stop_work(&sandbox);
+    assert_full_progress_output_does_not_stop_run(&sandbox);
+    sandbox.assert_nothing_is_left();
+}
+
+/// Runs dyno with a closed standard output, and returns its exit status.
+fn status_with_closed_output(sandbox: &Sandbox, arguments: &[&str]) -> Option<i32> {
+    let mut command = sandbox.command(Path::new(DYNO));
+    command.args(arguments).stdout(closed_pipe()).stderr(Stdio::null());
+    command.status().unwrap().code()
+}
+
+fn assert_closed_output_fails_command(sandbox: &Sandbox) {
+    let server = Server::start();
     let url = server.url("/nothing");
     for arguments in [
         &["load", &url, "-n", "10"][..],
@@ -39,18 +88,36 @@ fn closed_output_fails_run() {
         &["explain"],
         &["plan", "suite.toml", "--format", "json"],
     ] {
-        sandbox.write_suite(&["null"], "");
-        let mut command = sandbox.command(Path::new(DYNO));
-        let status =
-            command.args(arguments).stdout(closed_pipe()).stderr(Stdio::null()).status().unwrap();
-        assert_eq!(status.code(), Some(141), "{arguments:?}");
+        assert_eq!(status_with_closed_output(sandbox, arguments), Some(141), "{arguments:?}");
     }
 }
 
-#[test]
-fn closed_progress_output_does_not_stop_load() {
-    let sandbox = Sandbox::new();
-    let server = Server::start(&[]);
+/// `dyno subjects build … | head -1`
+fn assert_closed_output_ends_no_build_and_no_check(sandbox: &Sandbox) {
+    let subjects = sandbox.path().join("subjects");
+    let names = ["one", "two", "three"];
+    for name in names {
+        define(&subjects, name, &crate::walk::null(), "");
+        let build = "[build]\ncommand = \"echo 1 > {out}/data\"\ninputs = []\n[start]";
+        sandbox.replace(&format!("subjects/{name}/subject.toml"), "[start]", build);
+    }
+    define(&subjects, "wrong", &crate::walk::null(), "");
+    let answer = "\"serve-null\", \"--answer=no\"";
+    sandbox.replace("subjects/wrong/subject.toml", "\"serve-null\"", answer);
+    let status = |arguments: &[&str]| status_with_closed_output(sandbox, arguments);
+    assert_eq!(status(&["subjects", "build", "one", "two", "three"]), Some(141));
+    for name in names {
+        let builds = fs::read_dir(sandbox.path().join("cache").join(name)).unwrap();
+        let has_data = |folder: fs::DirEntry| folder.path().join("out/data").exists();
+        assert!(builds.map(Result::unwrap).any(has_data), "{name} was built");
+    }
+    assert_eq!(status(&["subjects", "check", "one", "null"]), Some(141));
+    // The first one passes, and the status is that of the last one.
+    assert_eq!(status(&["subjects", "check", "one", "wrong"]), Some(1));
+}
+
+fn assert_closed_progress_output_does_not_stop_work(sandbox: &Sandbox) {
+    let server = Server::start();
     let mut command = sandbox.command(Path::new(DYNO));
     // The address of the metrics is printed to standard error before the load begins.
     command.args(["load", &server.url("/nothing"), "-n", "10", "--metrics", "127.0.0.1:0"]);
@@ -64,20 +131,16 @@ fn closed_progress_output_does_not_stop_load() {
     assert!(result.contains("\"valid\": false"), "{result}");
 
     drop(server);
-    sandbox.write_suite(&["null"], "");
     let mut command = sandbox.command(Path::new(DYNO));
     let status =
         command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(closed_pipe()).status();
     assert!(status.unwrap().code().is_some_and(|code| code <= 1));
     assert_eq!(sandbox.report()["run"]["trials_done"], 2, "the run was completed");
-    sandbox.assert_nothing_is_left();
+    fs::remove_dir_all(sandbox.path().join("runs")).unwrap();
 }
 
 /// A full pipe blocks like a stopped terminal (Ctrl-S).
-#[test]
-fn full_progress_output_does_not_stop_run() {
-    let sandbox = Sandbox::new();
-    sandbox.write_suite(&["null"], "");
+fn assert_full_progress_output_does_not_stop_run(sandbox: &Sandbox) {
     let (reader, mut writer) = io::pipe().unwrap();
     let mut command = sandbox.command(Path::new(DYNO));
     command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(writer.try_clone().unwrap());
@@ -94,61 +157,4 @@ fn full_progress_output_does_not_stop_run() {
     assert!(dyno.wait().unwrap().code().is_some_and(|code| code <= 1));
     filler.join().unwrap();
     assert_eq!(sandbox.report()["run"]["trials_done"], 2, "the run was completed");
-}
-
-/// Whether a program runs that has this word among its arguments.
-fn is_running(word: &str) -> bool {
-    let command_line = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut pids = dyno_observer::proc::all_pids().into_iter();
-    pids.any(|pid| command_line(pid).split('\0').any(|argument| argument == word))
-}
-
-#[test]
-fn interrupted_checks_do_not_pass() {
-    let sandbox = Sandbox::without_load();
-    // Other tests run the same program. Only this one has this argument, which has no effect.
-    let own = "86425";
-    sandbox.add_unruly("slow", &["--mode", "never", "--after", own], "");
-    let mut command = sandbox.command(Path::new(DYNO));
-    command.args(["subjects", "check", "slow"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    // The signal handler is set before the first subject starts.
-    while !is_running(own) {
-        thread::sleep(std::time::Duration::from_millis(5));
-    }
-    interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("Interrupted"), "{}", text(&output));
-    sandbox.assert_nothing_is_left();
-}
-
-fn interrupt(child: &Child) {
-    send_signal(child.id(), libc::SIGINT);
-}
-
-#[test]
-fn three_ctrl_c_preserve_load_result() {
-    let sandbox = Sandbox::new();
-    let server = Server::start(&[]);
-    let mut command = sandbox.command(Path::new(DYNO));
-    command.args(["load", &server.url("/plaintext"), "-d", "1h", "--format", "json"]);
-    command.args(["--save", "kept"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    while server.count() == 0 {
-        thread::sleep(std::time::Duration::from_millis(5));
-    }
-    for _ in 0..3 {
-        interrupt(&child);
-        // Two signals at the same time would count as one.
-        thread::sleep(std::time::Duration::from_millis(1));
-    }
-    let output = child.wait_with_output().unwrap();
-    let result: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
-    assert_eq!(output.status.code(), Some(3), "the load ended before the requested hour");
-    assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
-    let archive = only_in(&sandbox.path().join("kept"));
-    let report = sandbox.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
-    assert_eq!(report.status.code(), Some(3), "the saved load is incomplete, too");
 }

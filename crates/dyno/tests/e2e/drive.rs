@@ -342,6 +342,21 @@ pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+/// Whether a program runs whose command line has these consecutive words.
+pub fn is_running(words: &[&str]) -> bool {
+    let is_started_with = |pid| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line: Vec<&str> = line.split('\0').collect();
+        line.windows(words.len()).any(|part| part == words)
+    };
+    dyno_observer::proc::all_pids().into_iter().any(is_started_with)
+}
+
+/// Returns the characters that a terminal would execute.
+pub fn control_characters(printed: &str) -> Vec<char> {
+    printed.chars().filter(|c| c.is_control() && !"\n\t".contains(*c)).collect()
+}
+
 /// A server that dyno did not start, for `dyno load`. It is killed on drop.
 pub struct Server {
     child: Child,
@@ -350,8 +365,9 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn start(mode: &[&str]) -> Server {
-        Server::start_command(Command::new(unruly()), mode)
+    /// The server of [`unruly`], which behaves.
+    pub fn start() -> Server {
+        Server::start_command(Command::new(unruly()), &[])
     }
 
     /// The server that breaks each rule a known number of times.
@@ -400,23 +416,14 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Returns the number of requests that the server has counted.
-    pub fn count(&self) -> u64 {
-        self.counts().parse().unwrap()
-    }
-
     /// Returns the number of requests that the HTTP/2 server has counted, and the bytes of their
     /// bodies.
     pub fn answered(&self) -> (u64, u64) {
-        let counts = self.counts();
-        let (requests, bytes) = counts.split_once(' ').unwrap();
-        (requests.parse().unwrap(), bytes.parse().unwrap())
-    }
-
-    fn counts(&self) -> String {
         let stream = std::net::TcpStream::connect(("127.0.0.1", self.count_port)).unwrap();
         let answer = dyno_contract::client::get(stream, "/count", Duration::from_secs(60)).unwrap();
-        String::from_utf8(answer.body).unwrap()
+        let counts = String::from_utf8(answer.body).unwrap();
+        let (requests, bytes) = counts.split_once(' ').unwrap();
+        (requests.parse().unwrap(), bytes.parse().unwrap())
     }
 }
 

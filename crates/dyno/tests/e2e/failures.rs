@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Sandbox, not_run, refused_for, text};
+use crate::drive::{DYNO, Sandbox, control_characters, free_port, not_run, refused_for, text};
 
 fn trials<'a>(report: &'a Value, subject: &str) -> Vec<&'a Value> {
     report["trials"].as_array().unwrap().iter().filter(|t| t["subject"] == subject).collect()
@@ -105,9 +105,7 @@ fn add_failing_build(sandbox: &Sandbox) {
 /// Asserts that the output has no control sequences, and that it shows those of servers.
 fn assert_no_control_sequences(output: &Output, expected: &str) {
     let printed = text(output);
-    let obeyed: Vec<char> =
-        printed.chars().filter(|c| c.is_control() && !"\n\t".contains(*c)).collect();
-    assert_eq!(obeyed, [], "{printed:?}");
+    assert_eq!(control_characters(&printed), [], "{printed:?}");
     assert!(printed.contains(expected), "{expected:?} is not shown: {printed}");
 }
 
@@ -149,7 +147,48 @@ fn failures_have_kind_and_cause_and_escaped_output() {
     let failure = &subject(&report, "unbuilt")["failures"][0];
     assert_eq!((&failure["kind"], trials(&report, "unbuilt").len()), (&"build_failed".into(), 0));
     assert_others_are_measured(&report, has_groups);
+    assert_nothing_is_observed(&sandbox, &report);
     assert_output_is_escaped(&sandbox, &output);
+    assert_wrong_port_is_named(&sandbox);
+}
+
+/// Checks that a run without probes has none of their values, and says so.
+fn assert_nothing_is_observed(sandbox: &Sandbox, report: &Value) {
+    let trial = trials(report, "null")[0];
+    let values = ["calls", "working"].map(|key| &trial["server"][key]);
+    assert_eq!(values, [&Value::Null; 2]);
+    let caveats = trial["caveats"].as_array().unwrap();
+    let found = caveats.iter().find(|c| c["code"] == "syscalls_not_measured").expect("a caveat");
+    let message = found["message"].as_str().unwrap();
+    assert!(message.contains("`--observe` did not include them"), "{found}");
+    let run = sandbox.run_folder().unwrap();
+    let output = sandbox.dyno(&["profile", run.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("`profile = true` under [observe]"), "{}", text(&output));
+}
+
+/// Checks a server that listens on another port than dyno's.
+fn assert_wrong_port_is_named(sandbox: &Sandbox) {
+    let port = free_port();
+    let script = format!("echo port {port} it is; exec {DYNO} serve-null --port {port}");
+    let folder = sandbox.path().join("subjects/astray");
+    fs::create_dir(&folder).unwrap();
+    let definition = format!(
+        "language = \"Rust\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"sh\", \"-c\", \
+         {script:?}]\nenv = {{ PORT = \"{{port}}\" }}\n[ready]\ndeadline = \"1s\"\n"
+    );
+    fs::write(folder.join("subject.toml"), definition).unwrap();
+    let output = sandbox.dyno(&["subjects", "check", "astray"]);
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    for part in [
+        "nothing listened on port ",
+        &format!(". The process listens on 127.0.0.1:{port}"),
+        "last output lines of astray:",
+        &format!("port {port} it is"),
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
 }
 
 /// Checks the servers that do not fail: the one with a quota, and a control.
@@ -202,21 +241,4 @@ fn assert_output_is_escaped(sandbox: &Sandbox, run: &Output) {
     ] {
         assert_no_control_sequences(&sandbox.dyno(arguments), expected);
     }
-}
-
-#[test]
-fn invalid_suite_exits_with_2_and_escaped_quotation() {
-    let sandbox = Sandbox::without_load();
-    let suite = |source: &str| {
-        fs::write(sandbox.path().join("suite.toml"), source).unwrap();
-        let output = sandbox.dyno(&["run", "suite.toml"]);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        output
-    };
-    let printed = text(&suite("subjects = [\"nul\"]\n"));
-    for part in ["suite.toml:1:", "did you mean \"null\"?", "^^^"] {
-        assert!(printed.contains(part), "{part}: {printed}");
-    }
-    assert_no_control_sequences(&suite("subjects = [\"\u{9b}2J\u{202e}x\"]\n"), "\\u{9b}2J");
-    assert_eq!(sandbox.dyno(&["run", "absent.toml"]).status.code(), Some(2));
 }

@@ -1,63 +1,43 @@
-//! Tests one and two Ctrl-C, and SIGKILL: no process remains, and finished trials are saved.
+//! Tests Ctrl-C, SIGSTOP and SIGKILL: no process remains, and finished work is saved.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use aya::programs::{ProgramInfo, loaded_programs};
+use serde_json::Value;
 
-use crate::drive::{DYNO, Sandbox, not_run, send_signal, soon, text};
+use crate::drive::{DYNO, Sandbox, Server, is_running, not_run, only_in, send_signal, soon, text};
 
-/// Starts a long run of a server that ignores SIGTERM and of a control, and waits until its first
-/// trial is in the archive.
-pub fn long_run(sandbox: &Sandbox) -> Child {
-    sandbox.add_unruly("stubborn", &["--mode", "stubborn"], "");
-    sandbox.write_suite(&["null", "stubborn"], "");
+/// Starts dyno with its outputs in pipes.
+fn start(sandbox: &Sandbox, arguments: &[&str]) -> Child {
     let mut command = sandbox.command(Path::new(DYNO));
-    let run = ["run", "suite.toml", "--repeats", "20"];
-    let mut child =
-        command.args(run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    if soon(|| (finished(sandbox) > 0).then_some(())).is_none() {
-        let _ = child.kill();
-        panic!("no trial was finished:\n{}", text(&child.wait_with_output().unwrap()));
-    }
-    child
-}
-
-fn finished(sandbox: &Sandbox) -> usize {
-    let Some(folder) = sandbox.run_folder() else { return 0 };
-    let trials = std::fs::read_dir(folder.join("trials")).into_iter().flatten();
-    trials
-        .filter(|e| e.as_ref().is_ok_and(|e| e.path().extension().is_some_and(|x| x == "json")))
-        .count()
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn signal(child: &Child, signal: i32) {
     send_signal(child.id(), signal);
 }
 
-#[test]
-fn interrupted_requirement_test_fails_build() {
-    let sandbox = Sandbox::without_load();
-    let folder = sandbox.path().join("subjects/slow");
-    std::fs::create_dir_all(&folder).unwrap();
-    let asked = sandbox.path().join("asked");
-    let test = format!("touch {}; sleep 98758", asked.display());
-    let definition = format!(
-        "language = \"C\"\nprotocols = [\"h1\"]\n[[requires]]\nname = \"moon\"\ntest = {test:?}\n\
-         hint = \"Get it.\"\n[start]\ncommand = [\"x\", \"{{port}}\"]\n"
-    );
-    std::fs::write(folder.join("subject.toml"), definition).unwrap();
-    let mut command = sandbox.command(Path::new(DYNO));
-    command.args(["subjects", "build", "slow"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    soon(|| asked.exists().then_some(())).expect("the test of the requirement was started");
-    signal(&child, libc::SIGINT);
-    let output = child.wait_with_output().unwrap();
-    let printed = text(&output);
-    assert_eq!(output.status.code(), Some(3), "{printed}");
-    assert!(printed.contains("Interrupted: ") && !printed.contains("skipped: "), "{printed}");
-    sandbox.assert_nothing_is_left();
+/// Number of trials in the archive.
+fn finished(sandbox: &Sandbox) -> usize {
+    let Some(folder) = sandbox.run_folder() else { return 0 };
+    let trials = fs::read_dir(folder.join("trials")).into_iter().flatten();
+    trials
+        .filter(|e| e.as_ref().is_ok_and(|e| e.path().extension().is_some_and(|x| x == "json")))
+        .count()
+}
+
+/// Waits for an event of a run, which is ended if the event does not happen.
+fn wait_for<T>(child: &mut Child, event: &str, look: impl FnMut() -> Option<T>) -> T {
+    soon(look).unwrap_or_else(|| {
+        let _ = child.kill();
+        let messages = child.stderr.take().map(std::io::read_to_string);
+        panic!("{event} did not happen: {messages:?}")
+    })
 }
 
 /// Asserts that the report has the finished trials, and that no server failed.
@@ -72,37 +52,49 @@ fn assert_finished_trials_are_reported(sandbox: &Sandbox) {
     }
 }
 
+/// A long run of a control, and of a server that ignores SIGTERM, is interrupted once, killed,
+/// interrupted twice, and killed with its guard. Each time but the first it is resumed.
 #[test]
-fn ctrl_c_preserves_finished_trials_for_resume() {
+fn ended_run_keeps_its_trials_and_leaves_nothing() {
     let sandbox = Sandbox::new();
-    let child = long_run(&sandbox);
-    signal(&child, libc::SIGINT);
-    let output = child.wait_with_output().unwrap();
+    sandbox.add_unruly("stubborn", &["--mode", "stubborn"], "");
+    sandbox.write_suite(&["null", "stubborn"], "");
+    interrupt_once(&sandbox, start(&sandbox, &["run", "suite.toml", "--repeats", "20"]));
+    let folder = sandbox.run_folder().unwrap();
+    let resume = || start(&sandbox, &["run", "--resume", folder.to_str().unwrap()]);
+    kill(&sandbox, resume());
+    interrupt_twice(&sandbox, resume());
+    kill_with_guard(&sandbox, resume());
+}
+
+fn interrupt_once(sandbox: &Sandbox, mut dyno: Child) {
+    wait_for(&mut dyno, "a first trial", || (finished(sandbox) > 0).then_some(()));
+    signal(&dyno, libc::SIGINT);
+    let output = dyno.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let message = text(&output);
     assert!(message.contains("dyno run --resume"), "{message}");
     sandbox.assert_nothing_is_left();
-    assert_finished_trials_are_reported(&sandbox);
+    assert_finished_trials_are_reported(sandbox);
 }
 
-/// The server that is loaded ignores SIGTERM, and may take a minute to stop.
-#[test]
-fn two_ctrl_c_stop_at_once_without_remains() {
-    let sandbox = Sandbox::new();
-    let mut child = long_run(&sandbox);
-    soon(|| (finished(&sandbox) > 2).then_some(())).expect("a trial of the second server");
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+/// The server that is loaded may take a minute to stop.
+fn interrupt_twice(sandbox: &Sandbox, mut dyno: Child) {
+    let before = finished(sandbox).max(2);
+    let trial = "a trial of the second server";
+    wait_for(&mut dyno, trial, || (finished(sandbox) > before).then_some(()));
+    let mut stderr = BufReader::new(dyno.stderr.take().unwrap());
     let mut line = String::new();
-    signal(&child, libc::SIGINT);
+    signal(&dyno, libc::SIGINT);
     while !line.contains("at most 5 s each") {
         line.clear();
         assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "the message was not printed");
     }
-    signal(&child, libc::SIGINT);
+    signal(&dyno, libc::SIGINT);
     std::io::copy(&mut stderr, &mut std::io::sink()).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(dyno.wait().unwrap().code(), Some(3));
     sandbox.assert_nothing_is_left();
-    assert_finished_trials_are_reported(&sandbox);
+    assert_finished_trials_are_reported(sandbox);
 }
 
 /// Returns the number of dyno's programs in the kernel.
@@ -112,34 +104,142 @@ fn attached_programs() -> usize {
     loaded_programs().filter_map(Result::ok).filter(is_ours).count()
 }
 
-#[test]
-fn killed_dyno_preserves_trials_without_remains() {
-    let sandbox = Sandbox::new();
-    let mut child = long_run(&sandbox);
+fn kill(sandbox: &Sandbox, mut dyno: Child) {
+    let before = finished(sandbox);
+    wait_for(&mut dyno, "another trial", || (finished(sandbox) > before).then_some(()));
     match dyno_observer::probes::refusal() {
         Some(refusal) => not_run(&format!("programs in the kernel: {}", refusal.reason)),
-        None => {
-            soon(|| (attached_programs() > 0).then_some(())).expect("the probes are attached");
-        }
+        None => wait_for(&mut dyno, "probes", || (attached_programs() > 0).then_some(())),
     }
-    signal(&child, libc::SIGKILL);
-    child.wait().unwrap();
+    signal(&dyno, libc::SIGKILL);
+    dyno.wait().unwrap();
     sandbox.assert_nothing_is_left_soon();
     soon(|| (attached_programs() == 0).then_some(())).expect("the kernel removes the programs");
-    assert!(finished(&sandbox) >= 1);
     let run = sandbox.run_folder().unwrap();
     let output = sandbox.dyno(&["report", run.to_str().unwrap(), "--format", "json"]);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["trials"].as_array().unwrap().len(), finished(&sandbox));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["trials"].as_array().unwrap().len(), finished(sandbox));
+}
+
+/// The next run removes the folders of a dyno that was killed with its guard.
+fn kill_with_guard(sandbox: &Sandbox, mut dyno: Child) {
+    let pid = dyno.id();
+    let folders = || -> Vec<PathBuf> {
+        let all = fs::read_dir(sandbox.path().join("tmp")).unwrap();
+        let all = all.map(|entry| entry.unwrap().path());
+        all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("dyno-"))
+            .collect()
+    };
+    wait_for(&mut dyno, "a folder of a server", || (!folders().is_empty()).then_some(()));
+    let is_guard = |other: &u32| {
+        let words = fs::read(format!("/proc/{other}/cmdline")).unwrap_or_default();
+        let parent = dyno_observer::proc::Stat::read(*other).map(|stat| stat.parent);
+        parent == Some(pid)
+            && String::from_utf8_lossy(&words).contains(dyno_launch::guard::ARGUMENT)
+    };
+    let guard = dyno_observer::proc::all_pids().into_iter().find(is_guard).unwrap();
+    send_signal(pid, libc::SIGSTOP);
+    send_signal(guard, libc::SIGKILL);
+    send_signal(pid, libc::SIGKILL);
+    dyno.wait().unwrap();
+    assert!(!folders().is_empty());
+    let output = sandbox.dyno(&["run", "suite.toml", "--only", "null", "--runs", "next"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    assert!(folders().is_empty(), "{:?}", folders());
+    sandbox.assert_nothing_is_left_soon();
+}
+
+/// The generator is stopped for a second, and then gets three Ctrl-C.
+#[test]
+fn stopped_and_interrupted_load_keeps_its_result() {
+    let (sandbox, server) = (Sandbox::new(), Server::streams(&[]));
+    let url = server.url("/plaintext");
+    let load = ["load", &url, "--protocol", "h2c", "-c", "4", "-d", "1h", "--format", "json"];
+    let dyno = start(&sandbox, &[&load[..], &["--no-tui", "--save", "kept"]].concat());
+    let wait_for_responses = |count| {
+        while server.answered().0 < count {
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    wait_for_responses(50);
+    signal(&dyno, libc::SIGSTOP);
+    thread::sleep(Duration::from_secs(1));
+    signal(&dyno, libc::SIGCONT);
+    wait_for_responses(server.answered().0 + 50);
+    for _ in 0..3 {
+        signal(&dyno, libc::SIGINT);
+        // Two signals at the same time would count as one.
+        thread::sleep(Duration::from_millis(1));
+    }
+    let output = dyno.wait_with_output().unwrap();
+    let result: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    assert_eq!(output.status.code(), Some(3), "the load ended before the requested hour");
+    assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
+    let caveats = result["caveats"].as_array().unwrap();
+    let severity = |code: &str| caveats.iter().find(|c| c["code"] == code).map(|c| &c["severity"]);
+    assert_eq!(severity("generator_stopped"), Some(&"invalid".into()), "{caveats:#?}");
+    assert_eq!(result["valid"], false);
+    assert_eq!(severity("stalled"), None, "the server is blamed: {caveats:#?}");
+    let archive = only_in(&sandbox.path().join("kept"));
+    let report = sandbox.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
+    assert_eq!(report.status.code(), Some(3), "the saved load is incomplete, too");
+}
+
+#[test]
+fn interrupts_before_measurement_fail_with_reason() {
+    let sandbox = Sandbox::without_load();
+    interrupt_loads(&sandbox);
+    let output = interrupt_check(&sandbox);
+    assert_interrupted(&sandbox, &output);
+    let output = interrupt_requirement_test(&sandbox);
+    assert_interrupted(&sandbox, &output);
+    let printed = text(&output);
+    assert!(printed.contains("Interrupted: ") && !printed.contains("skipped: "), "{printed}");
+}
+
+fn assert_interrupted(sandbox: &Sandbox, output: &Output) {
+    assert_eq!(output.status.code(), Some(3), "{}", text(output));
+    assert!(text(output).contains("Interrupted"), "{}", text(output));
+    sandbox.assert_nothing_is_left();
+}
+
+/// Interrupts the check of a server that never listens.
+fn interrupt_check(sandbox: &Sandbox) -> Output {
+    // Other tests run the same program. Only this one has this argument, which has no effect.
+    let own = "86425";
+    sandbox.add_unruly("slow", &["--mode", "never", "--after", own], "");
+    let child = start(sandbox, &["subjects", "check", "slow"]);
+    // The signal handler is set before the first subject starts.
+    while !is_running(&[own]) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, libc::SIGINT);
+    child.wait_with_output().unwrap()
+}
+
+/// Interrupts a build while it tests a requirement.
+fn interrupt_requirement_test(sandbox: &Sandbox) -> Output {
+    let folder = sandbox.path().join("subjects/unmet");
+    fs::create_dir_all(&folder).unwrap();
+    let asked = sandbox.path().join("asked");
+    let test = format!("touch {}; sleep 98758", asked.display());
+    let definition = format!(
+        "language = \"C\"\nprotocols = [\"h1\"]\n[[requires]]\nname = \"moon\"\ntest = {test:?}\n\
+         hint = \"Get it.\"\n[start]\ncommand = [\"x\", \"{{port}}\"]\n"
+    );
+    fs::write(folder.join("subject.toml"), definition).unwrap();
+    let child = start(sandbox, &["subjects", "build", "unmet"]);
+    soon(|| asked.exists().then_some(())).expect("the test of the requirement was started");
+    signal(&child, libc::SIGINT);
+    child.wait_with_output().unwrap()
 }
 
 /// The server accepts the connection of the trial request, and never responds.
-#[test]
-fn signal_before_load_ends_with_status_3_and_reason() {
+fn interrupt_loads(sandbox: &Sandbox) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let sandbox = Sandbox::without_load();
     let inputs: [&[&str]; 4] = [
         &["-d", "1s"],
         &["--find", "p90<50ms"],

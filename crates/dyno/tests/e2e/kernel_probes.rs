@@ -5,7 +5,6 @@ use std::fs;
 use serde_json::Value;
 
 use crate::drive::{DYNO, Sandbox, not_run, text};
-use crate::walk::UNOBSERVED;
 
 /// Returns why probes are unavailable. `None`: probes are available.
 fn refusal() -> Option<String> {
@@ -34,7 +33,12 @@ fn number(value: &Value, pointer: &str) -> f64 {
 }
 
 #[test]
-fn h2o_system_calls_and_bytes_are_counted() {
+fn h2o_system_calls_are_counted_also_in_container() {
+    assert_calls_and_bytes_are_counted();
+    assert_calls_in_container_have_unknown_results();
+}
+
+fn assert_calls_and_bytes_are_counted() {
     if let Some(reason) = refusal() {
         return not_run(&format!("the system calls of h2o: {reason}"));
     }
@@ -70,6 +74,39 @@ fn h2o_system_calls_and_bytes_are_counted() {
         work["states_s"].as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
     let lived = number(work, "/threads") * number(&trial, "/server/window_s");
     assert!((states / lived - 1.0).abs() < 0.01, "{states} s of {lived} s");
+}
+
+/// In another PID namespace, the program in the kernel cannot identify the processes.
+fn assert_calls_in_container_have_unknown_results() {
+    if !dyno_observer::probes::can_count_syscalls() {
+        return not_run("system calls by counters: this user cannot count any");
+    }
+    let sandbox = Sandbox::new();
+    sandbox.copy_subject("h2o");
+    let suite = "subjects = [\"h2o\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
+         [load]\nconnections = 16\nwarmup = \"200ms\"\nduration = \"2s\"\n";
+    fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
+    let mut container = sandbox.command("unshare".as_ref());
+    container.args(["--pid", "--fork", "--mount-proc", DYNO, "run", "suite.toml"]);
+    let output = container.output().unwrap();
+    if text(&output).contains("unshare failed") {
+        return not_run("system calls in a PID namespace: this user cannot create one");
+    }
+    let trial = sandbox.report()["trials"][0].clone();
+    let calls = &trial["server"]["calls"];
+    for call in ["read", "writev", "pread64"] {
+        let each = number(calls, &format!("/by_name/{call}/per_response"));
+        assert!((0.97..1.03).contains(&each), "{call}: {each}\n{calls:#}");
+        assert!(calls["by_name"][call]["returned_mean"].is_null(), "{calls:#}");
+    }
+    assert!((3.0..4.0).contains(&number(calls, "/per_response")), "{calls:#}");
+    assert!(calls["reads"]["bytes_per_response"].is_null(), "{calls:#}");
+    let caveats = trial["caveats"].to_string();
+    assert!(
+        caveats
+            .contains("dyno could not record states, because dyno runs in its own PID namespace"),
+        "{caveats}"
+    );
 }
 
 #[test]
@@ -118,27 +155,6 @@ fn is_disturbed(found: &Value) -> bool {
     }
 }
 
-#[test]
-fn probes_off_collect_nothing() {
-    let sandbox = Sandbox::new();
-    let trial = sandbox.run(&["null"], UNOBSERVED).1["trials"][0].take();
-    assert_eq!(
-        (&trial["server"]["calls"], &trial["server"]["working"]),
-        (&Value::Null, &Value::Null)
-    );
-    let caveats = trial["caveats"].as_array().unwrap();
-    let found = caveats.iter().find(|c| c["code"] == "syscalls_not_measured").expect("a caveat");
-    let message = found["message"].as_str().unwrap();
-    assert!(message.contains("`--observe` did not include them"), "{found}");
-    let output = sandbox.dyno(&["run", "suite.toml", "--observe", "stats"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("did you mean \"states\"?"), "{}", text(&output));
-    let run = sandbox.run_folder().unwrap();
-    let output = sandbox.dyno(&["profile", run.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("`profile = true` under [observe]"), "{}", text(&output));
-}
-
 /// Returns the names of the functions in a flame graph, without entries that are only an address in
 /// a file.
 fn functions(flame: &Value) -> Vec<String> {
@@ -148,7 +164,8 @@ fn functions(flame: &Value) -> Vec<String> {
 
 #[test]
 #[ignore = "long: runs in make nightly"]
-fn profile_has_server_and_kernel_functions() {
+fn profiles_and_runtime_values_are_recorded_on_request() {
+    assert_runtime_values_are_read_on_request();
     if let Some(refusal) = dyno_observer::stacks::refusal() {
         return not_run(&format!("stacks of servers: {}", refusal.reason));
     }
@@ -158,98 +175,65 @@ fn profile_has_server_and_kernel_functions() {
         let sandbox = Sandbox::new();
         sandbox.copy_subject(subject);
         let trial = run_trial(&sandbox, subject, 16, "[observe]\nprofile = true\n");
-        let profile = &sandbox.report()["profiles"][0];
-        assert_eq!(profile["failures"], serde_json::json!([]), "{subject}");
-        let (running, waiting) = (&profile["running"], &profile["waiting"]);
-        let names = functions(running);
-        for name in wanted.iter().chain(&["tcp_sendmsg", "do_syscall_64"]) {
-            assert!(
-                names.iter().any(|known| known.contains(name)),
-                "{subject}: no {name} among {names:?}"
-            );
-        }
-        assert!(number(running, "/whole_share") > 0.9, "{subject}: {running:#}");
-        // The samples add up to the CPU time that the kernel reports, except for the time to begin
-        // and to end. While the host runs other guests, no samples are taken.
-        let stolen = trial.pointer("/server/steal_share").and_then(Value::as_f64).unwrap_or(0.0);
-        let (observed, used) =
-            (number(running, "/us_per_request"), number(profile, "/cpu_us_per_request"));
-        assert!(
-            (0.9 - 2.0 * stolen..1.05).contains(&(observed / used)),
-            "{subject}: {observed} µs in samples, and {used} µs used; stolen {stolen}"
-        );
-        assert!(
-            functions(waiting).iter().any(|name| name.contains("wait") || name.contains("poll")),
-            "{subject}"
-        );
-        let run = sandbox.run_folder().unwrap();
-        let profile_output = |options: &[&str]| {
-            let output = sandbox
-                .dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], options].concat());
-            assert!(output.status.success(), "{}", text(&output));
-            output.stdout
-        };
-        assert!(observed / used - number(profile, "/sampled_share") < 1e-9);
-        let listed = sandbox.dyno(&["profile", run.to_str().unwrap()]);
-        assert!(
-            text(&listed).contains(&format!("--trial 1    {subject}, 16 connections")),
-            "{}",
-            text(&listed)
-        );
-        let which = sandbox.dyno(&["profile", run.to_str().unwrap(), "--format", "html"]);
-        assert_eq!(which.status.code(), Some(2), "{}", text(&which));
-        let stacks = String::from_utf8(profile_output(&[])).unwrap();
-        assert!(stacks.lines().any(|line| line.contains(";tcp_sendmsg_[k]")), "{stacks}");
-        let same_stacks = String::from_utf8(profile_output(&["--beside-trial", "1"])).unwrap();
-        assert!(same_stacks.lines().all(|line| {
-            let counts: Vec<&str> = line.rsplitn(3, ' ').collect();
-            counts[0] == counts[1]
-        }));
-        let page = String::from_utf8(profile_output(&["--off-cpu", "--format", "html"])).unwrap();
-        assert!(page.contains("dyno.profile/1") && page.contains("data-side=\"waiting\""));
-        let file = sandbox.path().join("profile.pb.gz");
-        profile_output(&["--format", "pprof", "-o", file.to_str().unwrap()]);
-        assert!(fs::read(&file).unwrap().starts_with(&[0x1f, 0x8b]), "it is compressed");
+        assert_profile_is_complete(&sandbox, &trial, wanted);
+        assert_profile_is_printed(&sandbox, subject);
     }
 }
 
-#[test]
-fn system_calls_in_container_have_unknown_results() {
-    if !dyno_observer::probes::can_count_syscalls() {
-        return not_run("system calls by counters: this user cannot count any");
+/// Asserts that a profile has functions of the server and of the kernel, which add up to the CPU
+/// time.
+fn assert_profile_is_complete(sandbox: &Sandbox, trial: &Value, wanted: [&str; 2]) {
+    let profile = &sandbox.report()["profiles"][0];
+    assert_eq!(profile["failures"], serde_json::json!([]));
+    let (running, waiting) = (&profile["running"], &profile["waiting"]);
+    let names = functions(running);
+    for name in wanted.iter().chain(&["tcp_sendmsg", "do_syscall_64"]) {
+        assert!(names.iter().any(|known| known.contains(name)), "no {name} among {names:?}");
     }
-    let sandbox = Sandbox::new();
-    sandbox.copy_subject("h2o");
-    let suite = "subjects = [\"h2o\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
-         [load]\nconnections = 16\nwarmup = \"200ms\"\nduration = \"2s\"\n";
-    fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
-    // In another PID namespace, the program in the kernel cannot identify the processes.
-    let mut container = sandbox.command("unshare".as_ref());
-    container.args(["--pid", "--fork", "--mount-proc", DYNO, "run", "suite.toml"]);
-    let output = container.output().unwrap();
-    if text(&output).contains("unshare failed") {
-        return not_run("system calls in a PID namespace: this user cannot create one");
-    }
-    let trial = sandbox.report()["trials"][0].clone();
-    let calls = &trial["server"]["calls"];
-    for call in ["read", "writev", "pread64"] {
-        let each = number(calls, &format!("/by_name/{call}/per_response"));
-        assert!((0.97..1.03).contains(&each), "{call}: {each}\n{calls:#}");
-        assert!(calls["by_name"][call]["returned_mean"].is_null(), "{calls:#}");
-    }
-    assert!((3.0..4.0).contains(&number(calls, "/per_response")), "{calls:#}");
-    assert!(calls["reads"]["bytes_per_response"].is_null(), "{calls:#}");
-    let caveats = trial["caveats"].to_string();
+    assert!(number(running, "/whole_share") > 0.9, "{running:#}");
+    // The samples add up to the CPU time that the kernel reports, except for the time to begin and
+    // to end. While the host runs other guests, no samples are taken.
+    let stolen = trial.pointer("/server/steal_share").and_then(Value::as_f64).unwrap_or(0.0);
+    let (observed, used) =
+        (number(running, "/us_per_request"), number(profile, "/cpu_us_per_request"));
     assert!(
-        caveats
-            .contains("dyno could not record states, because dyno runs in its own PID namespace"),
-        "{caveats}"
+        (0.9 - 2.0 * stolen..1.05).contains(&(observed / used)),
+        "{wanted:?}: {observed} µs in samples, and {used} µs used; stolen {stolen}"
     );
+    assert!(observed / used - number(profile, "/sampled_share") < 1e-9);
+    let is_wait = |name: &String| name.contains("wait") || name.contains("poll");
+    assert!(functions(waiting).iter().any(is_wait), "{wanted:?}");
 }
 
-#[test]
-#[ignore = "long: runs in make nightly"]
-fn runtime_values_are_read_only_on_request() {
+/// Asserts that `dyno profile` prints a profile in all its forms.
+fn assert_profile_is_printed(sandbox: &Sandbox, subject: &str) {
+    let run = sandbox.run_folder().unwrap();
+    let run = run.to_str().unwrap();
+    let profile_output = |options: &[&str]| {
+        let output = sandbox.dyno(&[&["profile", run, "--trial", "1"], options].concat());
+        assert!(output.status.success(), "{}", text(&output));
+        output.stdout
+    };
+    let listed = text(&sandbox.dyno(&["profile", run]));
+    let line = format!("--trial 1    {subject}, 16 connections");
+    assert!(listed.contains(&line), "{listed}");
+    let which = sandbox.dyno(&["profile", run, "--format", "html"]);
+    assert_eq!(which.status.code(), Some(2), "{}", text(&which));
+    let stacks = String::from_utf8(profile_output(&[])).unwrap();
+    assert!(stacks.lines().any(|line| line.contains(";tcp_sendmsg_[k]")), "{stacks}");
+    let same_stacks = String::from_utf8(profile_output(&["--beside-trial", "1"])).unwrap();
+    assert!(same_stacks.lines().all(|line| {
+        let counts: Vec<&str> = line.rsplitn(3, ' ').collect();
+        counts[0] == counts[1]
+    }));
+    let page = String::from_utf8(profile_output(&["--off-cpu", "--format", "html"])).unwrap();
+    assert!(page.contains("dyno.profile/1") && page.contains("data-side=\"waiting\""));
+    let file = sandbox.path().join("profile.pb.gz");
+    profile_output(&["--format", "pprof", "-o", file.to_str().unwrap()]);
+    assert!(fs::read(&file).unwrap().starts_with(&[0x1f, 0x8b]), "it is compressed");
+}
+
+fn assert_runtime_values_are_read_on_request() {
     let is_here = std::process::Command::new("node").arg("--version").output().is_ok();
     if !is_here {
         return not_run("statistics of Node.js: no node");

@@ -1,14 +1,10 @@
-//! Tests the cleanup: no process or file of a run remains. Covers daemons, and killed cleanup
-//! processes.
+//! Tests that no daemon of a server or a build remains, also after its minder or dyno was killed.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Output, Stdio};
 
-use crate::drive::{
-    DYNO, Sandbox, copy_program, not_run, runs_as_root, send_signal, stored_run, text, unruly,
-};
-use crate::interrupts::long_run;
+use crate::drive::{DYNO, Sandbox, copy_program, is_running, soon, text, unruly};
 
 /// Adds a server that a shell script starts. `SERVER` stands for a program that any user can run.
 fn add(sandbox: &Sandbox, name: &str, script: &str, extra: &str) {
@@ -55,6 +51,7 @@ fn daemons_of_servers_and_builds_are_ended() {
     add(&sandbox, "unbuilt", "exec SERVER", &build);
     assert_failed(sandbox.dyno(&["subjects", "build", "unbuilt"]), "unbuilt");
     sandbox.assert_nothing_is_left();
+    assert_build_ends_with_killed_dyno(&sandbox);
     add(&sandbox, "foreground", &format!("{DAEMON}; exec sleep 86400"), "");
     let output = check("foreground", true);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
@@ -69,68 +66,17 @@ fn daemons_of_servers_and_builds_are_ended() {
     }
 }
 
-#[test]
-fn next_run_removes_folders_of_killed_dyno() {
-    let sandbox = Sandbox::new();
-    let mut dyno = long_run(&sandbox);
-    let is_guard = |pid: &u32| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let parent = dyno_observer::proc::Stat::read(*pid).map(|stat| stat.parent);
-        parent == Some(dyno.id())
-            && String::from_utf8_lossy(&words).contains(dyno_launch::guard::ARGUMENT)
-    };
-    let guard = dyno_observer::proc::all_pids().into_iter().find(is_guard).unwrap();
-    send_signal(dyno.id(), libc::SIGSTOP);
-    send_signal(guard, libc::SIGKILL);
-    send_signal(dyno.id(), libc::SIGKILL);
-    dyno.wait().unwrap();
-    let folders = || -> Vec<PathBuf> {
-        let all =
-            fs::read_dir(sandbox.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path());
-        all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("dyno-"))
-            .collect()
-    };
-    assert!(!folders().is_empty());
-    let output = sandbox.dyno(&["run", "suite.toml", "--only", "null", "--runs", "next"]);
-    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    assert!(folders().is_empty(), "{:?}", folders());
+fn assert_build_ends_with_killed_dyno(sandbox: &Sandbox) {
+    let build = "[build]\ncommand = \"setsid env -i sleep 86421 & sleep 86421\"\ninputs = []";
+    add(sandbox, "long", "exec SERVER", build);
+    let mut command = sandbox.command(Path::new(DYNO));
+    command.args(["subjects", "build", "long"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let wait_until_running =
+        |expected| soon(|| (is_running(&["sleep", "86421"]) == expected).then_some(()));
+    wait_until_running(true).expect("the build should start");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until_running(false).expect("the build should be ended");
     sandbox.assert_nothing_is_left_soon();
-}
-
-#[test]
-fn full_disk_preserves_earlier_result() {
-    if !runs_as_root() {
-        return not_run("a full disk: only root may mount one");
-    }
-    let sandbox = Sandbox::without_load();
-    let script = format!(
-        "mkdir full; mount -t tmpfs -o size=64k none full; echo before >full/result; head -c \
-         1000000 /dev/zero >full/rest; {DYNO} report {} --format html -o full/result; echo \
-         \"status $?\"; cat full/result; ls -A full; umount full",
-        stored_run().display()
-    );
-    let mut command = Command::new("unshare");
-    command
-        .args(["-m", "--propagation", "private", "sh", "-c", &script])
-        .current_dir(sandbox.path());
-    let output = command.output().unwrap();
-    let message = text(&output);
-    assert!(message.contains("status 3\nbefore\nrest\nresult\n"), "{message}");
-    assert!(message.contains("full/result: cannot be written"), "{message}");
-}
-
-#[test]
-fn load_that_cannot_begin_changes_no_files() {
-    let sandbox = Sandbox::without_load();
-    let server = crate::drive::Server::null();
-    let url = format!("http://127.0.0.1:{}/", server.port);
-    fs::write(sandbox.path().join("old"), "before").unwrap();
-    // The server has this port: the load cannot begin.
-    let taken = format!("127.0.0.1:{}", server.port);
-    let arguments =
-        ["load", &url, "-d", "100ms", "--metrics", &taken, "-o", "old", "--hgrm", "new"];
-    let output = sandbox.dyno(&arguments);
-    assert!(!output.status.success(), "{}", text(&output));
-    assert_eq!(fs::read_to_string(sandbox.path().join("old")).unwrap(), "before");
-    assert!(!sandbox.path().join("new").exists());
 }

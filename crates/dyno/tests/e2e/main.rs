@@ -1,7 +1,6 @@
 //! End-to-end tests: runs dyno against real servers, correct and faulty.
 
 mod arms;
-mod authors;
 mod broken;
 mod calibration;
 mod command_line;
@@ -23,7 +22,6 @@ mod page;
 mod parts;
 mod protocols;
 mod safety;
-mod stall;
 mod streams;
 mod terminal;
 mod tracked;

@@ -1,18 +1,25 @@
-//! Tests the files to which `dyno load` writes.
+//! Tests the files to which commands write.
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Sandbox, Server, only_in, soon, text};
+use crate::drive::{DYNO, Sandbox, Server, not_run, only_in, runs_as_root, soon, stored_run, text};
 
-/// The limit is that of `ulimit -f`. Without a handler, the kernel ends a program that exceeds it.
 #[test]
-fn result_above_file_size_limit_is_a_write_error() {
+fn failed_outputs_are_reported_and_keep_earlier_files() {
     let server = Server::null();
     let url = server.url("/plaintext");
+    assert_file_size_limit_is_a_write_error(&url);
+    assert_every_failed_output_is_reported(&url);
+    assert_full_disk_preserves_earlier_result();
+    assert_load_that_cannot_begin_changes_no_files(&server);
+}
+
+/// The limit is that of `ulimit -f`. Without a handler, the kernel ends a program that exceeds it.
+fn assert_file_size_limit_is_a_write_error(url: &str) {
     for output_option in ["-o", "--stream", "--save", ">"] {
         let sandbox = Sandbox::new();
         let script = format!(
@@ -28,6 +35,68 @@ fn result_above_file_size_limit_is_a_write_error() {
             names.filter(|name| name.to_string_lossy().starts_with(".dyno")).collect();
         assert!(left.is_empty(), "{output_option}: {left:?}");
     }
+}
+
+/// Folders of two outputs and of the archive are removed during the load.
+fn assert_every_failed_output_is_reported(url: &str) {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path().join("out")).unwrap();
+    let mut dyno = sandbox.command(Path::new(DYNO));
+    dyno.args(["load", url, "-c", "2", "-d", "2s", "--save", "kept"]);
+    dyno.args(["--stream", "stream", "-o", "out/result", "--hlog", "out/log"]);
+    let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stream = || fs::read_to_string(sandbox.path().join("stream")).unwrap_or_default();
+    let began = soon(|| stream().contains("begin").then_some(()));
+    fs::remove_dir_all(sandbox.path().join("out")).unwrap();
+    fs::remove_dir_all(only_in(&sandbox.path().join("kept"))).unwrap();
+    let output = dyno.wait_with_output().unwrap();
+    assert!(began.is_some(), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    for part in ["out/result", "out/log", "starts/000.json"] {
+        assert!(
+            text(&output)
+                .lines()
+                .any(|line| line.contains(part) && line.contains("cannot be written")),
+            "{part}: {}",
+            text(&output)
+        );
+    }
+    assert!(!text(&output).contains("are saved"), "{}", text(&output));
+}
+
+fn assert_full_disk_preserves_earlier_result() {
+    if !runs_as_root() {
+        return not_run("a full disk: only root may mount one");
+    }
+    let sandbox = Sandbox::without_load();
+    let script = format!(
+        "mkdir full; mount -t tmpfs -o size=64k none full; echo before >full/result; head -c \
+         1000000 /dev/zero >full/rest; {DYNO} report {} --format html -o full/result; echo \
+         \"status $?\"; cat full/result; ls -A full; umount full",
+        stored_run().display()
+    );
+    let mut command = Command::new("unshare");
+    command
+        .args(["-m", "--propagation", "private", "sh", "-c", &script])
+        .current_dir(sandbox.path());
+    let output = command.output().unwrap();
+    let message = text(&output);
+    assert!(message.contains("status 3\nbefore\nrest\nresult\n"), "{message}");
+    assert!(message.contains("full/result: cannot be written"), "{message}");
+}
+
+/// The server has the port of the load's own metrics.
+fn assert_load_that_cannot_begin_changes_no_files(server: &Server) {
+    let sandbox = Sandbox::without_load();
+    let url = server.url("/");
+    fs::write(sandbox.path().join("old"), "before").unwrap();
+    let taken = format!("127.0.0.1:{}", server.port);
+    let arguments =
+        ["load", &url, "-d", "100ms", "--metrics", &taken, "-o", "old", "--hgrm", "new"];
+    let output = sandbox.dyno(&arguments);
+    assert!(!output.status.success(), "{}", text(&output));
+    assert_eq!(fs::read_to_string(sandbox.path().join("old")).unwrap(), "before");
+    assert!(!sandbox.path().join("new").exists());
 }
 
 /// Runs dyno with a file as standard output, as `>> results` does. The file keeps its content.
@@ -82,32 +151,4 @@ fn file_of_standard_output_keeps_its_content() {
     let report = ["report", archive.to_str().unwrap(), "--format", "json", "-o"];
     let (_, added, _) = append_to_results(&sandbox, &[&report[..], &["/dev/stdout"]].concat());
     assert!(serde_json::from_str::<Value>(&added).is_ok(), "{added}");
-}
-
-#[test]
-fn every_failed_output_is_reported() {
-    let sandbox = Sandbox::new();
-    let server = Server::null();
-    fs::create_dir(sandbox.path().join("out")).unwrap();
-    let mut dyno = sandbox.command(Path::new(DYNO));
-    dyno.args(["load", &server.url("/plaintext"), "-c", "2", "-d", "2s", "--save", "kept"]);
-    dyno.args(["--stream", "stream", "-o", "out/result", "--hlog", "out/log"]);
-    let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let stream = || fs::read_to_string(sandbox.path().join("stream")).unwrap_or_default();
-    let began = soon(|| stream().contains("begin").then_some(()));
-    fs::remove_dir_all(sandbox.path().join("out")).unwrap();
-    fs::remove_dir_all(only_in(&sandbox.path().join("kept"))).unwrap();
-    let output = dyno.wait_with_output().unwrap();
-    assert!(began.is_some(), "{}", text(&output));
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    for part in ["out/result", "out/log", "starts/000.json"] {
-        assert!(
-            text(&output)
-                .lines()
-                .any(|line| line.contains(part) && line.contains("cannot be written")),
-            "{part}: {}",
-            text(&output)
-        );
-    }
-    assert!(!text(&output).contains("are saved"), "{}", text(&output));
 }

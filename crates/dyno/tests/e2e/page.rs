@@ -8,37 +8,43 @@ use std::process::Command;
 use dyno_analysis::report::report;
 use dyno_archive::RunDir;
 
-use crate::drive::{Sandbox, example, repository};
+use crate::drive::{Sandbox, example, repository, stored_run};
 
 #[test]
-fn report_of_real_run_works_in_chromium() {
-    let sandbox = Sandbox::new();
-    sandbox.add_unruly("good", &[], "");
-    sandbox.add_unruly("crashing", &["--mode", "crash", "--after", "400"], "");
-    // Two workloads have the same steps, so that a step has to be selected by workload as well.
-    sandbox.run(&["good", "null", "crashing"], "[[workloads]]\npath = \"/json\"\n");
-    passes_in_chromium("viewer", &sandbox.run_folder().unwrap().join("report.html"));
+fn pages_work_in_chromium() {
+    let sandbox = Sandbox::without_load();
+    passes_in_chromium("small", &page_of_one_workload(&sandbox));
+    passes_in_chromium("large", &page_of_many_subjects_and_trials(&sandbox));
+    passes_in_chromium("viewer", &page_of_real_run(&sandbox));
 }
 
-#[test]
-fn report_of_many_subjects_and_trials_works_in_chromium() {
-    let sandbox = Sandbox::without_load();
+fn page_of_one_workload(sandbox: &Sandbox) -> PathBuf {
+    let page = sandbox.path().join("small.html");
+    let run = RunDir::open(stored_run()).unwrap().read().unwrap();
+    fs::write(&page, dyno_report::html::FORMAT.render(&report(&run))).unwrap();
+    page
+}
+
+fn page_of_many_subjects_and_trials(sandbox: &Sandbox) -> PathBuf {
     let page = sandbox.path().join("large.html");
     let status = Command::new(example("multiplied"))
-        .args([&golden(), Path::new("5"), Path::new("4"), &page])
+        .args([&stored_run(), Path::new("5"), Path::new("4"), &page])
         .status()
         .expect("the examples are built");
     assert!(status.success());
-    passes_in_chromium("large", &page);
+    page
 }
 
-#[test]
-fn report_of_one_workload_works_in_chromium() {
-    let sandbox = Sandbox::without_load();
-    let page = sandbox.path().join("small.html");
-    let run = RunDir::open(golden()).unwrap().read().unwrap();
-    fs::write(&page, dyno_report::html::FORMAT.render(&report(&run))).unwrap();
-    passes_in_chromium("small", &page);
+/// A server of this run crashes. Two workloads have the same steps, so that a step has to be
+/// selected by workload as well. Other tests may load servers while the browser opens the page.
+fn page_of_real_run(sandbox: &Sandbox) -> PathBuf {
+    let loaded = Sandbox::new();
+    loaded.add_unruly("good", &[], "");
+    loaded.add_unruly("crashing", &["--mode", "crash", "--after", "400"], "");
+    loaded.run(&["good", "null", "crashing"], "[[workloads]]\npath = \"/json\"\n");
+    let page = sandbox.path().join("real.html");
+    fs::copy(loaded.run_folder().unwrap().join("report.html"), &page).unwrap();
+    page
 }
 
 /// Runs the tests of `web/tests` with this name on a page.
@@ -52,10 +58,4 @@ fn passes_in_chromium(tests: &str, page: &Path) {
         .status()
         .unwrap();
     assert!(status.success(), "the browser tests {tests} failed on {}", page.display());
-}
-
-/// Returns the golden run: three subjects, one of them skipped, and one workload at two steps,
-/// three times.
-fn golden() -> PathBuf {
-    repository().join("tests/golden/hello/run")
 }

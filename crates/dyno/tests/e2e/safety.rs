@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::drive::{DYNO, Sandbox, not_run, soon, text, unruly};
+use crate::drive::{DYNO, Sandbox, is_running, not_run, text, unruly};
 
 /// Adds a subject with a build. A shell runs the command `first`, and then the unruly server.
 fn add(sandbox: &Sandbox, name: &str, build: &str, first: &str, extra: &str) {
@@ -24,14 +24,6 @@ fn add(sandbox: &Sandbox, name: &str, build: &str, first: &str, extra: &str) {
 
 fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
-
-fn is_running(words: &str) -> bool {
-    let wanted = words.replace(' ', "\0");
-    let line = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    dyno_observer::proc::all_pids()
-        .into_iter()
-        .any(|pid| String::from_utf8_lossy(&line(pid)).starts_with(&wanted))
 }
 
 /// Variables of dyno's own environment. Subjects inherit only those that they name.
@@ -116,7 +108,7 @@ fn group_script(made: &Path) -> String {
 
 /// Asserts that no control group of the subject is left, and no process in one.
 fn assert_groups_are_removed(sandbox: &Sandbox) {
-    assert!(!is_running("sleep 86423"));
+    assert!(!is_running(&["sleep", "86423"]));
     let Ok(made) = fs::read_to_string(sandbox.path().join("made")) else {
         not_run("this user cannot create control groups, so a subject has none to make others in");
         return;
@@ -213,21 +205,6 @@ fn environment_is_clean_and_secrets_are_in_no_output() {
             assert_eq!(leaks(&text), [""; 0], "{}: {text}", path.display());
         }
     }
-}
-
-#[test]
-fn killed_dyno_stops_build() {
-    let sandbox = Sandbox::without_load();
-    let build = "[build]\ncommand = \"setsid env -i sleep 86421 & sleep 86421\"\ninputs = []";
-    add(&sandbox, "x", build, "", "");
-    let mut command = sandbox.command(Path::new(DYNO));
-    command.args(["subjects", "build", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().unwrap();
-    let is_building = |expected| soon(|| (is_running("sleep 86421") == expected).then_some(()));
-    is_building(true).expect("the build should start");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    is_building(false).expect("the build should be ended");
 }
 
 fn resume(sandbox: &Sandbox, more: &[&str]) -> Output {

@@ -6,30 +6,33 @@ use serde_json::{Value, json};
 
 use crate::drive::{Sandbox, Server, text};
 
-/// Loads a server with both drivers. Asserts that every request had a response, and that the server
-/// counted the same number.
+const DRIVERS: [&str; 2] = ["uring", "epoll"];
+
+/// Loads a server with both drivers.
 fn load(server: &[&str], load: &[&str], check: impl Fn(&Value, &Server)) {
-    for driver in ["uring", "epoll"] {
-        let sandbox = Sandbox::new();
-        let server = Server::streams(server);
-        let url = match load.contains(&"--cacert") {
-            true => format!("https://localhost:{}/plaintext", server.port),
-            false => server.url("/plaintext"),
-        };
-        let options = ["--format", "json", "--expect-body", "Hello, World!", "--driver", driver];
-        let output = sandbox.dyno(&[&["load", &*url], &options[..], load].concat());
-        let result: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", text(&output)));
-        assert_eq!(number(&result, "/outcomes/ok"), server.answered().0, "{driver} {load:?}");
-        assert_eq!(
-            number(&result, "/exchanges/started"),
-            number(&result, "/exchanges/scheduled"),
-            "{driver} {load:?}"
-        );
-        assert_eq!(result["protocol_errors"], json!({}), "{driver} {load:?}");
-        assert_eq!(result["http2"]["resets_out"], json!({}), "{driver} {load:?}");
-        check(&result, &server);
-    }
+    DRIVERS.iter().for_each(|driver| load_with(driver, server, load, &check));
+}
+
+/// Loads a server with a driver. Asserts that every request had a response, and that the server
+/// counted the same number.
+fn load_with(driver: &str, server: &[&str], load: &[&str], check: impl Fn(&Value, &Server)) {
+    let sandbox = Sandbox::new();
+    let server = Server::streams(server);
+    let url = match load.contains(&"--cacert") {
+        true => format!("https://localhost:{}/plaintext", server.port),
+        false => server.url("/plaintext"),
+    };
+    let options = ["--format", "json", "--expect-body", "Hello, World!", "--driver", driver];
+    let output = sandbox.dyno(&[&["load", &*url], &options[..], load].concat());
+    let result: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output)));
+    assert_eq!(number(&result, "/outcomes/ok"), server.answered().0, "{driver} {load:?}");
+    let [started, scheduled] =
+        ["started", "scheduled"].map(|key| number(&result["exchanges"], &format!("/{key}")));
+    assert_eq!(started, scheduled, "{driver} {load:?}");
+    assert_eq!(result["protocol_errors"], json!({}), "{driver} {load:?}");
+    assert_eq!(result["http2"]["resets_out"], json!({}), "{driver} {load:?}");
+    check(&result, &server);
 }
 
 fn number(result: &Value, pointer: &str) -> u64 {
@@ -45,17 +48,25 @@ fn assert_all_correct(result: &Value) {
 const H2C: [&str; 2] = ["--protocol", "h2c"];
 
 #[test]
-#[ignore = "long: runs in make nightly"]
-fn completed_requests_match_server_count() {
-    for shape in [
+fn requests_and_limits_match_other_implementation() {
+    assert_shapes_are_counted();
+    assert_ended_streams_and_connections_are_counted();
+    assert_limits_are_kept();
+    assert_alpn_chooses_http2();
+}
+
+/// The drivers take turns, because the other loads have both.
+fn assert_shapes_are_counted() {
+    let shapes = [
         &["-c", "4", "-m", "10", "-n", "5000"][..],
         &["-c", "1", "-m", "100", "-d", "500ms"],
         &["-c", "16", "-d", "500ms"],
         &["-c", "4", "-m", "8", "--requests-per-connection", "100", "-n", "3000"],
         &["-c", "4", "-m", "4", "-r", "2000", "--arrival", "poisson", "-d", "500ms"],
         &["-c", "6", "-m", "3", "-t", "2", "-n", "4001"],
-    ] {
-        load(&[], &[&H2C, shape].concat(), |result, _| {
+    ];
+    for (shape, driver) in shapes.into_iter().zip(DRIVERS.into_iter().cycle()) {
+        load_with(driver, &[], &[&H2C, shape].concat(), |result, _| {
             assert_all_correct(result);
             let frames = &result["http2"]["frames_in"];
             // The server sends HEADERS and one DATA for each, and the last interval may have begun
@@ -65,8 +76,7 @@ fn completed_requests_match_server_count() {
     }
 }
 
-#[test]
-fn other_implementation_ends_streams_and_connections() {
+fn assert_ended_streams_and_connections_are_counted() {
     let shape = ["--protocol", "h2c", "-c", "2", "-m", "5", "-n", "2000"];
     load(&["--go-away-every", "100"], &shape, |result, _| {
         assert_all_correct(result);
@@ -87,8 +97,7 @@ fn other_implementation_ends_streams_and_connections() {
     });
 }
 
-#[test]
-fn limits_of_other_implementation_are_kept() {
+fn assert_limits_are_kept() {
     let sandbox = tempfile::tempdir().unwrap();
     let shape = ["--protocol", "h2c", "-c", "2", "-m", "10"];
     load(&["--max-streams", "3"], &[&shape[..], &["-n", "2000"]].concat(), |result, _| {
@@ -114,8 +123,7 @@ fn limits_of_other_implementation_are_kept() {
     });
 }
 
-#[test]
-fn http2_over_tls_is_negotiated_by_alpn() {
+fn assert_alpn_chooses_http2() {
     let sandbox = tempfile::tempdir().unwrap();
     let (cert, key) = certificate(sandbox.path());
     for protocol in ["h2", "auto"] {

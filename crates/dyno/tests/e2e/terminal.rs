@@ -91,15 +91,21 @@ fn ended(child: &mut Child) -> Option<ExitStatus> {
 }
 
 #[test]
-fn lost_terminal_preserves_result() {
-    let sandbox = Sandbox::new();
-    let server = Server::null();
-    let url = format!("http://127.0.0.1:{}/", server.port);
+fn terminals_may_be_lost_sizeless_or_shared() {
+    let (sandbox, server) = (Sandbox::new(), Server::null());
+    let url = server.url("/");
+    assert_result_outlives_terminal(&sandbox, &url);
+    assert_live_view_needs_size(&sandbox, &url);
+    assert_background_load_is_not_stopped(&sandbox, &url);
+    assert_paths_are_escaped(&sandbox);
+}
+
+fn assert_result_outlives_terminal(sandbox: &Sandbox, url: &str) {
     for is_stdin in [true, false] {
         let archive = sandbox.path().join(format!("kept-{is_stdin}"));
         let mut command = sandbox.command(Path::new(DYNO));
         command
-            .args(["load", &url, "-d", "1h", "-c", "2", "--interval", "100ms", "--save"])
+            .args(["load", url, "-d", "1h", "-c", "2", "--interval", "100ms", "--save"])
             .arg(&archive);
         let (window, mut child) = start(&mut command, is_stdin);
         let pieces = follow(&window);
@@ -119,12 +125,9 @@ fn lost_terminal_preserves_result() {
 }
 
 /// A serial console, or a container's terminal, may report a size of 0.
-#[test]
-fn live_view_needs_terminal_with_size() {
-    let (sandbox, server) = (Sandbox::new(), Server::null());
-    let url = format!("http://127.0.0.1:{}/", server.port);
+fn assert_live_view_needs_size(sandbox: &Sandbox, url: &str) {
     let mut command = sandbox.command(Path::new(DYNO));
-    command.args(["load", &url, "-d", "300ms", "-c", "2"]);
+    command.args(["load", url, "-d", "300ms", "-c", "2"]);
     let (window, mut child) = start_in(terminal((0, 0)), &mut command, true);
     let pieces = follow(&window);
     let status = ended(&mut child);
@@ -135,14 +138,10 @@ fn live_view_needs_terminal_with_size() {
     assert!(screen.contains("requests/s"), "{screen}");
 }
 
-#[test]
-fn background_load_is_not_stopped_by_terminal() {
-    let sandbox = Sandbox::new();
-    let server = Server::null();
-    let url = format!("http://127.0.0.1:{}/", server.port);
+fn assert_background_load_is_not_stopped(sandbox: &Sandbox, url: &str) {
     // A shell with job control, which gives the job a separate process group.
     let mut command = Command::new("sh");
-    command.args(["-c", "set -m; \"$@\" & wait $!; echo \"status $?\"", "sh", DYNO, "load", &url]);
+    command.args(["-c", "set -m; \"$@\" & wait $!; echo \"status $?\"", "sh", DYNO, "load", url]);
     command.args(["-d", "300ms", "-c", "2"]).env("TMPDIR", sandbox.path());
     let (window, mut child) = start(&mut command, true);
     let pieces = follow(&window);
@@ -153,9 +152,8 @@ fn background_load_is_not_stopped_by_terminal() {
     assert!(!screen.contains(SECOND_SCREEN) && screen.contains("requests/s"), "{screen}");
 }
 
-#[test]
-fn path_control_characters_are_escaped() {
-    let sandbox = Sandbox::without_load();
+/// Control characters of paths are shown, and do not control the terminal.
+fn assert_paths_are_escaped(sandbox: &Sandbox) {
     let odd = sandbox.path().join("x\x1b]0;pwn\x07y");
     let copied = Command::new("cp").arg("-r").args([&stored_run(), &odd]).status();
     assert!(copied.unwrap().success());

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -17,8 +17,13 @@ fn samples(output: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn watch_by_port_observes_loaded_server() {
-    let (server, sandbox) = (Server::null(), Sandbox::new());
+fn watch_by_port_observes_server_until_it_ends() {
+    let (sandbox, server) = (Sandbox::new(), Server::null());
+    assert_loaded_server_is_observed(&sandbox, &server);
+    assert_metrics_are_served_until_end(&sandbox, server);
+}
+
+fn assert_loaded_server_is_observed(sandbox: &Sandbox, server: &Server) {
     let mut load = sandbox.command(DYNO.as_ref());
     load.args(["load", &server.url("/plaintext"), "-c", "8", "-d", "6s"])
         .stdout(Stdio::null())
@@ -53,9 +58,7 @@ fn watch_by_port_observes_loaded_server() {
     load.wait().unwrap();
 }
 
-#[test]
-fn watch_ends_with_openmetrics_and_reports_server_exit() {
-    let (server, sandbox) = (Server::null(), Sandbox::without_load());
+fn assert_metrics_are_served_until_end(sandbox: &Sandbox, server: Server) {
     let (port, metrics) = (server.port.to_string(), free_port());
     let mut watch: Command = sandbox.command(DYNO.as_ref());
     watch.args([
@@ -87,11 +90,27 @@ fn watch_ends_with_openmetrics_and_reports_server_exit() {
     assert!(text(&output).contains("has ended"), "{}", text(&output));
 }
 
-/// A shell starts another shell, which ends after a second while its child continues. Then the
-/// shell starts an orphan: its parent ends immediately, so that no sample shows the parent, and
-/// only probes find it.
+/// Starts a script in a separate session, and in a separate network if this user may create one.
+/// Returns whether the network is separate.
+fn start_apart(script: &str) -> (Child, bool) {
+    let has_network = Command::new("unshare")
+        .args(["--net", "ip", "link", "set", "lo", "up"])
+        .status()
+        .is_ok_and(|status| status.success());
+    if !has_network {
+        not_run("a watched server in another network: no unshare, no ip, or no permission");
+    }
+    let network: &[&str] = if has_network { &["unshare", "--net"] } else { &[] };
+    let mut command = Command::new("setsid");
+    command.args(network).args(["sh", "-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
+    (command.spawn().unwrap(), has_network)
+}
+
+/// A shell starts a server and another shell, which ends after two seconds while its child
+/// continues. Then the first shell starts an orphan: its parent ends immediately, so that no sample
+/// shows the parent, and only probes find it.
 #[test]
-fn watch_includes_processes_with_ended_parents() {
+fn watch_includes_orphans_and_sockets_of_other_network() {
     let has_probes = match dyno_observer::probes::refusal() {
         None => true,
         Some(refusal) => {
@@ -99,26 +118,49 @@ fn watch_includes_processes_with_ended_parents() {
             false
         }
     };
-    let sandbox = Sandbox::without_load();
-    let script = "sh -c 'sleep 60 & sleep 1'; (sleep 60 &); sleep 60";
-    let mut server = Command::new("setsid").args(["sh", "-c", script]).spawn().unwrap();
+    let (sandbox, port) = (Sandbox::without_load(), free_port());
+    let script = format!(
+        "ip link set lo up; {DYNO} serve-null --port {port} & sh -c 'sleep 60 & sleep 2'; (sleep \
+         60 &); sleep 60"
+    );
+    let (mut server, has_network) = start_apart(&script);
     let pid = server.id().to_string();
-    let args = ["watch", "--pid", &pid, "-d", "3s", "-i", "250ms", "--format", "json"];
+    // 0A: it listens.
+    let row = format!(":{port:04X} 00000000:0000 0A ");
+    let listens = soon(|| {
+        let sockets = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).ok()?;
+        sockets.contains(&row).then_some(())
+    });
+    assert!(listens.is_some(), "the server did not listen");
+    let args = ["watch", "--pid", &pid, "-d", "4s", "-i", "250ms", "--format", "json"];
     let options: &[&str] = if has_probes { &[] } else { &["--outside"] };
     let output = sandbox.dyno(&[&args, options].concat());
+    let by_port = sandbox.dyno(&["watch", "--port", &port.to_string(), "-d", "300ms"]);
     assert!(Command::new("pkill").args(["-9", "-s", &pid]).status().unwrap().success());
     server.wait().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     let last = samples(&output.stdout).pop().unwrap();
-    // The shell, its last sleep, the child of the ended shell, and the orphan.
-    assert_eq!(last["processes"], if has_probes { 4 } else { 3 }, "{last:#}");
+    // The shell, the server, the last sleep, the child of the ended shell, and the orphan.
+    assert_eq!(last["processes"], if has_probes { 5 } else { 4 }, "{last:#}");
+    assert_eq!(last["sockets"]["listeners"][0]["port"], port, "{last:#}");
+    if has_network {
+        assert_eq!(by_port.status.code(), Some(2), "{}", text(&by_port));
+        assert!(text(&by_port).contains("another network namespace"), "{}", text(&by_port));
+    }
 }
 
+/// A watch may end before its first sample, after its output, or by a signal.
 #[test]
-fn watch_without_samples_leaves_no_page() {
+fn page_of_ended_watch_is_complete_or_absent() {
     let sandbox = Sandbox::without_load();
+    assert_no_page_without_samples(&sandbox);
+    assert_page_outlives_output(&sandbox);
+    assert_page_is_written_after_signal(&sandbox);
+}
+
+fn assert_no_page_without_samples(sandbox: &Sandbox) {
     let mut server = Command::new("sleep").arg("0.5").spawn().unwrap();
-    let (pid, page) = (server.id().to_string(), sandbox.path().join("page.html"));
+    let (pid, page) = (server.id().to_string(), sandbox.path().join("no-samples.html"));
     let page_name = page.to_str().unwrap();
     let reaped = std::thread::spawn(move || server.wait().unwrap());
     let output = sandbox.dyno(&[
@@ -149,9 +191,7 @@ fn watch_without_samples_leaves_no_page() {
 }
 
 /// `dyno watch … --report page.html | head -1`
-#[test]
-fn watch_with_closed_output_completes_its_page() {
-    let sandbox = Sandbox::without_load();
+fn assert_page_outlives_output(sandbox: &Sandbox) {
     let pid = std::process::id().to_string();
     let watch = ["watch", "--pid", &pid, "-i", "200ms", "-d", "1400ms", "--outside"];
     let mut command = sandbox.command(Path::new(DYNO));
@@ -168,12 +208,11 @@ fn watch_with_closed_output_completes_its_page() {
     assert!(seconds.parse::<f64>().unwrap() >= 1.4, "the page covers the whole time: {seconds}");
 }
 
-#[test]
-fn watch_ended_before_its_duration_exits_with_3() {
-    let sandbox = Sandbox::without_load();
+/// A watch that is ended before its duration has the status 3.
+fn assert_page_is_written_after_signal(sandbox: &Sandbox) {
     let pid = std::process::id().to_string();
     let watch = ["watch", "--pid", &pid, "-i", "200ms", "--outside"];
-    for (more, status) in [(&["-d", "1h", "--report", "page.html"][..], 3), (&[], 0)] {
+    for (more, status) in [(&["-d", "1h", "--report", "after-signal.html"][..], 3), (&[], 0)] {
         let mut command = sandbox.command(Path::new(DYNO));
         command.args(watch).args(more);
         let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -184,46 +223,6 @@ fn watch_ended_before_its_duration_exits_with_3() {
         let output = watch.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{more:?}: {}", text(&output));
     }
-    let page = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
+    let page = std::fs::read_to_string(sandbox.path().join("after-signal.html")).unwrap();
     assert!(page.contains("All readings"), "{page}");
-}
-
-#[test]
-fn watch_reads_sockets_in_other_network() {
-    let (sandbox, port) = (Sandbox::without_load(), free_port().to_string());
-    let within = format!("ip link set lo up && exec {DYNO} serve-null --port {port}");
-    let mut server = Command::new("unshare");
-    server.args(["--net", "sh", "-c", &within]).stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(mut server) = server.spawn() else {
-        return not_run("a separate network namespace: there is no unshare");
-    };
-    let pid = server.id().to_string();
-    let listens = soon(|| {
-        if server.try_wait().unwrap().is_some() {
-            return Some(false);
-        }
-        // 0A: it listens.
-        let sockets = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).ok()?;
-        sockets.lines().any(|line| line.contains(" 0A ")).then_some(true)
-    });
-    if listens != Some(true) {
-        return not_run(
-            "a separate network namespace: this user cannot create one, or there is no ip",
-        );
-    }
-    let output =
-        sandbox.dyno(&["watch", "--pid", &pid, "-d", "300ms", "--format", "json", "--outside"]);
-    let by_port = sandbox.dyno(&["watch", "--port", &port, "-d", "300ms"]);
-    server.kill().unwrap();
-    server.wait().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
-    let last = samples(&output.stdout).pop().unwrap();
-    assert_eq!(last["sockets"]["listeners"][0]["port"].to_string(), port, "{last:#}");
-    assert_eq!(
-        by_port.status.code(),
-        Some(2),
-        "the server is in another network namespace: {}",
-        text(&by_port)
-    );
-    assert!(text(&by_port).contains("another network namespace"), "{}", text(&by_port));
 }
