@@ -1,4 +1,5 @@
-//! Tests real servers over every protocol that they support, over TLS with dyno's own certificates.
+//! Tests real servers over every protocol that they support, over TLS with dyno's own certificates,
+//! and sessions over TLS.
 
 use std::fs;
 
@@ -98,5 +99,73 @@ fn assert_trial(trial: &Value) {
         "h2" => assert_eq!(load["tls"]["alpn"], "h2", "{name}"),
         "h1-tls" => assert_eq!(load["tls"]["alpn"], "http/1.1", "{name}"),
         _ => assert!(load["tls"].is_null(), "{name}"),
+    }
+}
+
+/// Locations of nginx: `/login` begins a session, and an item needs the cookie and the token of one
+/// session.
+const SESSIONS: &str = r#"location = /login {
+            add_header Set-Cookie "sid=s-$request_id; Path=/; Secure; HttpOnly";
+            return 200 '{"token":"$request_id"}';
+        }
+
+        location ~ ^/items/(?<token>[0-9a-f]+)$ {
+            if ($cookie_sid != "s-$token") {
+                return 401;
+            }
+            return 200 "ok";
+        }
+
+        location = /json {"#;
+
+/// Visitors of sessions: name of the workload, its protocol, and whether they keep cookies.
+const VISITORS: [(&str, &str, bool); 3] =
+    [("h1-tls", "h1", true), ("h2", "h2", true), ("h2-without-cookies", "h2", false)];
+
+fn session_suite() -> String {
+    let workload = |(name, protocol, cookies): (&str, &str, bool)| {
+        format!(
+            "[[workloads]]\nname = {name:?}\nprotocol = {protocol:?}\ntls = true\n\
+             cookies = {cookies}\n[[workloads.steps]]\npath = \"/login\"\n\
+             extract = {{ token = {{ json = \"/token\" }} }}\nexpect = {{ status = 200 }}\n\
+             [[workloads.steps]]\nname = \"item\"\npath = \"/items/{{extract.token}}\"\n\
+             expect = {{ status = 200, body = \"ok\" }}\n"
+        )
+    };
+    format!(
+        "subjects = [\"nginx/h2\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\nseed = 7\n\
+         contaminated = \"counts\"\n[load]\nin_flight = 20\nstreams = 5\nwarmup = \"50ms\"\n\
+         duration = \"400ms\"\ninterval = \"200ms\"\n{}",
+        VISITORS.map(workload).concat()
+    )
+}
+
+#[test]
+fn sequences_keep_sessions_over_tls() {
+    let sandbox = Sandbox::new();
+    sandbox.copy_subject("nginx");
+    sandbox.replace("subjects/nginx/nginx.conf.in", "location = /json {", SESSIONS);
+    fs::write(sandbox.path().join("suite.toml"), session_suite()).unwrap();
+    let output = sandbox.dyno(&["run", "suite.toml", "--observe", "none"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
+    let trials = report["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), VISITORS.len(), "{}", text(&output));
+    for (name, protocol, keeps_cookies) in VISITORS {
+        let trial = trials.iter().find(|trial| trial["workload"] == name).unwrap();
+        let load = &trial["load"];
+        let alpn = if protocol == "h1" { "http/1.1" } else { "h2" };
+        assert_eq!(load["tls"]["alpn"], alpn, "{name}");
+        let outcomes = |step: usize| -> Vec<&str> {
+            let counts = load["requests"][step]["outcomes"].as_object().unwrap();
+            counts.keys().map(String::as_str).collect()
+        };
+        // The server refuses each item without a cookie.
+        let of_item = if keeps_cookies { "ok" } else { "unexpected_status" };
+        assert_eq!([outcomes(0), outcomes(1)], [["ok"], [of_item]], "{name}: {load:#}");
+        assert_eq!(load["exchanges"]["failed"], 0, "{name}: {load:#}");
+        let visits = load["visits"]["completed"].as_u64();
+        assert_eq!(visits > Some(0), keeps_cookies, "{name}: {load:#}");
     }
 }
