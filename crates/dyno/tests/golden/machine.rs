@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use dyno_contract::listener::Listener;
-use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, World};
+use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, Sessions, World};
 use dyno_lab::load::{LoadSpec, LoadTarget, SimulatedLoad, simulate};
 use dyno_lab::load_at;
 use dyno_model::load::TlsUse;
@@ -70,6 +70,8 @@ struct Server {
     #[serde(default)]
     faults: BTreeMap<String, f64>,
     max_streams: Option<u32>,
+    /// Requests need a session, and every so many-th session has no token.
+    session_lacks: Option<u64>,
     /// CPU time of each response.
     #[serde(default)]
     cpu_us: f64,
@@ -257,7 +259,10 @@ impl Server {
         };
         let queue = if self.one_at_a_time { Queue::Single } else { Queue::PerConnection };
         let faults = self.faults.iter().map(|(name, odds)| (fault(name), *odds)).collect();
-        ServerModel { faults, max_streams: self.max_streams, ..ServerModel::new(service, queue) }
+        let sessions =
+            self.session_lacks.map_or(Sessions::None, |lacks| Sessions::Required { lacks });
+        let max_streams = self.max_streams;
+        ServerModel { faults, max_streams, sessions, ..ServerModel::new(service, queue) }
     }
 
     fn costs(&self) -> ServerCosts {

@@ -63,6 +63,12 @@ fn page_world_reports_page_times() {
     assert_world("pages");
 }
 
+/// Sequences with cookies and extracted values. One server's responses lack the value now and then.
+#[test]
+fn sequence_world_reports_failed_extractions() {
+    assert_world("sequences");
+}
+
 /// A server that crashes, one that cannot be built, one that this machine cannot run, and one
 /// without failures.
 #[test]
