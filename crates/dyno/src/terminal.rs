@@ -113,8 +113,12 @@ pub fn unix_seconds() -> f64 {
 /// redacted, because the output may be a shared CI log. Errors are ignored, because the output may
 /// have no reader.
 pub fn say(text: &str) {
-    let text = redact_unless_terminal(text, std::io::stderr().is_terminal());
-    let _ = writeln!(std::io::stderr().lock(), "{}", escape_keeping_colours(&text));
+    let line = progress_line(text, std::io::stderr().is_terminal());
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+fn progress_line(text: &str, is_terminal: bool) -> String {
+    escape_keeping_colours(&redact_unless_terminal(text, is_terminal)).into_owned()
 }
 
 /// Prints an error.
@@ -259,6 +263,14 @@ mod tests {
         let error = first_error([Ok(()), unread(), unread()]).unwrap_err();
         assert_eq!(exit::exit_status(&error), Exit::Unread);
         assert!(first_error([Ok(()), Ok(())]).is_ok());
+    }
+
+    #[test]
+    fn progress_line_controls_no_terminal() {
+        for is_terminal in [true, false] {
+            let line = progress_line("a\u{1b}]0;b\u{7}", is_terminal);
+            assert!(line.contains("]0;b") && !line.contains(['\u{1b}', '\u{7}']), "{line:?}");
+        }
     }
 
     #[test]

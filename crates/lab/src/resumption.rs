@@ -302,6 +302,8 @@ fn short(text: &str) -> &str {
 mod tests {
     use dyno_archive::RunDir;
 
+    use dyno_model::plan::Revision;
+
     use super::*;
 
     #[test]
@@ -313,14 +315,26 @@ mod tests {
 
     /// `--save` of `dyno load` and of `dyno calibrate` writes runs without a suite.
     #[test]
-    fn saved_load_is_not_resumed() {
+    fn runs_without_suite_or_with_revisions_are_not_resumed() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
         let mut run = RunDir::open(folder).unwrap().read().unwrap();
         run.header.plan.suite.path = "/suites/hello.toml".into();
-        check_resumable(Path::new("r"), &run).unwrap();
-        run.header.plan.suite.path = String::new();
-        let error = check_resumable(Path::new("r"), &run).unwrap_err();
-        assert!(error.contains("is not the run of a suite"), "{error}");
+        let revision = || Some(Revision { name: "main".into(), commit: None });
+        let check = |change: &dyn Fn(&mut Run)| {
+            let mut changed = run.clone();
+            change(&mut changed);
+            check_resumable(Path::new("r"), &changed)
+        };
+        check(&|_| {}).unwrap();
+        let changes: [(&dyn Fn(&mut Run), &str); 3] = [
+            (&|run| run.header.schema = "dyno.run/0".into(), "has format \"dyno.run/0\""),
+            (&|run| run.header.plan.suite.path.clear(), "is not the run of a suite"),
+            (&|run| run.header.plan.subjects[0].revision = revision(), "compares revisions"),
+        ];
+        for (change, expected) in changes {
+            let error = check(change).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

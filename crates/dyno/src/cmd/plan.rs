@@ -501,9 +501,10 @@ mod tests {
         let mut plan = golden_run().header.plan;
         let describe = |plan: &Plan| describe(plan, None);
         assert_eq!(redacted_description(&plan, &describe).unwrap().1, Withheld(0));
-        let request = &mut plan.workloads[0].requests[0];
-        request.path = "/plaintext?page=abc125xyz".into();
-        request.headers = vec![("X-Api-Key".into(), "abc125xyz".into())];
+        plan.workloads[0].requests[0].headers = vec![("X-Api-Key".into(), "abc125xyz".into())];
+        let without_secret = redacted_description(&plan, &describe).unwrap().1;
+        assert_eq!(without_secret, Withheld(0), "the description has no headers");
+        plan.workloads[0].requests[0].path = "/plaintext?page=abc125xyz".into();
         let (text, withheld) = redacted_description(&plan, &describe).unwrap();
         assert!(text.contains("/plaintext?page=(withheld) over"), "{text}");
         assert!(!text.contains("abc125xyz") && withheld == Withheld(1), "{text}");

@@ -126,13 +126,27 @@ fn unbuilt_text(plan: &Plan, steps: &BTreeMap<usize, usize>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::RunDir;
     use dyno_model::plan::Subject;
 
     use super::*;
 
     /// A complete run.
     const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
+
+    #[test]
+    fn differences_are_refused_unless_allowed() {
+        let difference =
+            ResumptionDifference { name: "kernel".into(), before: "1.0".into(), now: "2.0".into() };
+        let differences = [difference];
+        let check = |policy: DifferencePolicy, differences: &[ResumptionDifference]| {
+            policy.check(Path::new("r"), differences)
+        };
+        check(DifferencePolicy::Allow, &differences).unwrap();
+        check(DifferencePolicy::Refuse, &[]).unwrap();
+        let error = check(DifferencePolicy::Refuse, &differences).unwrap_err();
+        assert!(error.to_string().contains("  kernel: 1.0 then, 2.0 now\n"), "{error}");
+        assert_eq!(crate::exit::exit_status(&error), crate::exit::Exit::Usage);
+    }
 
     #[test]
     fn message_names_steps_of_unbuilt_servers() {

@@ -276,6 +276,32 @@ mod tests {
         assert_eq!(blamed(Crashed).kind, Crashed);
     }
 
+    /// Without a response, nothing is known about a server that runs.
+    #[test]
+    fn failed_check_needs_response_of_running_server() {
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut subject = fixture::part(&supervision, None, AliveCheck::Connect(vec![port]));
+        let mut kind_after_check = |has_response| {
+            let check = CheckResult {
+                name: "json".into(),
+                protocol: Protocol::H1,
+                ok: false,
+                has_response,
+                waived: false,
+                is_lifecycle: false,
+                asked: String::new(),
+                expected: String::new(),
+                got: String::new(),
+            };
+            failure_after_checks(&mut subject, &[check]).map(|failure| failure.kind)
+        };
+        assert_eq!(kind_after_check(false), None);
+        assert_eq!(kind_after_check(true), Some(FailureKind::IncorrectResponses));
+    }
+
     /// The kernel still accepts connections for a back end that hangs, so only its readiness
     /// command shows that it does.
     #[test]

@@ -64,6 +64,16 @@ fn back_end_runs_with_its_subject() {
 }
 
 #[test]
+fn back_end_that_is_never_ready_has_failed() {
+    let reason = "nothing listened on port 8080";
+    let store = Server { never_ready: Some(reason), ..Server::default() };
+    let (_, _, run) = walk(store, Server::default(), 1);
+    assert_eq!(kinds(&run), [Some(FailureKind::BackendFailed), None]);
+    let message = message(&run, 0);
+    assert!(message.starts_with("back end store ") && message.ends_with(reason), "{message}");
+}
+
+#[test]
 fn killed_back_end_does_not_affect_other_results() {
     let kind = TroubleKind::Exits { at_ns: 300_000_000 };
     let trouble = Some(Trouble { kind, start: Some(0), after_loads: 0 });

@@ -19,6 +19,37 @@ fn errors_quote_no_secret() {
     }
 }
 
+#[test]
+fn page_has_streams_and_expectations_of_browser() {
+    let read = |words: &[&str]| {
+        let page = ["http://h/a", "--resource", "/b", "--resource", "/b", "--expect-body", "x"];
+        let mut args = parse(&[&page[..], words].concat()).unwrap();
+        let (_, workload, _) = read_requests(&mut args, &ReadableFiles::Nothing).unwrap();
+        (streams(&args), workload)
+    };
+    let (of_page, workload) = read(&["--protocol", "h2c"]);
+    assert_eq!(of_page, workloads::PAGE_STREAMS);
+    assert_eq!(read(&["--protocol", "h2c", "-m", "3"]).0, 3);
+    assert_eq!(read(&["--protocol", "h1"]).0, 1);
+    let names: Vec<&str> = workload.requests.iter().map(|request| &*request.name).collect();
+    assert_eq!(names, ["GET /a", "/b", "/b #2"]);
+    let is_body_expected = |request: &Request| request.expect.body.is_some();
+    let expected: Vec<bool> = workload.requests.iter().map(is_body_expected).collect();
+    assert_eq!(expected, [true, false, false], "only the document is expected to be `x`");
+}
+
+#[test]
+fn header_with_value_is_sent_after_its_extraction() {
+    let steps = ["--step", "GET /login", "--step", "GET /home", "--extract", "1 t=json:/t"];
+    let words = [&["http://h/"], &steps[..], &["-H", "A: {extract.t}", "-H", "B: x"]].concat();
+    let mut args = parse(&words).unwrap();
+    let (_, workload, _) = read_requests(&mut args, &ReadableFiles::Nothing).unwrap();
+    let names = |step: usize| -> Vec<&str> {
+        workload.requests[step].headers.iter().map(|(name, _)| &**name).collect()
+    };
+    assert_eq!([names(0), names(1)], [vec!["B"], vec!["A", "B"]]);
+}
+
 /// Returns the changes to an import that `dyno load` reports, and the header names of the first
 /// request.
 fn reported_changes(words: &[&str]) -> (Vec<String>, Vec<String>) {

@@ -99,7 +99,7 @@ fn other_histogram_is_written_if_one_fails() {
     assert!(log.exists());
 }
 
-/// In CI such a text is shared.
+/// In CI such a text is shared. A file has no colours.
 #[test]
 fn text_withholds_values_of_secret_headers() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,5 +112,6 @@ fn text_withholds_values_of_secret_headers() {
     let mismatch = mismatch_error(&load.plan(), "GET /?page=abc125xyz has no response", false);
     for text in [fs::read_to_string(path).unwrap(), mismatch.to_string()] {
         assert!(text.contains("page=(withheld)") && !text.contains("abc125xyz"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
     }
 }
