@@ -3,10 +3,12 @@
 # make test   run every check that a change must pass
 # make bench  compare dyno with other load generators, alternating, on separate CPUs
 #             (BENCH="keep-alive tls": only these benchmarks)
-# make lint   formatting, clippy, types, purity, the viewer's lints and unit tests
-# make nightly  what takes longer: new random inputs (NIGHTLY_CASES=2000), long tests, all servers,
-#             fuzz targets, mutants and a soak, in shards. It continues where the last one ended
-#             (SHARDS="fuzz-1 soak": only these)
+# make style  formatting and clippy
+# make viewer types, lints and freshness of the viewer
+# make lint   both, the documentation, purity, the fuzz targets and the viewer's unit tests
+# make nightly  what takes longer or breaks rarely: lint, new random inputs (NIGHTLY_CASES=2000),
+#             long tests, all servers, fuzz targets, mutants and a soak, in shards. It continues
+#             where the last one ended (SHARDS="fuzz-1 soak": only these)
 # make fuzz   run each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker");
 #             needs a nightly compiler and cargo-fuzz
 # make mutants  find small changes of the code that no test detects (SHARD=0/40: every 40th;
@@ -14,7 +16,7 @@
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo check test nightly bench lint fuzz mutants dyno web
+.PHONY: demo check test nightly bench style viewer lint fuzz mutants dyno web
 
 dyno:
 	@./scripts/built -p dyno
@@ -25,9 +27,7 @@ demo:
 	dyno=$$(./scripts/built -p dyno) || exit; "$$dyno" run suites/hello.toml || [ $$? -eq 1 ]
 
 # Needs no server, no root privileges and no browser.
-check:
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+check: style
 	./scripts/unit-tests
 
 # A failure does not stop the remaining checks. The end of the output lists failures, and checks
@@ -41,19 +41,26 @@ nightly:
 	./scripts/setup nightly
 	./scripts/nightly $(SHARDS)
 
-lint: web
+style:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# The bundle is built elsewhere and compared: a rewritten one would be newer than builds with it.
+viewer: web
+	cd web && npm run --silent check && npm run --silent lint && \
+		npm run --silent build -- --outDir ../target/viewer
+	diff -rq --exclude=LICENSES.txt target/viewer crates/report/viewer || \
+		(echo "crates/report/viewer is stale: run npm run build in web/, and commit it" >&2; exit 1)
+
+# A change rarely breaks what is not in `make test`, and it builds everything again.
+lint: style viewer
 	RUSTDOCFLAGS="-D warnings" \
 		cargo doc --workspace --no-deps --document-private-items --locked --quiet
 	./scripts/pure
 	# The fuzz targets are not in the workspace. Without libFuzzer a stable compiler can check them.
 	CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a \
 		cargo check --manifest-path fuzz/Cargo.toml --bins --locked --quiet
-	cd web && npm run --silent check && npm run --silent lint && npm run --silent unit && \
-		npm run --silent build
-	git diff --exit-code --stat crates/report/viewer || \
-		(echo "crates/report/viewer was stale: commit the rebuilt viewer" >&2; exit 1)
+	cd web && npm run --silent unit
 
 web: web/node_modules/.installed
 
