@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use dyno_lab::other_programs::QUIET_FOR;
 use dyno_suite::settings::with_unit;
 
 /// Nanoseconds, as an argument.

@@ -7,8 +7,7 @@ use dyno_lab::rate_finder::{FinderEvent, RateFinder, RunningServer};
 use dyno_launch::supervision::Interrupts;
 use dyno_model::plan::Objective;
 use dyno_report::json;
-use dyno_suite::limits::SEARCH_WARMUP_NS;
-use dyno_suite::settings::Warmup;
+use dyno_suite::settings::search::{SearchRates, WIDTH};
 use dyno_suite::tracking;
 
 use super::{Preparation, PreparedLoad, spec};

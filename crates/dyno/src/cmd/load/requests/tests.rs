@@ -28,7 +28,7 @@ fn page_has_streams_and_expectations_of_browser() {
         (streams(&args), workload)
     };
     let (of_page, workload) = read(&["--protocol", "h2c"]);
-    assert_eq!(of_page, workloads::PAGE_STREAMS);
+    assert_eq!(of_page, dyno_suite::defaults::PAGE_STREAMS);
     assert_eq!(read(&["--protocol", "h2c", "-m", "3"]).0, 3);
     assert_eq!(read(&["--protocol", "h1"]).0, 1);
     let names: Vec<&str> = workload.requests.iter().map(|request| &*request.name).collect();
