@@ -1,4 +1,4 @@
-//! Drivers of the load engine over real sockets: [`Uring`] (io_uring) and [`Epoll`], which implement
+//! Drivers of the load engine over real sockets: [`Uring`] (io_uring) and [`Epoll`]. They implement
 //! [`dyno_engine::StreamDriver`] and [`dyno_engine::DatagramDriver`]. All system calls, clock reads
 //! and `unsafe` code of the load path are in this crate.
 //!

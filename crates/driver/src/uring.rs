@@ -90,6 +90,8 @@ enum Operation {
     /// The standing timer.
     Timer = 5,
     SendDatagram = 6,
+    /// A wait until the socket of a datagram has room.
+    AwaitRoom = 7,
 }
 
 /// The bits of a generation that user data contain.
@@ -107,6 +109,10 @@ fn is_timer(entry: &cqueue::Entry) -> bool {
 
 fn is_datagram(entry: &cqueue::Entry) -> bool {
     entry.user_data() >> 56 == Operation::SendDatagram as u64
+}
+
+fn is_wait_for_room(entry: &cqueue::Entry) -> bool {
+    entry.user_data() >> 56 == Operation::AwaitRoom as u64
 }
 
 /// Group of the provided buffers.
@@ -337,10 +343,15 @@ impl Uring {
 
     /// Handles the completion of an operation that does not belong to the connection in a slot.
     fn interpret_other(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
+        if is_datagram(entry) {
+            return self.finish_datagram(entry);
+        }
         if is_timer(entry) {
             self.timer = None;
+        } else if is_wait_for_room(entry) {
+            self.send_stuck_datagram(entry);
         }
-        if is_datagram(entry) { self.finish_datagram(entry) } else { None }
+        None
     }
 
     fn finish_connect(&mut self, conn: ConnId, result: i32) -> CompletionKind {
@@ -656,8 +667,8 @@ impl Drop for Uring {
             self.reap();
             while let Some(entry) = self.peeked.take().or_else(|| self.ring.0.completion().next()) {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());
-                if is_datagram(&entry) {
-                    self.datagrams.complete(&entry);
+                if is_datagram(&entry) || is_wait_for_room(&entry) {
+                    self.datagrams.complete(entry.user_data() as u32);
                 }
             }
         }

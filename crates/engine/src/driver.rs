@@ -96,8 +96,8 @@ pub trait DatagramDriver: Driver {
     /// Completes with `Connected` or `ConnectFailed`.
     fn open_datagrams(&mut self, conn: ConnId);
 
-    /// Queues a copy of a datagram after all datagrams queued before on this socket. A datagram that
-    /// the kernel refuses, for example because of its length, is lost.
+    /// Queues a copy of a datagram after all datagrams queued before on this socket. A datagram
+    /// that the kernel refuses, for example because of its length, is lost.
     fn send_datagram(&mut self, conn: ConnId, datagram: &[u8]);
 }
 

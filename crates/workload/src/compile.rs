@@ -558,8 +558,8 @@ pub fn expression(text: &str) -> Result<Regex, String> {
     if impossible::matches_nothing(text) {
         return Err(format!(
             "{text:?}: matches no text, because it needs text before the start (`^`), text after \
-             the end (`$`), or a character of an empty class\nhint: for the start and end of lines, \
-             begin it with (?m)"
+             the end (`$`), or a character of an empty class\nhint: for the start and end of \
+             lines, begin it with (?m)"
         ));
     }
     Ok(compiled)

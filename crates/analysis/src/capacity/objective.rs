@@ -246,8 +246,8 @@ pub(super) fn has_ended(load: &LoadResult) -> bool {
 /// 3. If only failures for lack of local ports missed the objective, the generator missed it.
 /// 4. If a caveat attributes the losses or the times to the generator, the generator missed it.
 /// 5. If a condition is missed, the server missed it.
-/// 6. If the load is not valid, the server missed the objective. If it is not valid only because the
-///    generator could not store bodies, the generator missed it.
+/// 6. If the load is not valid, the server missed the objective. If it is not valid only because
+///    the generator could not store bodies, the generator missed it.
 /// 7. If a percentile is unknown, the load is too short.
 #[must_use]
 pub fn evaluate(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {

@@ -9,7 +9,7 @@ use super::{Operation, Uring, user_data};
 use crate::sys::{self, SocketKind};
 
 /// Datagrams that wait for their hand-over, or that the kernel is sending, on all sockets of a
-/// driver. A datagram keeps its place until its send completes, even if its socket is closed.
+/// driver. A datagram keeps its place until its send ends, even if its socket is closed.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     places: Vec<Datagram>,
@@ -17,7 +17,7 @@ pub(super) struct Datagrams {
     free: Vec<u32>,
     /// Indices of the datagrams that wait for their hand-over, the next one first.
     queued: Vec<u32>,
-    /// Number of sends that have not completed.
+    /// Number of datagrams whose sends have not ended.
     pub(super) pending: usize,
 }
 
@@ -34,7 +34,7 @@ struct Datagram {
 pub(super) struct DatagramCounts {
     /// Datagrams that wait for their hand-over.
     queued: usize,
-    /// Bytes of datagrams whose sends have not completed.
+    /// Bytes of datagrams whose sends have not ended.
     pub(super) waiting_bytes: usize,
 }
 
@@ -55,12 +55,10 @@ impl Datagrams {
         self.queued.push(index);
     }
 
-    /// Frees the place of a datagram whose send has completed. Returns the place.
-    pub(super) fn complete(&mut self, entry: &cqueue::Entry) -> u32 {
-        let index = entry.user_data() as u32;
+    /// Frees the place of a datagram whose send has ended.
+    pub(super) fn complete(&mut self, index: u32) {
         self.pending -= 1;
         self.free.push(index);
-        index
     }
 
     /// Keeps all bytes forever if the kernel can still use some of them.
@@ -93,39 +91,69 @@ impl Uring {
         // The list is moved out and back, so that its memory is reused.
         let mut queued = std::mem::take(&mut self.datagrams.queued);
         for index in queued.drain(..) {
-            let Datagram { conn, generation, bytes } = &self.datagrams.places[index as usize];
-            let connection = &mut self.conns[*conn as usize];
-            let is_current = connection.generation == *generation;
-            let Some(fd) = connection.fd.as_ref().filter(|_| is_current) else {
-                // The socket was closed, so the datagram is discarded.
-                self.datagrams.free.push(index);
-                continue;
-            };
-            let fd = types::Fd(fd.as_raw_fd());
-            let entry = opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32)
-                .flags(libc::MSG_NOSIGNAL)
-                .build()
-                .user_data(user_data(Operation::SendDatagram, 0, index));
-            connection.datagrams.queued -= 1;
-            if connection.datagrams.queued == 0 {
-                on_handed_over(*conn, at);
-            }
             self.datagrams.pending += 1;
-            self.push(&entry);
+            if !self.push_datagram(index) {
+                self.datagrams.complete(index);
+                continue;
+            }
+            let conn = self.datagrams.places[index as usize].conn;
+            let counts = &mut self.conns[conn as usize].datagrams;
+            counts.queued -= 1;
+            if counts.queued == 0 {
+                on_handed_over(conn, at);
+            }
         }
         self.datagrams.queued = queued;
     }
 
-    /// Handles the completion of a send. A datagram that the kernel did not take is lost.
+    /// Returns the descriptor of the socket of a datagram; `None`: the socket was closed.
+    fn socket(&self, index: u32) -> Option<types::Fd> {
+        let Datagram { conn, generation, .. } = self.datagrams.places[index as usize];
+        let connection = &self.conns[conn as usize];
+        let fd = connection.fd.as_ref().filter(|_| connection.generation == generation)?;
+        Some(types::Fd(fd.as_raw_fd()))
+    }
+
+    /// Puts the send of a datagram into the submission queue. Returns whether its socket is open.
+    fn push_datagram(&mut self, index: u32) -> bool {
+        let Some(fd) = self.socket(index) else { return false };
+        let bytes = &self.datagrams.places[index as usize].bytes;
+        // The send fails if the socket has no room. If the kernel waited for room, it would repeat
+        // the send itself. It then sends an empty datagram to a Unix socket (Linux 6.18).
+        let entry = opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+            .build()
+            .user_data(user_data(Operation::SendDatagram, 0, index));
+        self.push(&entry);
+        true
+    }
+
+    /// Sends a datagram, or discards it if its socket was closed, after the socket got room.
+    pub(super) fn send_stuck_datagram(&mut self, entry: &cqueue::Entry) {
+        let index = entry.user_data() as u32;
+        if !self.push_datagram(index) {
+            self.datagrams.complete(index);
+        }
+    }
+
+    /// Handles the completion of a send. A datagram that the kernel did not take is lost, unless it
+    /// only found no room.
     pub(super) fn finish_datagram(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
-        let index = self.datagrams.complete(entry);
+        let index = entry.user_data() as u32;
         let taken = u64::try_from(entry.result()).unwrap_or(0);
         self.taken_bytes += taken;
-        let Datagram { conn, generation, ref bytes } = self.datagrams.places[index as usize];
-        let connection = &mut self.conns[conn as usize];
-        if connection.generation != generation {
+        let Some(fd) = self.socket(index) else {
+            self.datagrams.complete(index);
+            return None;
+        };
+        if entry.result() == -libc::EAGAIN {
+            let data = user_data(Operation::AwaitRoom, 0, index);
+            self.push(&opcode::PollAdd::new(fd, libc::POLLOUT as u32).build().user_data(data));
             return None;
         }
+        self.datagrams.complete(index);
+        let Datagram { conn, ref bytes, .. } = self.datagrams.places[index as usize];
+        let connection = &mut self.conns[conn as usize];
         connection.taken += taken;
         connection.datagrams.waiting_bytes -= bytes.len();
         // The kernel has reported the refusal to this send, so no receive reports it.

@@ -1,5 +1,5 @@
-//! Contract tests of [`Driver`] and [`StreamDriver`]: the same tests run on the simulator, epoll and
-//! io_uring.
+//! Contract tests of [`Driver`] and [`StreamDriver`]. The same tests run on the simulator, epoll
+//! and io_uring.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -107,8 +107,8 @@ pub(super) fn resume(
     Ok(PreparedRun { planned, builds, dir, run })
 }
 
-/// Returns the message about steps that cannot be measured. `plan`: the plan with the results of the
-/// builds. `steps`: the number of steps of each subject, by its index.
+/// Returns the message about steps that cannot be measured. `plan`: the plan with the results of
+/// the builds. `steps`: the number of steps of each subject, by its index.
 fn unbuilt_text(plan: &Plan, steps: &BTreeMap<usize, usize>) -> String {
     let line = |(index, count): (&usize, &usize)| {
         let subject = &plan.subjects[*index];
@@ -119,8 +119,8 @@ fn unbuilt_text(plan: &Plan, steps: &BTreeMap<usize, usize>) -> String {
     };
     let lines: String = steps.iter().map(line).collect();
     format!(
-        "dyno run: some steps cannot be measured, because their servers are not built:{lines}\nhint: \
-         fix the builds, and resume the run again"
+        "dyno run: some steps cannot be measured, because their servers are not built:{lines}\n\
+         hint: fix the builds, and resume the run again"
     )
 }
 

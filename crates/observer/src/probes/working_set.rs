@@ -125,7 +125,7 @@ mod tests {
     fn process_that_cannot_be_observed_is_named() {
         const KTHREADD: u32 = 2;
         if proc::Stat::read(KTHREADD).is_none_or(|stat| stat.name != "kthreadd") {
-            return crate::reasons::not_run("a process that nobody can observe: no kernel thread");
+            return crate::reasons::not_run("a process without memory: no kernel thread");
         }
         let refusal = open(&[KTHREADD])
             .and_then(|()| close(&[KTHREADD], &mut PartyUse::empty(Party::SUBJECT)));

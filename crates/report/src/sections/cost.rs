@@ -96,8 +96,9 @@ fn lifetimes(report: &Report) -> Block {
             "The cost of requests over a server's whole life, with start-up and warm-up, is \
              unknown in this run. The cost is known only for starts in control groups, because \
              only control groups count the CPU time of ended processes and threads, and only if no \
-             process left its group. The cost is unknown for starts that measure the cost of probes (`price`), because the responses \
-             to these loads are not recorded. In the JSON, lifetimes are empty.",
+             process left its group. The cost is unknown for starts that measure the cost of \
+             probes (`price`), because the responses to these loads are not recorded. In the JSON, \
+             lifetimes are empty.",
         );
     }
     let subject_columns: [Column<'_, &SubjectResult>; 4] = [

@@ -51,8 +51,9 @@ caveats! {
         rules: [Load(missing_ports)],
     }
 
-    /// The bodies of some responses exceeded the generator's memory for bodies. These responses were
-    /// not checked in full, or passed on no values to later requests. The server is not the cause.
+    /// The bodies of some responses exceeded the generator's memory for bodies. These responses
+    /// were not checked in full, or passed on no values to later requests. The server is not the
+    /// cause.
     UNSTORED_BODIES = "unstored_bodies" in Generator {
         reason: "the generator could not store response bodies",
         more: "validity.md#when-a-step-is-not-valid",
@@ -138,8 +139,8 @@ fn missing_ports(load: &LoadInputs<'_>) -> Option<Caveat> {
     })
 }
 
-/// The generator could not store bodies. The step is not valid if too few responses were checked, or
-/// if too many visits ended early, because the remaining responses say nothing about these.
+/// The generator could not store bodies. The step is not valid if too few responses were checked,
+/// or if too many visits ended early, because the remaining responses say nothing about these.
 fn unstored_bodies(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let mut unstored = UnstoredBodies::default();
     let after_warmup = record.intervals.iter().filter(|i| i.phase != Phase::Warmup);
