@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 56ad69091b6caaba29825d8ae60d2901d436c33214cb0530e4dc7aecfbc2e933
+// Made by types.mjs from docs/schema/report.schema.json 712c0d741a0254256b82eaef02bcea41d8bdc6bc7864663061502a2c13de19f3
 
 /**
  * What a caveat is about, by the name in every report.
@@ -3713,7 +3713,8 @@ export interface PerRequest {
  */
 export interface Runtime {
   /**
-   * Time from the first to the last reading, in seconds. In turns: time between successive readings in the server's own turns.
+   * Time from the first to the last reading, in seconds. In turns: time between successive
+   * readings in the server's own turns.
    */
   between_s: number;
   /**
