@@ -151,7 +151,7 @@ fn impossible_number_of_unstored_bodies_is_refused() {
     ] {
         assert_refused(key, refusal, &|load| {
             let mut unstored = json!({"unchecked": 0, "unextracted": 0});
-            unstored[key] = json!(u64::MAX);
+            unstored[key] = json!(1u64 << 40);
             load["intervals"][1]["unstored_bodies"] = unstored;
         });
     }
