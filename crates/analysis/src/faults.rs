@@ -20,5 +20,6 @@ pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
 /// the server's fault. Incorrect responses remain the server's fault. So do missing responses
 /// beyond those that the caveat explains.
 pub(crate) fn excuses_losses(caveat: &Caveat, load: &LoadResult) -> bool {
-    caveat.code.has(CodeProperty::ExcusesLosses) && caveat.explains_losses(load.failed_requests())
+    caveat.code.has(CodeProperty::ExcusesLosses)
+        && caveat.explains_losses(load.with_repeated(load.failed_requests()))
 }

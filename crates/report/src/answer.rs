@@ -2,6 +2,7 @@
 //! its number of repeats, so that readers see how uncertain it is.
 
 mod ratios;
+mod repetitions;
 mod twins;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ use crate::overview::label_in_words;
 use crate::{brackets, compare};
 
 use ratios::{cpu_clause, range, ratio, ratio_with_uncertainty};
+use repetitions::repetitions;
 use twins::twins;
 
 /// Returns the sentences at the head of a report.
@@ -50,6 +52,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
     sentences.extend(brackets::sentence(report));
     sentences.extend(report.run.measured_first.as_ref().map(brackets::shares_sentence));
     sentences.extend(validity(report));
+    sentences.extend(repetitions(report));
     sentences.extend(failures(report));
     if sentences.is_empty() {
         sentences.push("No results yet.".into());

@@ -244,6 +244,18 @@ impl LoadResult {
         self.failed_requests().saturating_sub(self.without_port())
     }
 
+    /// Returns the number of requests that were sent again because the server closed an idle
+    /// connection. A crash of the server looks the same. Requests of the warm-up are included.
+    pub(crate) const fn repeated_after_idle(&self) -> u64 {
+        self.connections.asked_again_idle
+    }
+
+    /// Returns a number of failed requests, plus the requests of
+    /// [`LoadResult::repeated_after_idle`], as far as the window has so many requests.
+    pub(crate) fn with_repeated(&self, failed: u64) -> u64 {
+        failed + self.repeated_after_idle().min(self.exchanges.due().saturating_sub(failed))
+    }
+
     /// Returns the share of the window's requests without a correct response: 0 to 1.
     #[must_use]
     pub fn error_share(&self) -> f64 {

@@ -28,7 +28,7 @@ static HELLO: LazyLock<Report> = LazyLock::new(|| {
 });
 
 /// Returns the sentences of the changed report.
-fn sentences_after(change: impl Fn(&mut Report)) -> Vec<String> {
+pub(super) fn sentences_after(change: impl Fn(&mut Report)) -> Vec<String> {
     let mut report = HELLO.clone();
     change(&mut report);
     sentences(&report)

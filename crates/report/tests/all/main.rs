@@ -1,6 +1,7 @@
 //! All tests of this crate through its public interface, in one program: it is linked once.
 
 mod answer;
+mod answer_repetitions;
 mod page;
 mod searches;
 mod text;

@@ -12,7 +12,7 @@ use super::ServerInputs;
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{DropExplanation, MachineDrops, connect_timeouts};
 use crate::load::LoadResult;
-use crate::number_format::{plural, was};
+use crate::number_format::{percent, plural, was};
 use crate::server::ServerUse;
 use crate::verdict::conditions::may_have_found_queue_full;
 use crate::verdict::thresholds::MAX_LOST;
@@ -49,8 +49,11 @@ caveats! {
     }
 
     /// The server closed idle connections when a request arrived, without a response. These
-    /// requests were sent again on another connection, as browsers do, and have no failure.
+    /// requests were sent again on another connection, as browsers do, and have no failure. A crash
+    /// at such a request looks the same. Above 1 % of the requests, the step is not valid.
     ASKED_AGAIN = "asked_again" in Connections {
+        reason: "the server closed idle connections when requests arrived",
+        properties: [MissingResponses, FailsObjective],
         rules: [Load(|l| repeated_requests(l.result, l.record))],
     }
 
@@ -74,20 +77,39 @@ caveats! {
 }
 
 /// Requests were repeated because the server closed idle connections. A program that ends after it
-/// has read such a request looks the same.
+/// has read such a request looks the same. A close crosses a request by chance only if both happen
+/// within one round trip. Above [`MAX_LOST`] of the requests, chance is no explanation.
 fn repeated_requests(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let repeated = record.connections.asked_again_idle;
+    let exchanges = result.exchanges;
+    // Connections are counted over the whole load.
+    let requests = exchanges.started + exchanges.warmup_completed + exchanges.warmup_failed;
+    let share = repeated as f64 / requests.max(1) as f64;
     (repeated > 0).then(|| {
-        let is_frequent = repeated as f64 > MAX_LOST * result.exchanges.started as f64;
-        let severity = if is_frequent { Severity::Warning } else { Severity::Info };
+        let (severity, consequence) = match share > MAX_LOST {
+            true => (
+                Severity::Invalid,
+                "Chance does not explain so many closes: the server crashes at such requests, or \
+                 closes connections when their idle time is as long as the pause between two \
+                 requests. Response times and CPU time include the repetitions. Check the \
+                 server's log for crashes, raise its time-out for idle connections, or send \
+                 requests more often.",
+            ),
+            false => (
+                Severity::Info,
+                "Browsers do the same, so this is no failure. A crash at such a request looks the \
+                 same: check the server's log.",
+            ),
+        };
         let message = format!(
-            "{} {} sent again on another connection, because the server closed a connection that \
-             had been idle when the request arrived, without a response. Browsers do the same, so \
-             this is no failure. A crash at such a request looks the same: check the server's log.",
+            "{} ({}) {} sent again on another connection, because the server closed a connection \
+             that had been idle when the request arrived, without a response. {consequence}",
             plural(repeated, "request"),
+            percent(share),
             was(repeated),
         );
-        Caveat::new(Code::ASKED_AGAIN, severity, message, json!({ "asked_again_idle": repeated }))
+        let evidence = json!({ "asked_again_idle": repeated, "share": share });
+        Caveat::new(Code::ASKED_AGAIN, severity, message, evidence)
     })
 }
 

@@ -111,7 +111,7 @@ const CASES: &[Case<TrialWorld>] = &[
         |w| w.set_tracking_evictions(0),
     ),
     info(Code::ASKED_AGAIN, |w| w.record.connections.asked_again_idle = 1, |_| {}),
-    warning(
+    invalid(
         Code::ASKED_AGAIN,
         |w| w.record.connections.asked_again_idle = w.record.books.started / 100 + 1,
         |w| w.record.connections.asked_again_idle = w.record.books.started / 100,
