@@ -163,8 +163,9 @@ impl TrialResult {
     }
 
     /// Returns the number of requests that failed because of the server: requests without a correct
-    /// response, minus those that the generator lost. It is 0 if the machine may have dropped
-    /// packets, or if the server is a control that refuses connections.
+    /// response, minus those that the generator lost, plus those that were sent again because the
+    /// server closed an idle connection. It is 0 if the machine may have dropped packets, or if the
+    /// server is a control that refuses connections.
     pub(crate) fn server_losses(&self) -> u64 {
         let load = &self.load;
         let by_generator = match self.is_limited_by_generator() {
@@ -173,7 +174,14 @@ impl TrialResult {
             false => load.without_port(),
         };
         let is_excused = self.refused || self.has_doubtful_losses();
-        if is_excused { 0 } else { load.failed_requests().saturating_sub(by_generator) }
+        let failed = load.failed_requests().saturating_sub(by_generator);
+        if is_excused { 0 } else { load.with_repeated(failed) }
+    }
+
+    /// Returns the number of requests that failed because of the server, if too many requests got
+    /// no response ([`TrialResult::has_lost_requests`]).
+    pub(crate) fn server_failures_if_lost(&self) -> u64 {
+        self.load.with_repeated(self.load.failed_requests_with_ports())
     }
 
     /// Whether the trial is not valid because the generator stopped, packets were dropped, or a

@@ -59,6 +59,7 @@ pub(super) fn notes(
     notes.extend(order.note().map(Into::into));
     notes.extend(starts.iter().filter_map(break_note));
     notes.extend(starts.iter().filter_map(warmup_note));
+    notes.extend(starts.iter().filter_map(repeated_note));
     notes.extend(starts.iter().filter_map(|server| waived_checks_note(a, b, server)));
     notes.extend(starts.iter().filter_map(|server| one_sided_checks_note(server, has_gates)));
     notes.extend(unrecorded_notes(repeats));
@@ -83,6 +84,12 @@ fn break_note(server: &ServerStarts) -> Option<String> {
 /// no request of a warm-up failed.
 fn warmup_note(server: &ServerStarts) -> Option<String> {
     Some(format!("{}: {}.", name(server), server.warmup_sentence()?))
+}
+
+/// Returns a note on a server that closed idle connections when requests arrived. `None`: no
+/// request was sent again for this reason.
+fn repeated_note(server: &ServerStarts) -> Option<String> {
+    Some(format!("{}: {}.", name(server), server.repeated_sentence()?))
 }
 
 /// Returns a note on a server that fails checks that its own file waives. Repeats with these

@@ -143,7 +143,7 @@ impl SideRepeats {
             if let Some(unanswered) = trial.filter(|_| cause == Cause::Unanswered) {
                 result.known_requests.unanswered.push(BlockRequests {
                     block,
-                    failed: unanswered.load.failed_requests_with_ports(),
+                    failed: unanswered.server_failures_if_lost(),
                     requests: unanswered.load.exchanges.due(),
                     has_outage: unanswered.has_outage(),
                 });

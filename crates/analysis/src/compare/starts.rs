@@ -13,6 +13,7 @@ use super::Side;
 use super::checks::OneSidedChecks;
 use super::failures::{BlockRequests, Explained, Failures, counts_clause, p_of_failures};
 use super::repeats::planned_blocks;
+use crate::number_format;
 use crate::stats::{ALPHA, REPEATS_FOR_INTERVAL};
 use crate::trial::TrialResult;
 
@@ -39,6 +40,9 @@ pub struct SideStarts {
     pub with_warmup_failures: usize,
     /// Number of these requests of warm-ups over all starts.
     pub warmup_failures: u64,
+    /// Number of requests over all starts that were sent again because the server closed an idle
+    /// connection. Gates count them as failed.
+    pub repeated_after_idle: u64,
     /// Requests of all steps of each start that was not broken and in which the number of failed
     /// requests is known.
     #[serde(skip)]
@@ -102,6 +106,8 @@ impl SideStarts {
         let steps = trials.iter().filter(|trial| !trial.refused);
         let warmup_failures = start_warm_ups.map(|warm_up| warm_up.failed).sum::<u64>()
             + steps.map(|trial| trial.load.exchanges.warmup_failed).sum::<u64>();
+        self.repeated_after_idle +=
+            trials.iter().map(|trial| trial.load.repeated_after_idle()).sum::<u64>();
         self.with_warmup_failures += usize::from(warmup_failures > 0);
         self.warmup_failures += warmup_failures;
         self.observed += usize::from(is_broken || !trials.is_empty());
@@ -158,7 +164,7 @@ impl SideStarts {
 fn failed_in_step(trial: &TrialResult) -> Option<u64> {
     if trial.has_lost_requests() {
         // An outage without any failed request counts as one failed request.
-        return Some(trial.load.failed_requests_with_ports().max(1));
+        return Some(trial.server_failures_if_lost().max(1));
     }
     // Steps that only the generator limited are included, because a generator at its limit does not
     // make a server fail.
@@ -232,6 +238,24 @@ impl ServerStarts {
                  runs",
                 self.a.warmup_failures_in_words("A"),
                 self.b.warmup_failures_in_words("B")
+            )
+        })
+    }
+}
+
+impl ServerStarts {
+    /// Returns a sentence on the requests that were sent again because the server closed idle
+    /// connections; `None`: no request.
+    pub(super) fn repeated_sentence(&self) -> Option<String> {
+        let (a, b) = (self.a.repeated_after_idle, self.b.repeated_after_idle);
+        (a + b > 0).then(|| {
+            format!(
+                "{} of A and {} of B were sent again, because the server closed a connection that \
+                 had been idle when the request arrived. Tests of failures count them as failed \
+                 requests, because a crash of the server looks the same. If B fails significantly \
+                 more requests than A, no gate is held",
+                number_format::plural(a, "request"),
+                number_format::plural(b, "request"),
             )
         })
     }

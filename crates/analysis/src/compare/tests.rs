@@ -12,6 +12,7 @@ mod differences;
 mod failures;
 mod gates;
 mod limited;
+mod repetitions;
 
 /// A run of servers, each with its responses per second, repeat by repeat; the last one is a
 /// control.

@@ -4,7 +4,7 @@ use super::gates::{FOURTEEN, NULL_OF_FOURTEEN, RepeatOutcome, spoil};
 use super::*;
 
 /// Correct responses in each repeat.
-const STEADY: &[u64] = &[
+pub(super) const STEADY: &[u64] = &[
     10_000, 10_100, 10_050, 10_150, 10_000, 10_050, 10_100, 10_000, 10_150, 10_050, 10_100, 10_000,
     10_050, 10_150,
 ];
