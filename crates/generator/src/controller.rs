@@ -11,6 +11,7 @@ use dyno_model::{Interval, Sample};
 use super::answer_wait::AnswerWait;
 use super::messages::{GeneratorOrder, LoadCommand, Message, WorkerEvent, WorkerId, WorkerResult};
 use super::observations::Observations;
+use super::readings::Readings;
 use super::record::{CutPhase, EndedLoad};
 use super::spec::LoadSpec;
 use super::watch::{Edge, LoadStopReason};
@@ -29,6 +30,7 @@ pub struct Controller {
     /// taken.
     may_close: bool,
     answer_wait: AnswerWait,
+    readings: Readings,
 }
 
 /// The state of one load.
@@ -78,6 +80,7 @@ impl Controller {
             asked: None,
             may_close: false,
             answer_wait: AnswerWait::default(),
+            readings: Readings::default(),
         }
     }
 
@@ -86,7 +89,7 @@ impl Controller {
         let mut commands = Vec::new();
         match message {
             Message::Worker(worker, event) => self.handle_worker(worker, event, now, &mut commands),
-            Message::Sampled { load, sample } => self.loads[load].add_sample(sample),
+            Message::Sampled { load, sample } => self.add_sample(load, sample, now),
             Message::Completed { load, sample } => self.loads[load].complete(sample),
             Message::StopRequested(reasons) => self.end_loads(reasons, now, &mut commands),
             Message::Tick => self.tick(now, &mut commands),
@@ -183,6 +186,7 @@ impl Controller {
             load.close_if_drained(since_ns);
         }
         let mut opened = Vec::new();
+        let mut has_readings = false;
         for (index, load) in self.loads.iter_mut().enumerate() {
             let Some(edge) = since_ns.and_then(|since_ns| load.due_sample(since_ns)) else {
                 continue;
@@ -197,7 +201,11 @@ impl Controller {
             commands.extend(reading.map(|order| LoadCommand::Order { load: index, order }));
             commands.push(LoadCommand::Sample { load: index, edge });
             load.awaited = Some(Awaited::Sample);
+            has_readings = true;
             opened.extend((edge == Edge::Opens).then_some(index));
+        }
+        if has_readings {
+            self.readings.begin(now);
         }
         // They take long, so they would delay the samples of other loads.
         commands.extend(opened.into_iter().map(|load| LoadCommand::OpenProbes { load }));
@@ -206,6 +214,23 @@ impl Controller {
             self.asked = Some(now);
             commands.push(LoadCommand::AskWatches);
         }
+    }
+
+    /// Stores a sample, which has the actual instant of the reading. It may be later than planned,
+    /// because readings of other loads or earlier readings came first.
+    fn add_sample(&mut self, load: usize, sample: Option<Box<Sample>>, now: Instant) {
+        let load = &mut self.loads[load];
+        let due = self.begin.zip(load.observations.next_sample());
+        let due = due.map_or(now, |(begin, (due_ns, _))| begin.plus(due_ns));
+        if load.awaited.take_if(|awaited| *awaited == Awaited::Sample).is_some() {
+            let sample = sample.map(|sample| {
+                let delayed_ns = self.readings.delay_ns(due, Instant(sample.at_ns));
+                Sample { delayed_ns, ..*sample }
+            });
+            let since_ns = since_begin(self.begin, now).unwrap_or(0);
+            load.observations.record_sample(sample, since_ns);
+        }
+        self.readings.end_one(now);
     }
 
     /// Ends the loads whose watches request it, and then all others.
@@ -364,13 +389,6 @@ impl LoadControl {
     fn due_sample(&self, since_ns: u64) -> Option<Edge> {
         let (due_ns, edge) = self.observations.next_sample()?;
         (self.awaited.is_none() && since_ns >= due_ns).then_some(edge)
-    }
-
-    fn add_sample(&mut self, sample: Option<Box<Sample>>) {
-        if self.awaited.take_if(|awaited| *awaited == Awaited::Sample).is_some() {
-            // The sample has the actual instant of the reading, which may be later than planned.
-            self.observations.record_sample(sample.map(|sample| *sample));
-        }
     }
 
     fn complete(&mut self, sample: Box<Sample>) {

@@ -106,6 +106,8 @@ struct Rig {
     /// Messages that workers will send.
     scheduled: Vec<(u64, WorkerId, WorkerEvent)>,
     begin_ns: Option<u64>,
+    /// Duration of each reading of counters.
+    reading_ns: u64,
     /// Executed commands with their instants.
     log: Vec<(u64, LoadCommand)>,
 }
@@ -120,6 +122,7 @@ impl Rig {
             watches: Vec::new(),
             scheduled: Vec::new(),
             begin_ns: None,
+            reading_ns: 0,
             log: Vec::new(),
         };
         for (spec, scripts, watch) in loads {
@@ -195,6 +198,7 @@ impl Rig {
             }
             LoadCommand::Sample { load, .. } => {
                 let sample = Some(Box::new(Sample { at_ns: self.now_ns, ..Sample::default() }));
+                self.now_ns += self.reading_ns;
                 Some(Message::Sampled { load, sample })
             }
             LoadCommand::Complete { load, sample } => Some(Message::Completed { load, sample }),
@@ -505,6 +509,29 @@ fn closing_samples_precede_slow_readings_and_closing() {
     });
     let expected = ["sample", "complete", "close"].map(|step| [(step, 0), (step, 1)]);
     assert_eq!(closing.collect::<Vec<_>>(), expected.concat());
+}
+
+/// Two loads that run together, with readings that take longer than an interval. Each sample of the
+/// second load waits for a reading of the first one.
+#[test]
+fn slow_readings_excuse_delays_and_skip_missed_samples() {
+    let mut specs = [spec(1), spec(1)];
+    share_cpus(&mut specs);
+    let loads = specs.map(|spec| (spec, vec![PROMPT], WatchScript::default()));
+    let mut rig = Rig::new(loads.into());
+    rig.reading_ns = 350 * MS;
+    rig.run();
+    let begin_ns = rig.begin_ns.unwrap();
+    let controller = std::mem::replace(&mut rig.controller, Controller::new([]));
+    let ended = controller.finish().unwrap();
+    let times = |load: usize| -> Vec<(u64, u64)> {
+        let samples = ended[load].samples.iter();
+        samples.map(|s| ((s.at_ns - begin_ns) / MS, s.delayed_ns / MS)).collect()
+    };
+    // The readings are made one after the other. Both loads open at 200 and close at 1,000 ms. The
+    // samples between are missed.
+    assert_eq!(times(0), [(0, 0), (700, 500), (1400, 400)]);
+    assert_eq!(times(1), [(350, 350), (1050, 850), (1750, 750)]);
 }
 
 /// The readings that take long delay no opening sample of another load.

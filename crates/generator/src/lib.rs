@@ -20,6 +20,7 @@ mod mailbox;
 mod messages;
 mod native;
 mod observations;
+mod readings;
 mod record;
 mod resources;
 mod response_counts;

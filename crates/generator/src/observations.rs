@@ -132,8 +132,10 @@ impl Observations {
             && self.next_sample_ns.is_some()
             && self.ended_ns.is_none()
         {
-            self.ended_ns = Some(since_ns);
-            self.next_sample_ns = Some(since_ns);
+            // The reading of another load may have delayed the end of the drain.
+            let end_ns = self.closes_ns().map_or(since_ns, |planned_ns| planned_ns.min(since_ns));
+            self.ended_ns = Some(end_ns);
+            self.next_sample_ns = Some(end_ns);
         }
     }
 
@@ -155,8 +157,9 @@ impl Observations {
     }
 
     /// Stores the sample that is due, and schedules the one after it. `None`: there are no counters
-    /// to read.
-    pub(super) fn record_sample(&mut self, sample: Option<Sample>) {
+    /// to read. `since_ns`: time since the load began. Samples that were due during the reading are
+    /// skipped, except the ones at the edges of the window.
+    pub(super) fn record_sample(&mut self, sample: Option<Sample>, since_ns: u64) {
         let Some((next_ns, edge)) = self.next_sample() else { return };
         self.is_closing_sample_incomplete = edge == Edge::Closes && sample.is_some();
         self.samples.extend(sample);
@@ -165,21 +168,41 @@ impl Observations {
         }
         self.thin_samples();
         if edge == Edge::Closes {
-            // There are no further samples. After an early end, the loop below might never end,
+            // There are no further samples. After an early end, the search below might never end,
             // because its times might never meet the edge of a slice.
             self.next_sample_ns = None;
             return;
         }
-        let step = self.window.interval_ns;
-        let mut next = next_ns + step;
-        // This loop is short, because the load has slices in every round.
-        while !self.is_sampled_at(next) {
-            next += step;
-        }
         // The end of each phase is sampled too.
         let phase_end_ns =
             if edge == Edge::Warmup { Some(self.window.warmup_ns) } else { self.closes_ns() };
-        self.next_sample_ns = Some(phase_end_ns.map_or(next, |end| next.min(end)));
+        let end_ns = phase_end_ns.unwrap_or(u64::MAX);
+        self.next_sample_ns = Some(self.time_after(next_ns, since_ns, end_ns).min(end_ns));
+    }
+
+    /// Returns the time of the sample after the one of `planned_ns`, without missed samples: those
+    /// that are due by `since_ns`. In turns, the latest missed sample is still taken, because it
+    /// may be at the edge of a turn.
+    fn time_after(&self, planned_ns: u64, since_ns: u64, end_ns: u64) -> u64 {
+        let mut next = self.sampled_after(planned_ns);
+        while next <= since_ns && next < end_ns {
+            let later = self.sampled_after(next);
+            if self.slices.is_some() && later > since_ns {
+                break;
+            }
+            next = later;
+        }
+        next
+    }
+
+    /// Returns the first time after `at_ns` at which the server is sampled.
+    fn sampled_after(&self, at_ns: u64) -> u64 {
+        let mut next = at_ns + self.window.interval_ns;
+        // This loop is short, because the load has slices in every round.
+        while !self.is_sampled_at(next) {
+            next += self.window.interval_ns;
+        }
+        next
     }
 
     /// Takes the closing sample at the first call, so that readings that take long can be added.
@@ -352,7 +375,7 @@ mod tests {
             let mut sampled_ns = Vec::new();
             while let Some((at, _)) = observations.next_sample() {
                 sampled_ns.push(at);
-                observations.record_sample(Some(Sample { at_ns: at, ..Sample::default() }));
+                observations.record_sample(Some(Sample { at_ns: at, ..Sample::default() }), at);
             }
             let edges =
                 slices.slices_between(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
@@ -377,7 +400,7 @@ mod tests {
             let mut observations = Observations::new(window, 1).with_slices(Some(slices));
             let mut taken = 0;
             while let Some((at_ns, _)) = observations.next_sample() {
-                observations.record_sample(Some(Sample { at_ns, ..Sample::default() }));
+                observations.record_sample(Some(Sample { at_ns, ..Sample::default() }), at_ns);
                 taken += 1;
             }
             assert_eq!(observations.finish().1.len(), taken, "{loads}");
@@ -469,7 +492,7 @@ mod tests {
             let mut observations = Observations::new(window, 1);
             let take = |observations: &mut Observations| {
                 let (at_ns, edge) = observations.next_sample().unwrap();
-                observations.record_sample(Some(Sample { at_ns, ..Sample::default() }));
+                observations.record_sample(Some(Sample { at_ns, ..Sample::default() }), at_ns);
                 (at_ns, edge)
             };
             observations.close_early(700);
@@ -495,12 +518,13 @@ mod tests {
             Window { warmup_ns: 1000, duration_ns: Some(9000), interval_ns: 500, drain_ns: 0 };
         let slices = Slices { length_ns: 1000, loads: 3, index: 1, seed: 7 };
         let mut observations = Observations::new(window, 1).with_slices(Some(slices));
-        while observations.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
-            observations.record_sample(None);
+        while let Some((at_ns, _)) = observations.next_sample().filter(|(at_ns, _)| *at_ns <= 1000)
+        {
+            observations.record_sample(None, at_ns);
         }
         observations.close_early(1723);
         assert_eq!(observations.next_sample(), Some((1723, Edge::Closes)));
-        observations.record_sample(None);
+        observations.record_sample(None, 1723);
         assert_eq!(observations.next_sample(), None);
     }
 

@@ -52,6 +52,10 @@ pub struct Sample {
     pub at_ns: u64,
     /// Duration of the reading: the uncertainty of the sample's time, and its cost.
     pub took_ns: u64,
+    /// Time for which the control thread made other readings after this one was due, such as those
+    /// of another load that runs at the same time, nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delayed_ns: u64,
     /// Counters of the parties, each party once.
     pub parties: Vec<PartyUse>,
     pub host: Option<HostUse>,
@@ -59,6 +63,10 @@ pub struct Sample {
     /// `None`: no other server takes turns with it.
     #[serde(rename = "beside")]
     pub co_runners: Option<OtherPartiesUse>,
+}
+
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Total resource use of the parties of other starts.

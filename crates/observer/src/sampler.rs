@@ -260,6 +260,7 @@ pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
             Reads::WithoutNetworksAndDisks => host::counters_without_networks_and_disks(files),
         },
         co_runners: None,
+        delayed_ns: 0,
         // The clock is read last. The duration shows the precision and the cost of the sample.
         took_ns: monotonic_ns() - at_ns,
     }

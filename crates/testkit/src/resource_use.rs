@@ -90,6 +90,7 @@ impl Work {
         Sample {
             at_ns,
             took_ns: MS / 10,
+            delayed_ns: 0,
             co_runners: None,
             parties: parties.into_iter().chain([generator]).collect(),
             host: Some(HostUse {

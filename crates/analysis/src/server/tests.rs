@@ -94,6 +94,7 @@ fn sample_at(
         co_runners: None,
         at_ns: at_s * 1000 * MS,
         took_ns: took_ms * MS,
+        delayed_ns: 0,
         parties: vec![server, generator],
         host: Some(HostUse { busy_ns, idle_ns, steal_ns, ..HostUse::default() }),
     }

@@ -346,6 +346,7 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
     Sample {
         at_ns: BEGAN_NS + at_ms * MS,
         took_ns: 100_000,
+        delayed_ns: 0,
         co_runners: None,
         parties: vec![
             PartyUse {

@@ -138,10 +138,13 @@ fn control_pause_ns(result: &LoadResult, record: &LoadRecord) -> u64 {
     let delay_ns = |edge_ns: u64| {
         let edge_ns = record.began_ns + edge_ns;
         let index = record.samples.iter().position(|sample| sample.at_ns >= edge_ns)?;
-        // The previous reading may have ended after the edge: many threads take time to read.
+        // The previous reading may have ended after the edge: many threads take time to read. So
+        // may readings of another load that runs at the same time.
         let previous_end_ns =
             index.checked_sub(1).map_or(0, |n| record.samples[n].at_ns + record.samples[n].took_ns);
-        Some(record.samples[index].at_ns.saturating_sub(edge_ns.max(previous_end_ns)))
+        let sample = &record.samples[index];
+        let due_ns = edge_ns.saturating_add(sample.delayed_ns);
+        Some(sample.at_ns.saturating_sub(due_ns.max(previous_end_ns)))
     };
     let has_planned_end =
         result.config.requests.is_none() && !record.cut_short && record.server_failure.is_none();

@@ -1,10 +1,10 @@
 //! Test cases: caveats about the generator.
 
-use dyno_model::Phase;
 use dyno_model::interval::{Interval, UnstoredBodies, WorkerUse};
 use dyno_model::machine::{CpuUse, OtherUse, QuotaUse};
 use dyno_model::outcome::Outcome;
 use dyno_model::plan::Priority;
+use dyno_model::{Phase, Sample};
 
 use crate::caveat::Code;
 use crate::caveat::Severity::{Invalid, Warning};
@@ -146,6 +146,14 @@ const CASES: &[Case<TrialWorld>] = &[
     generator_pause(
         |w| w.record.samples[1] = sample_at(S + 101 * MS, 500 * MS),
         |w| w.record.samples[1] = sample_at(S + 49 * MS, 500 * MS),
+    ),
+    // It read the counters of another load first.
+    generator_pause(
+        |w| w.record.samples[1] = sample_at(S + 400 * MS, 500 * MS),
+        |w| {
+            let sample = sample_at(S + 400 * MS, 500 * MS);
+            w.record.samples[1] = Sample { delayed_ns: 390 * MS, ..sample };
+        },
     ),
     generator_pause(
         |w| w.machine().suspended_ns = Some(120 * MS),
