@@ -65,16 +65,31 @@ pub(super) fn name_at_end(text: &str) -> Option<ValueName<'_>> {
         .filter(|name| !name.text.is_empty())
 }
 
-/// Whether a message is about a path or a quoted text, so that no value follows a name:
-/// `/etc/passwd: No such file`, `"Authorization Bearer": write it like 'Name: value'`.
+/// Whether a message is about a path, an option, a key or a quoted text, so that no value follows a
+/// name: `/etc/passwd: No such file`, `--cookies: needs the steps of a sequence`, `"Authorization
+/// Bearer": write it like 'Name: value'`.
 pub(super) fn is_message_about_name(name: &ValueName<'_>, value: &str) -> bool {
     match name.quote {
-        None => name.before == Some('/'),
+        None => {
+            name.before == Some('/') || name.text.starts_with("--") && is_problem(name.text, value)
+        }
+        Some('`') if is_problem(name.text, value) => true,
         Some(_) => {
             let is_address = name.text.contains(['/', '?', '=']);
             is_address || name.text.contains(' ') && !value.starts_with(value::QUOTES)
         }
     }
+}
+
+/// Whether the text after the name of an option or key begins like a sentence of dyno, with two
+/// words. The words of a passphrase may look the same.
+fn is_problem(name: &str, value: &str) -> bool {
+    let begins_with_word = |text: &str| text.starts_with(|c: char| c.is_ascii_lowercase());
+    let is_word = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase());
+    let is_sentence = value.split_once(' ').is_some_and(|(first, remainder)| {
+        begins_with_word(first) && is_word(first) && begins_with_word(remainder)
+    });
+    is_sentence && !value::is_password_name(name)
 }
 
 /// Whether all members of an object of this name are secret. A session also contains settings.

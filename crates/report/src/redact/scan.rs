@@ -213,6 +213,10 @@ fn option_spans(text: &str) -> Vec<Span> {
         let end = remainder.find(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c))?;
         let name = Some(&remainder[..end]).filter(|name| is_secret(name))?;
         let after = remainder[end..].trim_start_matches(value::QUOTES);
+        // After an option in the marks of code, a sentence continues: `--cookies` with steps.
+        if remainder[end..].starts_with('`') && text[..at].ends_with('`') {
+            return None;
+        }
         let value = after.trim_start_matches([' ', ',', '\t']);
         let quote = value.chars().next().filter(|c| value::QUOTES.contains(c));
         let value = value.trim_start_matches(value::QUOTES);

@@ -190,7 +190,7 @@ fn words(name: &str) -> Vec<String> {
 }
 
 /// Whether a name certainly belongs to a password or key.
-fn is_password_name(name: &str) -> bool {
+pub(super) fn is_password_name(name: &str) -> bool {
     let name = small_letters(name);
     ["password", "passwd", "passphrase", "pwd", "apikey"].iter().any(|part| name.contains(part))
 }
