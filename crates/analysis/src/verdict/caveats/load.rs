@@ -259,6 +259,10 @@ fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
 fn bursts(result: &LoadResult) -> Option<Caveat> {
     /// Largest excess of the achieved coefficient of variation without a caveat.
     const MAX_EXCESS: f64 = 0.25;
+    // Without the dropped requests, the gaps between the others are longer and less even.
+    if result.exchanges.dropped > 0 {
+        return None;
+    }
     let gaps = result.gaps.as_ref()?;
     let (intended, achieved) = (gaps.intended_cv?, gaps.achieved_cv?);
     (achieved > intended + MAX_EXCESS).then(|| {

@@ -286,6 +286,19 @@ const CASES: &[Case<TrialWorld>] = &[
     .given(|w| set_gaps(w, (1000, 1000), (100, 1900))),
     warning(Code::CLUMPED, |w| w.set_rate(1000.0), |_| {})
         .given(|w| set_gaps(w, (1000, 1000), (100, 1900))),
+    // The gaps of dropped requests are no bursts.
+    warning(
+        Code::CLUMPED,
+        |_| {},
+        |w| {
+            w.record.books.dropped = 1;
+            w.record.books.scheduled += 1;
+        },
+    )
+    .given(|w| {
+        w.set_rate(1000.0);
+        set_gaps(w, (1000, 1000), (100, 1900));
+    }),
     warning(
         Code::WARMUP_FAILURES,
         |w| w.start.parts[0].warmup.as_mut().expect("a warm-up").failures = [(0, 107)].into(),
