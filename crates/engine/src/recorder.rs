@@ -377,12 +377,15 @@ impl Recorder {
     }
 
     /// Counts an arrival that was dropped because the queue was full. `request`: index of its
-    /// request.
-    pub(crate) fn record_drop(&mut self, intended: Instant, request: u16) {
+    /// request; `None`: a step of a sequence, which depends on the visitor.
+    pub(crate) fn record_drop(&mut self, intended: Instant, request: Option<u16>) {
         self.current.dropped += 1;
         if self.is_in_window(intended) {
             self.books.dropped += 1;
-            if let Some(share) = self.distributions.by_request.get_mut(usize::from(request)) {
+            let by_request = &mut self.distributions.by_request;
+            if let Some(share) =
+                request.and_then(|request| by_request.get_mut(usize::from(request)))
+            {
                 share.never_ended += 1;
             }
         }

@@ -273,7 +273,9 @@ impl Worker {
                 self.shared.recorder.record_start(intended, now);
                 self.waiting.push_back(intended);
             } else {
-                let request = self.shared.config.traffic.choose(&mut self.shared.config.draws);
+                // No visitor was free, so the step of a sequence is unknown.
+                let (visits, config) = (&self.shared.visits, &mut self.shared.config);
+                let request = visits.is_none().then(|| config.traffic.choose(&mut config.draws));
                 self.shared.recorder.record_drop(intended, request);
             }
         }

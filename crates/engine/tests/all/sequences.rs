@@ -270,6 +270,20 @@ fn arrival_of_open_loop_is_next_request_of_free_visitor() {
     }
 }
 
+/// No visitor is free for a dropped arrival, so its step is unknown.
+#[test]
+fn dropped_arrivals_belong_to_no_step() {
+    let mut config = config(1, 1, &Arrivals::Constant { rate: 100_000.0 });
+    config.policy.max_waiting = Some(0);
+    let result = sim::simulate(world(NEVER), config);
+    let books = result.report.books;
+    assert!(books.dropped > 1000 && books.balance(), "{books:?}");
+    let shares = || result.intervals.iter().flat_map(|interval| &interval.by_request);
+    assert!(shares().any(|share| share.outcomes.total() > 0));
+    let never_ended: u64 = shares().map(|share| share.never_ended).sum();
+    assert_eq!(never_ended, books.in_flight_at_end);
+}
+
 #[test]
 fn visitors_start_anew_after_any_failure() {
     for seed in 0..100 {
