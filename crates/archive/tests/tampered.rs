@@ -127,6 +127,9 @@ fn contradiction_of_plan_or_machine_is_refused() {
     assert_refused("asked", "connections, but the plan has", &|load| {
         number(load, "/connections/asked", |n| n + 63);
     });
+    assert_refused("asked_again_idle", "requests sent again after an idle connection", &|load| {
+        load["connections"]["asked_again_idle"] = json!(1);
+    });
     let last = |load: &Value| load["samples"].as_array().unwrap().len() - 1;
     assert_refused("cpu_ns", "ns of CPU time, but all CPUs of the machine", &|load| {
         let last = last(load);

@@ -294,6 +294,12 @@ fn check_connections(load: &LoadRecord) -> FileCheck {
         check_equal(name, count(|i| &i.tls_handshake), "TLS handshakes", handshakes)?;
     }
     check_not_above(
+        "requests sent again after an idle connection closed",
+        connections.asked_again_idle,
+        "requests sent again",
+        connections.asked_again,
+    )?;
+    check_not_above(
         "connections open at the end",
         connections.established,
         "connections opened",
