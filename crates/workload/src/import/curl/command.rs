@@ -191,11 +191,14 @@ impl CurlCommand {
 
     fn add_data(&mut self, name: &str, more: &[u8]) {
         self.json |= name == "json";
-        let data = self.data.get_or_insert_default();
-        if !data.is_empty() && name != "json" {
-            data.push(b'&');
+        match &mut self.data {
+            // Like curl, data after empty data begins with the separator.
+            Some(data) => {
+                data.extend((name != "json").then_some(b'&'));
+                data.extend_from_slice(more);
+            }
+            None => self.data = Some(more.to_vec()),
         }
-        data.extend_from_slice(more);
     }
 
     /// Returns the cookies that the command names.

@@ -102,6 +102,7 @@ fn data_options_joined_read_and_encoded() {
     check(
         r"
 curl a -d x=1 -dy --data-raw @z --data-ascii '' → POST http://a | FORM | x=1&y&@z&
+curl a -d '' -d x → POST http://a | FORM | &x
 curl a -d @dir/a.txt --data-binary @dir/a.txt → POST http://a | FORM | 12&1␍⏎2⏎
 curl a --data-urlencode 'a b=c d&ü' --data-urlencode '=~=' --data-urlencode n@dir/a.txt → POST http://a | FORM | a b=c+d%26%C3%BC&~%3D&n=1%0D%0A2%0A
 curl a --json '{}' --json @dir/a.txt → POST http://a | Accept: application/json | Content-Type: application/json | {}1␍⏎2⏎
