@@ -113,6 +113,7 @@ impl PreparedLoad {
         let (url, workload, changes) = requests::read_requests(&mut args, &files)?;
         spec::refuse_unused_options(&args, &url, &workload)?;
         let spec = spec::spec(&args, &url, &workload, &files)?;
+        requests::refuse_unused_folder(&args, &files)?;
         dyno_suite::bodies::check(&workload.requests, spec.step.in_flight())
             .map_err(usage_error)?;
         for line in changes.lines() {

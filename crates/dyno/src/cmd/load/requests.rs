@@ -167,6 +167,16 @@ pub fn readable_files(args: &LoadArgs) -> ReadableFiles {
     }
 }
 
+/// Refuses `--files` if no request names a file. `files`: after all requests were compiled.
+pub fn refuse_unused_folder(args: &LoadArgs, files: &ReadableFiles) -> anyhow::Result<()> {
+    if args.files.is_some() && files.file_hashes().is_empty() {
+        return Err(usage_error(
+            "--files: has no effect, because no request names a file\nhint: remove --files",
+        ));
+    }
+    Ok(())
+}
+
 impl ReadableFiles {
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         match self {

@@ -85,8 +85,10 @@ fn requests_of_other_tools_are_imported() {
     ] {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
-        let files = folder.path().to_str().unwrap();
-        let load = prepare(&["--import", path.to_str().unwrap(), "--files", files]);
+        let files = ["--files", folder.path().to_str().unwrap()];
+        let import = ["--import", path.to_str().unwrap()];
+        let has_files = name == "targets";
+        let load = prepare(&[&import[..], if has_files { &files[..] } else { &[] }].concat());
         let requests = load.workload.requests.iter().map(|request| {
             let body = request.body.as_ref().map(|body| String::from_utf8_lossy(&body.0));
             let text = format!("{} {} {}", request.weight, request.method, request.path);

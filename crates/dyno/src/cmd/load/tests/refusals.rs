@@ -183,6 +183,8 @@ fn files_that_user_did_not_name_are_not_read() {
         assert_refused(words, text);
     }
     let folder = files.0.path().to_str().unwrap();
+    assert_refused(&[URL, "--files", folder], "--files: has no effect");
+    assert_refused(&["--import", har, "--files", folder], "--files: has no effect");
     let load = prepare(&["--import", targets, "--files", folder]);
     assert_eq!(load.workload.requests[0].body, Some(Body(b"{}".to_vec())));
     // Without the option, a placeholder of a recording is text.
