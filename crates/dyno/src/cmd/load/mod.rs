@@ -149,6 +149,7 @@ impl PreparedLoad {
 
     /// Checks one response of each request.
     fn preflight(&self, preparation: &Preparation) -> anyhow::Result<()> {
+        target::refuse_missing_socket(&self.spec.target.endpoint.peer)?;
         let (spec, plan) = (self.spec.clone(), self.plan());
         preparation.run(move || {
             dyno_lab::load::preflight(&spec).map_err(|mismatch| {

@@ -1,6 +1,7 @@
 //! Looks up and tries the addresses of a load's server.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::os::unix::fs::FileTypeExt as _;
 use std::time::Duration;
 
 use dyno_driver::{Endpoint, PeerAddress};
@@ -50,6 +51,23 @@ pub fn place(server: &PeerAddress) -> ServerPlace {
     if is_here { ServerPlace::ThisMachine } else { ServerPlace::OtherMachine }
 }
 
+/// Checks that the Unix socket of a server exists. Without the socket, all requests would fail.
+///
+/// # Errors
+/// Nothing exists at the path, or it is not a socket.
+pub fn refuse_missing_socket(server: &PeerAddress) -> anyhow::Result<()> {
+    let PeerAddress::Unix(path) = server else { return Ok(()) };
+    let problem = match std::fs::metadata(path) {
+        Ok(found) if found.file_type().is_socket() => return Ok(()),
+        Ok(_) => "is not a socket".to_string(),
+        Err(error) => format!("cannot connect: {error}"),
+    };
+    anyhow::bail!(
+        "--unix-socket {}: {problem}\nhint: start the server first, or correct the path",
+        path.display()
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +80,20 @@ mod tests {
         assert_eq!(place(&server("127.0.0.2:80")), ServerPlace::ThisMachine);
         // RFC 5737 reserves the network for documentation.
         assert_eq!(place(&server("192.0.2.1:80")), ServerPlace::OtherMachine);
+    }
+
+    #[test]
+    fn missing_socket_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, file) = (folder.path().join("socket"), folder.path().join("file"));
+        let check = |path: &std::path::Path| {
+            let checked = refuse_missing_socket(&PeerAddress::Unix(path.into()));
+            checked.map_err(|error| error.to_string())
+        };
+        assert!(check(&socket).unwrap_err().contains("No such file or directory"));
+        std::fs::write(&file, "").unwrap();
+        assert!(check(&file).unwrap_err().contains("is not a socket\nhint: start the server"));
+        let _server = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(check(&socket), Ok(()));
     }
 }
