@@ -98,6 +98,24 @@ impl TurnsResult {
     }
 }
 
+impl TurnsResult {
+    /// Returns the turns with the CPU time only if the CPU time of the server in the whole window
+    /// is known. A part that is missing there is missing in the turns, too.
+    pub(crate) fn with_cpu_of(&self, server: &ServerUse) -> TurnsResult {
+        if server.cpus.is_some() || server.cpu_us_per_request.is_some() {
+            return self.clone();
+        }
+        let without_cpu = |round: &RoundResult| RoundResult { cpu_us_per_request: None, ..*round };
+        TurnsResult {
+            idle_cpus: None,
+            idle_share: None,
+            carried_share: None,
+            rounds: self.rounds.iter().map(without_cpu).collect(),
+            ..self.clone()
+        }
+    }
+}
+
 /// Returns the correct responses per second in each round of a load that took turns, divided by
 /// their mean. `None`: the load took no turns, or a round had no correct response.
 pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {

@@ -108,6 +108,21 @@ fn idle_use_in_others_turns_is_measured() {
     assert_eq!((turns.idle_cpus, turns.idle_share), (Some(0.05), Some(0.5)));
 }
 
+/// A process that ended unread may have used CPU time in any turn.
+#[test]
+fn unknown_cpu_time_of_server_is_unknown_in_turns() {
+    let record = record(5);
+    let turns = TurnsResult::new(&record, Party::SUBJECT).unwrap();
+    let mut server = server_use(&record, Party::SUBJECT, &AllowedCpus::any(2.0));
+    assert!(server.cpus.is_some());
+    assert_eq!(turns.with_cpu_of(&server), turns);
+    (server.cpus, server.cpu_us_per_request) = (None, None);
+    let unknown = turns.with_cpu_of(&server);
+    assert_eq!((unknown.idle_cpus, unknown.idle_share, unknown.carried_share), (None, None, None));
+    let round = RoundResult { throughput_rps: Some(100.0), cpu_us_per_request: None };
+    assert_eq!(unknown.rounds, [round, round]);
+}
+
 /// Returns the record on a machine with two CPUs. These are the values per quarter:
 ///
 /// - Always: another program uses 20 ms, the hypervisor takes 1 ms, and 3 threads are born.
