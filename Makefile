@@ -45,14 +45,14 @@ style:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# The bundle is built elsewhere and compared: a rewritten one would be newer than builds with it.
+# Built into target/viewer and compared: rewriting crates/report/viewer would rebuild dyno-report.
 viewer: web
 	cd web && npm run --silent check && npm run --silent lint && \
 		npm run --silent build -- --outDir ../target/viewer
 	diff -rq --exclude=LICENSES.txt target/viewer crates/report/viewer || \
 		(echo "crates/report/viewer is stale: run npm run build in web/, and commit it" >&2; exit 1)
 
-# A change rarely breaks what is not in `make test`, and it builds everything again.
+# Not in `make test`: these checks build everything again, and changes rarely break them.
 lint: style viewer
 	RUSTDOCFLAGS="-D warnings" \
 		cargo doc --workspace --no-deps --document-private-items --locked --quiet

@@ -102,7 +102,9 @@ pub fn result(
         Ok(got) => (true, true, got),
         Err(Problem::Wrong(got) | Problem::Silent(got)) => (false, true, got),
         Err(Problem::Closed(got)) => (false, load != ServerLoad::Loaded, got),
-        Err(Problem::Late(got) | Problem::Slow(got) | Problem::NotSent(got)) => (false, false, got),
+        Err(Problem::Late(got) | Problem::Slow(got) | Problem::OwnShortage(got)) => {
+            (false, false, got)
+        }
     };
     CheckResult {
         name: check.name.clone(),

@@ -22,9 +22,9 @@ pub enum Problem {
     Silent(String),
     /// All requests so far got a response, but together they took too long.
     Slow(String),
-    /// dyno had no port, descriptor or memory for a connection, so it sent no request, or no memory
-    /// for the responses, so it could not check them.
-    NotSent(String),
+    /// dyno lacked a port, a descriptor or memory, so it could not send a request or check its
+    /// response.
+    OwnShortage(String),
 }
 
 impl Problem {
@@ -32,7 +32,7 @@ impl Problem {
     pub(crate) fn from_io(error: &io::Error, during: &str) -> Problem {
         let message = format!("{during}: {}", description::cause(error));
         if is_own_shortage(error) {
-            return Problem::NotSent(message);
+            return Problem::OwnShortage(message);
         }
         match error.kind() {
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Problem::Late(message),

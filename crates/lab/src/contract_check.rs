@@ -106,7 +106,7 @@ fn run_load(spec: &load::LoadSpec, deadline: Instant) -> Result<(), Problem> {
         let message =
             format!("{n} of {expected} requests ended with the result {}{reason}", outcome.name());
         return Err(match outcome {
-            Outcome::AddressExhausted => Problem::NotSent(message),
+            Outcome::AddressExhausted => Problem::OwnShortage(message),
             _ if is_late(outcome) => Problem::Late(message),
             _ if outcome.is_completed() || outcome == Outcome::ProtocolError => {
                 Problem::Wrong(message)
@@ -122,7 +122,7 @@ fn run_load(spec: &load::LoadSpec, deadline: Instant) -> Result<(), Problem> {
     let unstored = record.intervals.iter().filter_map(|i| i.unstored_bodies);
     let unchecked: u64 = unstored.map(|bodies| bodies.unchecked).sum();
     if unchecked > 0 {
-        return Err(Problem::NotSent(format!(
+        return Err(Problem::OwnShortage(format!(
             "{unchecked} of {expected} responses were not checked, because their bodies exceed 256 \
              MiB together"
         )));

@@ -152,14 +152,15 @@ impl ObservedMachine for RealMachine {
     }
 }
 
-/// Why a wait for a quiet machine ended early. It has the latest use that was not quiet.
+/// Why a wait for a quiet machine ended early.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotQuiet {
+    /// With the latest use of at least [`QUIET_SHARE`].
     TimeLimit(ForeignUse),
     Interrupted,
 }
 
-/// Returns the use of other programs if it is worth a warning. Takes a moment.
+/// Returns the use of other programs if it is worth a warning. Blocks for [`CHECK_INTERVAL`].
 #[must_use]
 pub fn disturbing_use() -> Option<ForeignUse> {
     disturbing_use_of(&mut RealMachine)
@@ -332,7 +333,7 @@ mod tests {
         let first = Reading { cpus: cpu(0), ..Reading::default() };
         let last = Reading { cpus: cpu(500), dyno_ns: 490, ..Reading::default() };
         let foreign_use = ForeignUse::from_readings(&first, &last);
-        assert!((foreign_use.share - 10.0 / 500.0).abs() < 0.011, "{foreign_use:?}");
+        assert!((foreign_use.share - 0.01).abs() < 1e-9, "{foreign_use:?}");
         assert!(foreign_use.programs.is_empty());
     }
 }

@@ -112,8 +112,8 @@ impl EarlyResponses {
 /// was full. The server is not the cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnstoredBodies {
-    /// Responses that were not checked in full for this reason. Their status was checked, and their
-    /// exact body if it is not encoded.
+    /// Responses that were not checked in full for this reason. Their status and headers were
+    /// checked, and their exact body if it is not encoded.
     pub unchecked: u64,
     /// Responses from which no value was extracted for this reason. Their visits ended.
     pub unextracted: u64,

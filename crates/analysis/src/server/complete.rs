@@ -347,7 +347,9 @@ pub(super) fn has_executed(first: &PartySample<'_>, last: &PartySample<'_>) -> b
             Some((thread_ns as f64 / 1e9, process_ns as f64 / 1e9))
         };
         growth().is_some_and(|(thread_s, process_s)| {
-            thread_s > process_s + TICKS_S + skew_s(thread_s, first, last)
+            // The thread is read after the totals of its process.
+            let read_s = last.took_ns.max(first.took_ns) as f64 / 1e9;
+            thread_s > process_s + TICKS_S + SKEW_S + read_s
         })
     })
 }

@@ -418,8 +418,9 @@ pub(super) fn run_time_s(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
 }
 
 /// Divides threads that ended between two samples by the names under which they are counted as
-/// ended. A thread has its own name if the count and the run time of this name include it. If not,
-/// it was renamed, and belongs to the name with the most threads that includes it.
+/// ended. A thread has its own name if the count and the run time of this name include it. The
+/// other threads were renamed. Each of them, the longest first, belongs to the name with the least
+/// run time that includes it.
 /// `grown`: the ended threads of each name at the second and the first sample.
 fn by_last_name<'a>(
     grown: &[(&EndedThreads, &EndedThreads)],
@@ -431,15 +432,23 @@ fn by_last_name<'a>(
     };
     let mut left: Vec<(u64, u64)> = grown.iter().map(growth).collect();
     let mut each: Vec<Vec<&ThreadUse>> = vec![Vec::new(); grown.len()];
-    for thread in gone {
-        let includes = |index: &usize| left[*index].0 > 0 && left[*index].1 >= thread.run_ns;
-        let own = grown.iter().position(|(now, _)| now.name == thread.name).filter(includes);
-        let most = || (0..left.len()).filter(includes).max_by_key(|index| left[*index]);
-        if let Some(index) = own.or_else(most) {
-            left[index].0 -= 1;
-            left[index].1 -= thread.run_ns;
-            each[index].push(thread);
-        }
+    let mut longest_first = gone.to_vec();
+    longest_first.sort_by_key(|thread| std::cmp::Reverse(thread.run_ns));
+    for is_renamed in [false, true] {
+        longest_first.retain(|thread| {
+            let includes = |index: &usize| {
+                let (threads, run_ns) = left[*index];
+                let may_be = is_renamed || grown[*index].0.name == thread.name;
+                may_be && threads > 0 && run_ns >= thread.run_ns
+            };
+            let found = (0..left.len()).filter(includes).min_by_key(|index| left[*index].1);
+            if let Some(index) = found {
+                left[index].0 -= 1;
+                left[index].1 -= thread.run_ns;
+                each[index].push(*thread);
+            }
+            found.is_none()
+        });
     }
     each
 }
@@ -550,6 +559,12 @@ mod tests {
         let deltas = ThreadDeltas::new(first, last);
         assert!((deltas.run_s - 0.060).abs() < 1e-9, "{}", deltas.run_s);
         assert_eq!((deltas.ended.threads, deltas.ended.wakeups), (3, 60));
+        // The name that a thread kept is not used for another that was renamed.
+        let living = [thread(2, "c", 90, 0), thread(3, "a", 950, 0)];
+        let first = Threads { at_ns: 0, living: &living, ended: Some(&[]) };
+        let all = [counted("a", 1, 1000), counted("b", 1, 95)];
+        let last = Threads { at_ns: 0, living: &[], ended: Some(&all) };
+        assert!((ThreadDeltas::new(first, last).run_s - 0.055).abs() < 1e-9);
     }
 
     #[test]

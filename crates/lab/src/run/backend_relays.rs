@@ -67,7 +67,7 @@ fn unless_relay_failed(
     result: Result<String, Problem>,
     relay_failure: Option<String>,
 ) -> Result<String, Problem> {
-    result.map_err(|problem| relay_failure.map_or(problem, Problem::NotSent))
+    result.map_err(|problem| relay_failure.map_or(problem, Problem::OwnShortage))
 }
 
 #[cfg(test)]
@@ -80,7 +80,9 @@ mod tests {
         let failure = || Some("Too many open files".into());
         assert!(matches!(unless_relay_failed(broken(), None), Err(Problem::Wrong(_))));
         let unchecked = unless_relay_failed(broken(), failure());
-        assert!(matches!(unchecked, Err(Problem::NotSent(text)) if text.contains("open files")));
+        assert!(
+            matches!(unchecked, Err(Problem::OwnShortage(text)) if text.contains("open files"))
+        );
         assert!(unless_relay_failed(Ok("1 match".into()), failure()).is_ok(), "a kept promise");
     }
 }

@@ -369,7 +369,7 @@ fn check_result(
     definition: &Definition,
     result: Result<String, Problem>,
 ) -> Result<CheckResult, Failure> {
-    if let Err(Problem::NotSent(reason)) = result {
+    if let Err(Problem::OwnShortage(reason)) = result {
         return Err(harness(hint::with_default(reason, SHORTAGE_HINT)));
     }
     let protocol = definition.protocols.first().copied().unwrap_or_default();

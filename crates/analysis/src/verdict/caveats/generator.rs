@@ -160,12 +160,14 @@ fn unstored_bodies(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     }
     if unextracted > 0 {
         let visits = plural(unextracted, "visit");
-        consequences.push(format!("{visits} ended early, because no value was extracted"));
+        consequences.push(format!("{visits} ended early, because a value could not be extracted"));
     }
+    let fewer_checks =
+        if unchecked > 0 { "check fewer responses (`--check-one-in`), " } else { "" };
     let message = format!(
         "The response bodies that dyno had to store at the same time exceeded 256 MiB: {}. The \
-         server is not the cause. Use fewer connections or streams, check fewer responses \
-         (`--check-one-in`), or request smaller bodies.",
+         server is not the cause. Use fewer connections or streams, {fewer_checks}or request \
+         smaller bodies.",
         consequences.join(", and ")
     );
     let evidence =

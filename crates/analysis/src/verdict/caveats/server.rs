@@ -349,9 +349,8 @@ fn missing_runtime_metrics(record: &LoadRecord, party: Party) -> Option<Caveat> 
 fn unknown_growth_in_turns(server: &ServerUse) -> Option<Caveat> {
     server.runtime.as_ref()?.lacks_own_growth.then(|| {
         let message = "The rates that the server reports about itself, such as the time of \
-                       garbage collections, are unknown here: most of the time between two \
-                       readings was in the turns of other servers. Use longer turns, such as \
-                       `slice = \"1s\"`.";
+                       garbage collections, are unknown: too few successive readings were in the \
+                       same turn of this server. Use longer turns, such as `slice = \"1s\"`.";
         info(Code::RUNTIME_NOT_MEASURED, message)
     })
 }
