@@ -333,7 +333,7 @@ mod tests {
         let first = Reading { cpus: cpu(0), ..Reading::default() };
         let last = Reading { cpus: cpu(500), dyno_ns: 490, ..Reading::default() };
         let foreign_use = ForeignUse::from_readings(&first, &last);
-        assert!((foreign_use.share - 0.01).abs() < 1e-9, "{foreign_use:?}");
+        assert!((foreign_use.share - 10.0 / 500.0).abs() < 1e-9, "{foreign_use:?}");
         assert!(foreign_use.programs.is_empty());
     }
 }

@@ -155,7 +155,9 @@ pub fn unbuilt_steps(
     let completed = CompletedPart::new(plan, run);
     for launches in groups_before_answer(plan, &completed) {
         for work in completed.remaining_work(&launches, |_| true) {
-            for arm in plan.arms_of(work.launch).filter(|arm| !is_built(arm)) {
+            // A launch may lack only searches.
+            let pending = !work.pending.is_empty();
+            for arm in plan.arms_of(work.launch).filter(|arm| pending && !is_built(arm)) {
                 *steps.entry(arm.subject).or_default() += work.pending.len();
             }
         }
