@@ -1,6 +1,6 @@
 # make demo   build dyno, run the demo suite on this machine, print the path of its report
 # make check  the quick part of the tests: formatting, clippy, unit tests and golden runs
-# make test   run every check that a change must pass
+# make test   run the checks that every change must pass
 # make bench  compare dyno with other load generators, alternating, on separate CPUs
 #             (BENCH="keep-alive tls": only these benchmarks)
 # make style  formatting and clippy

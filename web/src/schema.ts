@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 712c0d741a0254256b82eaef02bcea41d8bdc6bc7864663061502a2c13de19f3
+// Made by types.mjs from docs/schema/report.schema.json cf91c12eb98554a9c64538f9ffbfcd40294fbd47d8ebf0f516ca0a934d88069a
 
 /**
  * What a caveat is about, by the name in every report.

@@ -277,6 +277,15 @@ const BUSY_THREAD: f64 = 0.25;
 const SLEEPLESS_THREAD: f64 = 0.9;
 
 /// Highest samples of memory within the window, in bytes.
+/// Returns the highest memory of the samples. The shared memory of several processes is read only
+/// in the last one: if it is unknown there, an earlier value of a single process is no bound.
+fn held_bytes(window: &[&PartySample<'_>], last: &PartySample<'_>) -> Option<u64> {
+    if last.held_bytes().is_none() && window.iter().any(|sample| sample.processes > 1) {
+        return None;
+    }
+    window.iter().filter_map(|sample| sample.held_bytes()).max()
+}
+
 struct Memory {
     peak: Option<u64>,
     anon: Option<u64>,
@@ -303,10 +312,7 @@ impl Memory {
             kernel: highest(|c| c.memory_kernel_bytes),
             rss: window.iter().filter_map(|sample| sample.rss_bytes).max(),
             shmem: window.iter().filter_map(|sample| sample.shmem_bytes()).max(),
-            // The shared memory of several processes is read only at the end.
-            held: last
-                .held_bytes()
-                .and_then(|_| window.iter().filter_map(|sample| sample.held_bytes()).max()),
+            held: held_bytes(window, last),
         }
     }
 }

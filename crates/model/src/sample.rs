@@ -252,8 +252,8 @@ pub struct SocketsUse {
     /// Number of the connections in `options_of` with TCP_NODELAY, and with TCP_CORK.
     pub nodelay: u64,
     pub cork: u64,
-    /// Open files of the process nearest to its limit, among processes with a listener (if
-    /// connections wait: with a listener for which they wait). `None`: not read.
+    /// Open files of the process nearest to its limit. If connections wait, only processes with a
+    /// listener for which they wait are considered. `None`: not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_files: Option<OpenFiles>,
 }

@@ -94,7 +94,9 @@ impl Sampler {
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         if !self.group.is_empty() {
-            return if self.strays() > 0 { None } else { self.group.cpu_ns() };
+            // The CPU time is read first, because it takes long to find strays.
+            let cpu_ns = self.group.cpu_ns();
+            return cpu_ns.filter(|_| self.strays() == 0);
         }
         let (pids, each) = self.totals(&Files::default());
         if each.iter().any(|process| process.ignores_children) {

@@ -55,10 +55,11 @@ pub fn read(pids: &[u32]) -> Option<SocketsUse> {
     let by_network: BTreeMap<_, u32> =
         pids.iter().rev().map(|pid| (network_namespace(*pid), *pid)).collect();
     let holders = socket_holders(pids);
-    let (each, listening): (Vec<SocketsUse>, Vec<Vec<u64>>) =
+    let (each, waited_for): (Vec<SocketsUse>, Vec<Vec<u64>>) =
         by_network.values().filter_map(|pid| read_network(*pid, &holders)).unzip();
-    let accepting = holders.pids_of(&listening.concat());
-    Some(SocketsUse { open_files: read_open_files(&accepting), ..each.into_iter().reduce(add)? })
+    let accepting = holders.pids_of(&waited_for.concat());
+    let open_files = read_open_files(if accepting.is_empty() { pids } else { &accepting });
+    Some(SocketsUse { open_files, ..each.into_iter().reduce(add)? })
 }
 
 impl SocketHolders {
@@ -108,7 +109,7 @@ fn add(sum: SocketsUse, other: SocketsUse) -> SocketsUse {
 
 /// Reads the listeners and connections in the network namespace of a process. `holders`: the
 /// sockets of all processes. Returns them with the inodes of the listeners for which connections
-/// wait, or of all listeners if none waits.
+/// wait.
 fn read_network(pid: u32, holders: &SocketHolders) -> Option<(SocketsUse, Vec<u64>)> {
     let sockets = network_sockets(pid);
     let is_held = |s: &InetResponse| holders.one.contains_key(&u64::from(s.header.inode));
@@ -146,9 +147,8 @@ fn read_network(pid: u32, holders: &SocketHolders) -> Option<(SocketsUse, Vec<u6
             let _ = add_options(&mut used, *pid, *fd);
         }
     }
-    let has_waiting = listeners.iter().any(|l| l.header.recv_queue > 0);
-    let accepting = listeners.iter().filter(|l| !has_waiting || l.header.recv_queue > 0);
-    Some((used, accepting.map(|l| u64::from(l.header.inode)).collect()))
+    let waited_for = listeners.iter().filter(|l| l.header.recv_queue > 0);
+    Some((used, waited_for.map(|l| u64::from(l.header.inode)).collect()))
 }
 
 /// Returns the sockets in the network namespace of a process. Empty: the kernel does not report

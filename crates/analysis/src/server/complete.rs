@@ -155,7 +155,8 @@ impl EndedBetweenSamples {
         let totals_s = if has_totals { totals.ended_s(first, last) } else { 0.0 };
         let unseen = unseen_births(first, last);
         let processes = gone_processes(samples);
-        let ended = processes as f64 + unseen.unwrap_or(0.0);
+        let of_server = unseen.filter(|_| are_births_of_server(unseen, responses));
+        let ended = processes as f64 + of_server.unwrap_or(0.0);
         let loses_children = unseen.is_some_and(|n| n >= MIN_LOST_BIRTHS)
             && last.each.iter().any(|process| process.ignores_children);
         let has_unseen_births = loses_children || are_births_of_server(unseen, responses);
@@ -233,11 +234,12 @@ impl EndedBetweenSamples {
             || self.totals_s > 0.0
             || self.has_unseen_births;
         // The totals and the threads of a joined process include its earlier faults.
-        let totals = self.faults.filter(|_| !self.is_process_lost && !self.has_joined);
+        let has_earlier = self.has_joined || self.has_executed;
+        let totals = self.faults.filter(|_| !self.is_process_lost && !has_earlier);
         if let Some((minor, major)) = totals {
             threads.faults_minor = threads.faults_minor.map(|known| known.max(minor));
             threads.faults_major = threads.faults_major.map(|known| known.max(major));
-        } else if (has_ended || self.has_joined) && threads.faults_minor.is_some() {
+        } else if (has_ended || has_earlier) && threads.faults_minor.is_some() {
             (threads.faults_minor, threads.faults_major) = (None, None);
             unknown.push("page faults");
         }
@@ -321,6 +323,7 @@ impl EndedBetweenSamples {
         }
         if is_unread && (cpu_s.is_none() || self.has_executed) {
             threads.roles.clear();
+            threads.sleepless_s.clear();
         }
         if is_unread || are_threads_gone {
             (threads.wakeups, threads.migrations, threads.modes) = (None, None, None);

@@ -2,7 +2,8 @@
 //!
 //! The counters of the group do not include such processes, so the use of the server is unknown.
 //! Samples contain the number of living processes outside of the group. Processes that left the
-//! group and ended between two samples are detected by their CPU time, which the group lacks.
+//! group and ended or came back between two samples are detected by their CPU time, which the group
+//! lacks.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +21,11 @@ const MAX_UNCOUNTED: f64 = 0.05;
 const MIN_UNCOUNTED_S: f64 = 0.002;
 
 /// Returns the least number of processes of a party that left its group: the highest number in a
-/// sample, or 1 if only the CPU time of ended processes shows that some left it.
+/// sample, or 1 if only CPU time that the group lacks shows that some left it.
 pub(crate) fn stray_processes(record: &LoadRecord, party: Party) -> u32 {
     let stray_counts = record.samples.iter().filter_map(|sample| sample.party_use(party)?.strays);
     let living = stray_counts.max().unwrap_or(0);
-    if living == 0 && have_ended_outside(record, party) { 1 } else { living }
+    if living == 0 && have_run_outside(record, party) { 1 } else { living }
 }
 
 /// Returns the record without the group counters of parties with stray processes. `None`: no
@@ -48,9 +49,9 @@ pub(crate) fn without_group_counters(record: &LoadRecord) -> Option<LoadRecord> 
     Some(record)
 }
 
-/// Whether ended threads or processes of a party used more CPU time in the window than its group
+/// Whether threads and processes of a party used more CPU time in the window than its group
 /// counted.
-fn have_ended_outside(record: &LoadRecord, party: Party) -> bool {
+fn have_run_outside(record: &LoadRecord, party: Party) -> bool {
     let samples = party_samples(record, party);
     let Some((first, last)) = edges(record, &samples) else { return false };
     let Some(group_s) = cpu_between(first, last) else { return false };

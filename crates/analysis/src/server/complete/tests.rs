@@ -132,7 +132,6 @@ fn children_are_counted_if_reaped() {
     );
 }
 
-/// Forty children with 22 ms each wait to be reaped. Their totals are rounded down to 20 ms.
 /// Processes that had 9 ms before the window (no tick), and are reaped in it.
 #[test]
 fn earlier_use_of_reaped_children_is_deducted_without_ticks() {
@@ -181,11 +180,12 @@ fn split_of_short_children_is_unknown() {
         };
         used(vec![at(0, 0, 0, 0), at(1000, own_ms, 400, children)]).cpu_user_s
     };
-    assert_eq!(user_s(200, 100), None, "4 ms each");
+    assert_eq!(user_s(200, 2000), None, "0.2 ms each");
     assert!(user_s(200, 4).is_some(), "100 ms each");
-    assert!(user_s(500, 100).is_some(), "the server itself used most of it");
+    assert!(user_s(500, 2000).is_some(), "the server itself used most of it");
 }
 
+/// Forty children with 22 ms each wait to be reaped. Their totals are rounded down to 20 ms.
 #[test]
 fn short_unreaped_processes_leave_cpu_time_unknown() {
     let use_with = |children: u32, run_ms: u64| {
