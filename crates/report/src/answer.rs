@@ -46,6 +46,8 @@ pub fn sentences(report: &Report) -> Vec<String> {
     sentences.extend(protocols(report));
     if has_ranking {
         sentences.extend(ties(report));
+    }
+    if has_ranking && !is_order_fixed(report) {
         sentences.extend(noise_floor_sentence(report));
     }
     sentences.extend(twins(report));
@@ -146,6 +148,9 @@ fn winner(report: &Report) -> Option<String> {
     let [_, second, ..] = ranked.as_slice() else {
         return single_subject_sentence(report, best);
     };
+    if is_order_fixed(report) {
+        return None;
+    }
     let comparison_of = |row: &OverviewRow| report.comparison(row.reference_cell);
     // The baseline has no comparison of its own. If the baseline is the best, the runner-up is
     // compared with the baseline.

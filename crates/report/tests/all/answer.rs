@@ -521,6 +521,8 @@ fn fixed_order_gives_no_ranking() {
         r.caveats.push(caveat);
     });
     assert!(fixed.iter().any(|sentence| sentence.contains("Subjects are not ranked")), "{fixed:?}");
+    let has_ratio = |all: &[String]| all.iter().any(|s| s.contains(" times as many"));
+    assert!(has_ratio(&sentences_after(|_| {})) && !has_ratio(&fixed), "{fixed:?}");
 }
 
 /// Returns the sentence on the number of valid steps.
