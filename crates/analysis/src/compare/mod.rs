@@ -457,9 +457,10 @@ fn planned_cells(side: Side<'_>, arm: usize) -> BTreeSet<CellKey> {
     trials.map(|trial| CellKey { arm, workload: trial.workload, step: trial.step }).collect()
 }
 
-/// Whether an arm of a side takes part in its run.
+/// Whether an arm of a side was to take part in its run: its subject is not skipped. A server whose
+/// build failed passes no gate.
 fn takes_part(side: Side<'_>, arm: usize) -> bool {
-    side.run.header.plan.takes_part(arm)
+    side.run.header.plan.subject_of(arm).skipped.is_none()
 }
 
 /// Whether the plan of a side has a cell.

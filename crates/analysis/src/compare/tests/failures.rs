@@ -1,4 +1,4 @@
-//! Effects of failed requests on gates, and failures that a control explains.
+//! Effects of failed requests and builds on gates, and failures that a control explains.
 
 use super::gates::{FOURTEEN, NULL_OF_FOURTEEN, RepeatOutcome, spoil};
 use super::*;
@@ -155,4 +155,24 @@ fn unanswered_repeats_are_excused_by_size() {
     let (state, sentence) =
         gate(NONE, in_first(1_000), |repeat| if repeat < 7 { 0 } else { 1_200 });
     assert_eq!(state, GateState::Undecided, "a change of the control: {sentence}");
+}
+
+#[test]
+fn server_that_neither_side_built_passes_no_gate() {
+    let side = |id: &str, is_skipped: bool| {
+        let mut run = run_with_servers(id, &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+        run.trials.retain(|trial| run.header.plan.trials[trial.trial].arm != 0);
+        let subject = &mut run.header.plan.subjects[0];
+        let reason = if is_skipped { &mut subject.skipped } else { &mut subject.build_failed };
+        *reason = Some("cc: error".into());
+        run
+    };
+    let states = |a: Run, b: Run| {
+        let gates = compare_runs((&a, None), (&b, None), &options()).gates;
+        gates.iter().map(|gate| gate.state).collect::<Vec<_>>()
+    };
+    let both = [GateState::Undecided, GateState::Held];
+    assert_eq!(states(side("r", false), side("s", false)), both);
+    assert_eq!(states(side("r", true), side("s", false)), both);
+    assert_eq!(states(side("r", true), side("s", true)), [GateState::Held]);
 }
