@@ -160,7 +160,7 @@ pub enum NotQuiet {
     Interrupted,
 }
 
-/// Returns the use of other programs if it is worth a warning. Blocks for [`CHECK_INTERVAL`].
+/// Returns the use of other programs if it is worth a warning. Blocks for 300 ms.
 #[must_use]
 pub fn disturbing_use() -> Option<ForeignUse> {
     disturbing_use_of(&mut RealMachine)
