@@ -112,18 +112,22 @@ fn listening_sockets([v4, v6]: &[String; 2], addr: SocketAddrV4) -> Vec<Listenin
 /// Processes that dyno may not inspect are missing.
 #[must_use]
 pub fn pids_listening_on(port: u16) -> Vec<u32> {
-    let tables = ["tcp", "tcp6"]
-        .map(|table| read(format!("/proc/thread-self/net/{table}")).unwrap_or_default());
-    let listeners =
-        tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
-    let inodes: BTreeSet<u64> =
-        listeners.filter(|(addr, _)| addr.port() == port).map(|(_, inode)| inode).collect();
+    let tables = socket_tables("/proc/thread-self".as_ref());
+    let inodes: BTreeSet<u64> = all_listeners(&tables)
+        .filter(|(addr, _)| addr.port() == port)
+        .map(|(_, inode)| inode)
+        .collect();
     if inodes.is_empty() {
         return Vec::new();
     }
     // Inodes of sockets are unique on the machine, so sockets of other namespaces cannot match.
     let is_listening = |pid: &u32| socket_inodes(*pid).iter().any(|inode| inodes.contains(inode));
     all_pids().into_iter().filter(is_listening).collect()
+}
+
+/// Returns the address and inode of each listener in the tables of sockets.
+fn all_listeners(tables: &[String; 2]) -> impl Iterator<Item = (SocketAddr, u64)> {
+    tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener)
 }
 
 /// Returns the addresses and ports on which these processes listen, sorted, each once. Sockets that
@@ -135,10 +139,10 @@ pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
     // The tables are read through the first process, because it may be in another network namespace
     // than dyno.
     let tables = socket_tables(&visible_folder(*first));
-    let listeners =
-        tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
-    let ours: BTreeSet<SocketAddr> =
-        listeners.filter(|(_, inode)| held.contains(inode)).map(|(addr, _)| addr).collect();
+    let ours: BTreeSet<SocketAddr> = all_listeners(&tables)
+        .filter(|(_, inode)| held.contains(inode))
+        .map(|(addr, _)| addr)
+        .collect();
     ours.into_iter().collect()
 }
 
