@@ -97,22 +97,14 @@ enum Operation {
 /// The bits of a generation that user data contain.
 const GENERATION_BITS: u32 = 0x00FF_FFFF;
 
-/// Encodes the user data that identifies an operation: operation (8 bits), generation (24 bits) and
-/// connection (32 bits).
+/// Encodes the user data that identifies an operation: operation (8 bits), generation (24 bits),
+/// and connection or place of a datagram (32 bits).
 fn user_data(operation: Operation, generation: u32, conn: ConnId) -> u64 {
     (operation as u64) << 56 | u64::from(generation & GENERATION_BITS) << 32 | u64::from(conn)
 }
 
-fn is_timer(entry: &cqueue::Entry) -> bool {
-    entry.user_data() >> 56 == Operation::Timer as u64
-}
-
-fn is_datagram(entry: &cqueue::Entry) -> bool {
-    entry.user_data() >> 56 == Operation::SendDatagram as u64
-}
-
-fn is_wait_for_room(entry: &cqueue::Entry) -> bool {
-    entry.user_data() >> 56 == Operation::AwaitRoom as u64
+fn has_operation(entry: &cqueue::Entry, operation: Operation) -> bool {
+    entry.user_data() >> 56 == operation as u64
 }
 
 /// Group of the provided buffers.
@@ -343,12 +335,12 @@ impl Uring {
 
     /// Handles the completion of an operation that does not belong to the connection in a slot.
     fn interpret_other(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
-        if is_datagram(entry) {
+        if has_operation(entry, Operation::SendDatagram) {
             return self.finish_datagram(entry);
         }
-        if is_timer(entry) {
+        if has_operation(entry, Operation::Timer) {
             self.timer = None;
-        } else if is_wait_for_room(entry) {
+        } else if has_operation(entry, Operation::AwaitRoom) {
             self.send_stuck_datagram(entry);
         }
         None
@@ -411,7 +403,7 @@ impl Uring {
         while self.peeked.is_none() {
             match self.ring.0.completion().next() {
                 None => return false,
-                Some(entry) if is_timer(&entry) => self.timer = None,
+                Some(entry) if has_operation(&entry, Operation::Timer) => self.timer = None,
                 Some(entry) => self.peeked = Some(entry),
             }
         }
@@ -667,7 +659,9 @@ impl Drop for Uring {
             self.reap();
             while let Some(entry) = self.peeked.take().or_else(|| self.ring.0.completion().next()) {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());
-                if is_datagram(&entry) || is_wait_for_room(&entry) {
+                if has_operation(&entry, Operation::SendDatagram)
+                    || has_operation(&entry, Operation::AwaitRoom)
+                {
                     self.datagrams.complete(entry.user_data() as u32);
                 }
             }
