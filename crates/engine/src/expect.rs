@@ -139,7 +139,7 @@ pub(crate) struct ResponseVerdict {
     pub(crate) outcome: Outcome,
     /// Difference that a full check found, for users.
     pub(crate) fault: Option<String>,
-    /// What could not be done because [`BodyBudget`] had no bytes left.
+    /// Work that was omitted, because [`BodyBudget`] had no bytes left.
     pub(crate) omitted: Omitted,
 }
 
@@ -148,10 +148,6 @@ pub(crate) struct ResponseVerdict {
 pub(crate) struct Omitted {
     pub(crate) is_unchecked: bool,
     pub(crate) is_unextracted: bool,
-}
-
-impl Omitted {
-    pub(crate) const NOTHING: Omitted = Omitted { is_unchecked: false, is_unextracted: false };
 }
 
 /// Copy of a response that is checked in full.
@@ -216,7 +212,7 @@ impl ResponseState {
         let is_omitted = self.stored.as_deref().is_some_and(is_over_budget);
         let (outcome, fault) = self.compare(expect);
         let is_unchecked = is_omitted && outcome == Outcome::Ok;
-        let omitted = Omitted { is_unchecked, ..Omitted::NOTHING };
+        let omitted = Omitted { is_unchecked, ..Omitted::default() };
         ResponseVerdict { status: self.status, outcome, fault, omitted }
     }
 
@@ -489,7 +485,7 @@ mod tests {
             "the budget has bytes again"
         );
         let verdict = first.check(&expect);
-        assert_eq!(verdict.omitted, Omitted::NOTHING);
+        assert_eq!(verdict.omitted, Omitted::default());
         assert!(verdict.fault.unwrap().contains("SHA-256"));
         drop(first);
         assert_eq!(expect.budget.bytes_left(), 3000, "all bytes are returned to the budget");

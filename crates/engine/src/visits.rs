@@ -385,7 +385,7 @@ mod tests {
         sequence.requests[0].extractions = vec![extraction];
         sequence.values = 1;
         visits.sequence = Arc::new(sequence);
-        let (outcome, omitted) = (Outcome::Ok, Omitted::NOTHING);
+        let (outcome, omitted) = (Outcome::Ok, Omitted::default());
         let verdict = ResponseVerdict { status: 200, outcome, fault: None, omitted };
         let exchanges = [0, 1, 2].map(|conn| visits.next_exchange(conn, Instant::default()));
         exchanges.iter().for_each(|exchange| visits.on_body(exchange, &[b'x'; 1400]));

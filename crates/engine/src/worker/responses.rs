@@ -292,7 +292,7 @@ impl Worker {
         self.shared.recorder.count_status(exchange, verdict.status);
         let is_checked = exchange.is_checked_in_full && !verdict.omitted.is_unchecked;
         self.shared.recorder.current().checked += u64::from(is_checked);
-        if verdict.omitted != Omitted::NOTHING {
+        if verdict.omitted != Omitted::default() {
             self.shared.count_unstored_body(verdict.omitted);
         }
         if verdict.outcome == Outcome::UnexpectedStatus
