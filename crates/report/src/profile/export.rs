@@ -66,11 +66,13 @@ impl ProfileExport<'_> {
         self.kind.stacks(self.shown.profile).period_ns
     }
 
-    fn refuse_difference(&self) -> Result<(), String> {
+    /// Refuses a second profile for a format that shows one.
+    fn refuse_difference(&self, format: &str) -> Result<(), String> {
         match self.other {
-            Some(_) => Err("--format speedscope and pprof: cannot show differences\nhint: use \
-                            --format html or --format collapsed"
-                .into()),
+            Some(_) => Err(format!(
+                "--format {format}: cannot show differences\nhint: use --format html or --format \
+                 collapsed"
+            )),
             None => Ok(()),
         }
     }
@@ -85,14 +87,14 @@ fn collapsed(export: &ProfileExport<'_>) -> Result<ExportedProfile, String> {
 }
 
 fn binary(export: &ProfileExport<'_>) -> Result<ExportedProfile, String> {
-    export.refuse_difference()?;
+    export.refuse_difference("pprof")?;
     let (kind, length_ns) = (export.kind, export.shown.profile.length_ns);
     let bytes = pprof(&export.lines(), kind, export.period_ns(), length_ns);
     bytes.map(ExportedProfile::Binary).map_err(|error| error.to_string())
 }
 
 fn json(export: &ProfileExport<'_>) -> Result<ExportedProfile, String> {
-    export.refuse_difference()?;
+    export.refuse_difference("speedscope")?;
     let text = speedscope(&export.shown.title, &export.lines(), export.period_ns());
     Ok(ExportedProfile::Text(text))
 }
@@ -136,7 +138,10 @@ mod tests {
         let pair = ProfileExport { shown, other, kind: SampleKind::Running };
         for name in ["pprof", "speedscope"] {
             let error = export(name, &pair).unwrap_err();
-            assert!(error.contains("cannot show differences"), "{error}");
+            assert!(
+                error.contains(&format!("--format {name}: cannot show differences")),
+                "{error}"
+            );
         }
         assert_eq!(export("collapsed", &pair), Ok(ExportedProfile::Text(String::new())));
         assert_eq!(export("html", &pair), Err("a: has no samples of running threads".into()));
