@@ -144,7 +144,12 @@ impl Url {
         let (host, port) = match authority.rsplit_once(':') {
             // In an IPv6 address without a port the last colon is inside the brackets.
             Some((host, port)) if !port.contains(']') => {
-                let error = |_| format!("{shown}: {} is not a port", quote_in(text, port));
+                let error = |_| {
+                    format!(
+                        "{shown}: {} is not a port\nhint: use a number up to 65535",
+                        quote_in(text, port)
+                    )
+                };
                 let port = port.parse().map_err(error)?;
                 (host, port)
             }
