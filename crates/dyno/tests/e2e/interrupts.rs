@@ -161,9 +161,7 @@ fn stopped_and_interrupted_load_keeps_its_result() {
     let load = ["load", &url, "--protocol", "h2c", "-c", "4", "-d", "1h", "--format", "json"];
     let dyno = start(&sandbox, &[&load[..], &["--no-tui", "--save", "kept"]].concat());
     let wait_for_responses = |count| {
-        while server.answered().0 < count {
-            thread::sleep(Duration::from_millis(5));
-        }
+        soon(|| (server.answered().0 >= count).then_some(())).expect("the server gets requests");
     };
     wait_for_responses(50);
     signal(&dyno, libc::SIGSTOP);
@@ -215,9 +213,7 @@ fn interrupt_check(sandbox: &Sandbox) -> Output {
     sandbox.add_unruly("slow", &["--mode", "never", "--after", own], "");
     let child = start(sandbox, &["subjects", "check", "slow"]);
     // The signal handler is set before the first subject starts.
-    while !is_running(&[own]) {
-        thread::sleep(Duration::from_millis(5));
-    }
+    soon(|| is_running(&[own]).then_some(())).expect("the subject starts");
     signal(&child, libc::SIGINT);
     child.wait_with_output().unwrap()
 }
