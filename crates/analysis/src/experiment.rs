@@ -4,7 +4,7 @@
 //! A cause is named only if two arms differ in a single condition. With several differences, their
 //! effects cannot be separated.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_model::plan::{Experiment, ExperimentKind, Plan, Subject};
 use dyno_model::run::Run;
@@ -419,9 +419,8 @@ fn doses(plan: &Plan, results: Results<'_>, arms: &[usize]) -> Vec<DoseEffect> {
         let series: Vec<Series> = cells.iter().map(|cell| cell.series(metric)).collect();
         let points = Series::common_points(&series.iter().collect::<Vec<_>>());
         let counted_blocks = points.len();
-        let loaded_blocks: BTreeSet<u32> =
-            cells.iter().flat_map(|cell| cell.trials()).map(|trial| trial.block).collect();
-        let is_selection = counted_blocks < loaded_blocks.len();
+        let loaded_blocks = uninterrupted_blocks(&cells);
+        let is_selection = counted_blocks < loaded_blocks;
         let by_block = if is_selection { Vec::new() } else { slopes(&levels, points) };
         let doublings: Vec<f64> = by_block.iter().map(|slope| 2f64.powf(*slope)).collect();
         Some(DoseEffect {
@@ -434,13 +433,23 @@ fn doses(plan: &Plan, results: Results<'_>, arms: &[usize]) -> Vec<DoseEffect> {
                 .filter(|_| !Design::new(plan).is_fixed()),
             doubling_median: median(&doublings),
             counted_blocks,
-            loaded_blocks: loaded_blocks.len(),
+            loaded_blocks,
         })
     };
     let doses_of_cell = |key: CellKey| {
         DOSE_METRICS.into_iter().filter_map(move |metric| dose(key, Metric::from_key(metric.key)))
     };
     cells.into_iter().flat_map(doses_of_cell).collect()
+}
+
+/// Returns the number of blocks with a trial of any cell, without those that were interrupted and
+/// resumed later. Such an interruption does not depend on the values.
+fn uninterrupted_blocks(cells: &[&Cell<'_>]) -> usize {
+    let mut parts: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for trial in cells.iter().flat_map(|cell| cell.trials()) {
+        parts.entry(trial.block).or_default().insert(trial.part);
+    }
+    parts.values().filter(|parts| parts.len() == 1).count()
 }
 
 /// Returns, for each block, the least-squares slope of the metric's logarithm over the level's

@@ -84,7 +84,9 @@ impl<'a> Cell<'a> {
         let points: Series =
             self.trials.iter().map(|trial| (trial.block, metric.point(trial))).collect();
         let turns = |trial: &&TrialResult| Some((trial.block, metric.turn_values(trial)?));
-        points.with_turns(self.trials.iter().filter_map(turns))
+        points
+            .with_parts(self.trials.iter().map(|trial| (trial.block, trial.part)))
+            .with_turns(self.trials.iter().filter_map(turns))
     }
 
     /// Summarizes every metric over the repeats.

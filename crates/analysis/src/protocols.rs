@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::caveat::{Caveat, Code, Severity};
     use crate::fixture;
-    use crate::trial::{OtherRecords, trial};
+    use crate::trial::RecordedTrial;
 
     fn workload(name: &str, protocol: Protocol) -> Workload {
         let request = Request { name: name.into(), path: "/".into(), ..Request::default() };
@@ -308,7 +308,8 @@ mod tests {
                 plan.launches.iter().position(is_launch_of_repeat).expect("it is in the plan");
             let record = fixture::trial_record(plan.trials.len(), fixture::record(*responses));
             plan.trials.push(Trial { launch, arm, workload: usize::from(*is_h2), step, seed: 0 });
-            results.push(trial(&plan, &Facts::default(), None, &record, &OtherRecords::default()));
+            let (plan, facts, record) = (&plan, &Facts::default(), &record);
+            results.push(RecordedTrial { plan, facts, start: None, record }.result());
         }
         for index in limited {
             let busy = Caveat::new(Code::GENERATOR_BUSY, Severity::Invalid, "".into(), json!({}));
@@ -503,11 +504,10 @@ mod tests {
                 .map(|at| Trial { launch: 0, arm: 0, workload: at, step: at, seed: 0 })
                 .into();
             records = [0, 1].map(|at| fixture::trial_record(at, fixture::record(9))).into();
+            let facts = &Facts::default();
             let trials: Vec<TrialResult> = records
                 .iter()
-                .map(|record| {
-                    trial(plan, &Facts::default(), None, record, &OtherRecords::default())
-                })
+                .map(|record| RecordedTrial { plan, facts, start: None, record }.result())
                 .collect();
             protocols(plan, &Grid::new(&trials)).len()
         };

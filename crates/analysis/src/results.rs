@@ -6,7 +6,7 @@ use dyno_model::run::Run;
 use dyno_model::{StartRecord, TrialRecord};
 
 use crate::subject::{SubjectResult, subject};
-use crate::trial::{OtherRecords, TrialResult, trial};
+use crate::trial::{OtherRecords, RecordedTrial, TrialResult, trial};
 use crate::verdict::{self, Limiter};
 
 /// Results of a run's trials and subjects.
@@ -76,7 +76,8 @@ impl KnownTrials {
             run.starts.iter().map(|start| (start.start, start)).collect();
         for record in new {
             let start = starts.get(&record.start).copied();
-            let result = trial(plan, &run.header.facts, start, record, &others);
+            let facts = &run.header.facts;
+            let result = trial(RecordedTrial { plan, facts, start, record }, &others);
             let (start, began_ns) = (record.start, record.load.began_ns);
             let source = Source { start, began_ns, limiter: result.limiter.clone() };
             sources.insert(record.trial, source);

@@ -42,6 +42,8 @@ pub struct Series {
     /// Start of the load of each block that took turns, on the machine's clock. Loads with the same
     /// start took turns with each other.
     turn_starts: BTreeMap<u32, u64>,
+    /// Part of the run in which each block's load ran. Blocks that are absent ran in the first.
+    parts: BTreeMap<u32, usize>,
     /// Values per round of the blocks that took turns, if the metric is known per round.
     rounds: BTreeMap<u32, Vec<f64>>,
 }
@@ -66,11 +68,27 @@ impl Series {
         self
     }
 
-    /// Removes the turns. Two series without turns are paired by block alone, even if their loads
-    /// ran at different times.
+    /// Adds the part of the run in which the load of each block ran.
+    #[must_use]
+    pub(crate) fn with_parts(self, parts: impl IntoIterator<Item = (u32, usize)>) -> Series {
+        Series { parts: parts.into_iter().filter(|(_, part)| *part > 0).collect(), ..self }
+    }
+
+    /// Removes the turns. Two series without turns are paired by block and part alone, even if
+    /// their loads ran at different times.
     #[must_use]
     pub(crate) fn without_turns(self) -> Series {
-        Series { by_block: self.by_block, ..Series::default() }
+        Series { by_block: self.by_block, parts: self.parts, ..Series::default() }
+    }
+
+    /// Whether the loads of a block are a pair. They are not if only one of them took turns, if
+    /// they took turns with different loads, or if the run was interrupted between them and resumed
+    /// later: hours may lie between them.
+    fn are_pair(&self, other: &Series, block: u32) -> bool {
+        let group = |series: &Series| {
+            (series.turn_starts.get(&block).copied(), series.parts.get(&block).copied())
+        };
+        group(self) == group(other)
     }
 
     /// Returns the value of every repeat.
@@ -138,8 +156,7 @@ impl Series {
     /// time, so a drift of the machine cancels out.
     ///
     /// If a pair has no ratio (a value is missing, or the divisor is 0), the result is empty,
-    /// because the remaining pairs would be a biased selection. Two trials are not a pair if only
-    /// one of them took turns, or if they took turns with different loads.
+    /// because the remaining pairs would be a biased selection.
     #[must_use]
     pub fn ratios_to(&self, base: &Series) -> Repeated {
         let ratio = |(value, base): (RepeatValue, RepeatValue)| {
@@ -156,9 +173,8 @@ impl Series {
         let launches = self.ratios_to(base).values;
         let rounds_of_block = |(block, rounds): (&u32, &Vec<f64>)| {
             let base_rounds = base.rounds.get(block)?;
-            let have_same_turns = self.turn_starts.get(block) == base.turn_starts.get(block)
-                && rounds.len() == base_rounds.len();
-            have_same_turns
+            let are_paired = self.are_pair(base, *block) && rounds.len() == base_rounds.len();
+            are_paired
                 .then(|| rounds.iter().zip(base_rounds).map(|(value, base)| value / base).collect())
         };
         let rounds: Vec<Vec<f64>> = self.rounds.iter().filter_map(rounds_of_block).collect();
@@ -172,24 +188,22 @@ impl Series {
     pub(crate) fn ratios_by_block(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
         let block_ratio = |(block, value): (u32, f64)| {
             let ratio = value / base.value_in_block(block)?;
-            let have_same_turns = self.turn_starts.get(&block) == base.turn_starts.get(&block);
             let rounds = self.rounds.get(&block).zip(base.rounds.get(&block));
             let rounds = rounds.filter(|(rounds, base_rounds)| rounds.len() == base_rounds.len());
             let round_pairs = rounds.map(|(rounds, base_rounds)| {
                 rounds.iter().copied().zip(base_rounds.iter().copied()).collect()
             });
-            have_same_turns.then(|| (ratio, round_pairs.unwrap_or_default()))
+            self.are_pair(base, block).then(|| (ratio, round_pairs.unwrap_or_default()))
         };
         self.blocks().filter_map(block_ratio).collect()
     }
 
     /// Returns the values of the blocks that all series have. Blocks in which only some of the
-    /// loads took turns with each other are omitted.
+    /// loads are pairs are omitted.
     pub(crate) fn common_points(series: &[&Series]) -> Vec<Vec<RepeatValue>> {
         let Some((first, others)) = series.split_first() else { return Vec::new() };
         let points_of_block = |(block, point): &(u32, RepeatValue)| {
-            let has_same_turns =
-                |other: &&Series| other.turn_starts.get(block) == first.turn_starts.get(block);
+            let is_paired = |other: &&Series| first.are_pair(other, *block);
             let point_of = |other: &&Series| {
                 other
                     .by_block
@@ -197,8 +211,7 @@ impl Series {
                     .find(|(other_block, _)| other_block == block)
                     .map(|(_, point)| *point)
             };
-            let others =
-                others.iter().map(|other| point_of(other).filter(|_| has_same_turns(other)));
+            let others = others.iter().map(|other| point_of(other).filter(|_| is_paired(other)));
             std::iter::once(Some(*point)).chain(others).collect()
         };
         first.by_block.iter().filter_map(points_of_block).collect()
@@ -239,6 +252,17 @@ mod tests {
         });
         let points: Series = values_by_block.map(|(block, value)| (block, Known(value))).collect();
         points.with_turns(turn_values.collect::<Vec<_>>())
+    }
+
+    /// The run was interrupted in the third block, after the trial of the first series.
+    #[test]
+    fn loads_before_and_after_an_interruption_are_no_pair() {
+        let first = series(&[1.0, 1.0, 1.0, 1.0]).with_parts([(3, 0), (4, 1)]);
+        let second = series(&[2.0, 2.0, 9.0, 2.0]).with_parts([(3, 1), (4, 1)]);
+        assert_eq!(second.ratios_to(&first).values, [2.0; 3]);
+        assert_eq!(second.clone().without_turns().pairs_with(&first).launches, [2.0; 3]);
+        assert_eq!(Series::common_points(&[&first, &second]).len(), 3);
+        assert_eq!(second.ratios_by_block(&first).len(), 3);
     }
 
     #[test]

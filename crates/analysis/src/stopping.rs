@@ -175,6 +175,28 @@ mod tests {
         assert!(!has_question(&plan));
     }
 
+    /// The run was interrupted after the first server of its third repeat.
+    #[test]
+    fn interrupted_repeat_is_no_pair() {
+        let pairs = |run: &Run| {
+            let mut known = KnownTrials::default();
+            let trials = known.update(run);
+            let subjects = results::subjects(run, trials);
+            let results = Results { trials, subjects: &subjects, answered_after: None };
+            compare::compare_arms(run, results, &[(0, 1)])[0].rows[0].pairs.len()
+        };
+        let mut run = run(6, 1.0, None);
+        for (start, trial) in run.trials.iter_mut().enumerate() {
+            trial.start = start;
+        }
+        assert_eq!(pairs(&run), 6);
+        run.header.resumptions = vec![fixture::resumption(&run, 5, Vec::new())];
+        assert_eq!(pairs(&run), 5);
+        // Between repeats.
+        run.header.resumptions[0].from_start = 6;
+        assert_eq!(pairs(&run), 6);
+    }
+
     fn first_answering_repeat(ratio: f64, same_within: Option<f64>) -> Option<u32> {
         let is_answered = |blocks: &u32| {
             let run = run(*blocks, ratio, same_within);

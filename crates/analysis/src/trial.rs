@@ -40,6 +40,10 @@ pub struct TrialResult {
     /// Number of the block, counted from 1. A block has one repeat of each arm, so the number is
     /// equal to `repeat`.
     pub block: u32,
+    /// Number of the part of the run, 0 before the first resumption. Trials of a block that were
+    /// measured in different parts are not close in time, so they are not a pair.
+    #[serde(skip)]
+    pub part: usize,
     pub step: StepResult,
     pub valid: bool,
     /// Whether every connection was refused by a control that is expected to refuse. If so, the
@@ -371,13 +375,9 @@ mod tests {
         let outcomes = &mut load.intervals[0].outcomes;
         (0..refusals).for_each(|_| outcomes.count(Outcome::ConnectRefused));
         (0..resets).for_each(|_| outcomes.count(Outcome::Reset));
-        trial(
-            &plan,
-            &Facts::default(),
-            None,
-            &fixture::trial_record(0, load),
-            &OtherRecords::default(),
-        )
+        let facts = &Facts::default();
+        let record = &fixture::trial_record(0, load);
+        RecordedTrial { plan: &plan, facts, start: None, record }.result()
     }
 
     #[test]
@@ -426,13 +426,9 @@ mod tests {
                 .parties
                 .push(dyno_model::sample::PartyUse { party: Party::Backend(0), ..server });
         }
-        let result = trial(
-            &plan,
-            &Facts::default(),
-            Some(&start),
-            &fixture::trial_record(0, load),
-            &OtherRecords::default(),
-        );
+        let facts = &Facts::default();
+        let record = &fixture::trial_record(0, load);
+        let result = RecordedTrial { plan: &plan, facts, start: Some(&start), record }.result();
         let [db] = result.backends.as_slice() else { panic!("{:?}", result.backends) };
         assert_eq!(
             (db.name.as_str(), db.server.cpu_allowed_s, db.shares_cpus),

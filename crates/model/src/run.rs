@@ -66,6 +66,13 @@ impl Run {
         self.trials.iter().filter(is_unchecked).map(|trial| trial.trial).collect()
     }
 
+    /// Returns the number of the part of the run in which a start took place: 0 before the first
+    /// resumption.
+    #[must_use]
+    pub fn part_of(&self, start: usize) -> usize {
+        self.header.resumptions.iter().filter(|part| part.from_start <= start).count()
+    }
+
     /// Returns the resumptions in which a start took place: the parts of the run after the first.
     #[must_use]
     pub fn later_parts(&self) -> Vec<&Resumption> {

@@ -47,8 +47,9 @@ impl<'a> RecordedTrial<'a> {
         let others = OtherRecords {
             co_runners: CoRunners::new(self.plan, std::slice::from_ref(self.record)),
             without_requests: without_requests(self.plan, self.start),
+            parts: BTreeMap::new(),
         };
-        trial(self.plan, self.facts, self.start, self.record, &others)
+        trial(self, &others)
     }
 }
 
@@ -59,6 +60,8 @@ pub(crate) struct OtherRecords {
     co_runners: CoRunners,
     /// CPU time of the arms without requests, at their first start.
     without_requests: BTreeMap<usize, WithoutRequests>,
+    /// Part of the run of each start with trials ([`Run::part_of`]). Other starts are of the first.
+    parts: BTreeMap<usize, usize>,
 }
 
 impl OtherRecords {
@@ -69,6 +72,7 @@ impl OtherRecords {
         OtherRecords {
             co_runners: CoRunners::new(plan, &run.trials),
             without_requests: without_requests(plan, &run.starts),
+            parts: run.trials.iter().map(|t| (t.start, run.part_of(t.start))).collect(),
         }
     }
 
@@ -97,19 +101,15 @@ impl OtherRecords {
     }
 }
 
-/// Computes the result of a trial from its record. `start`: the start in which it ran.
+/// Computes the result of a trial.
 pub(crate) fn trial(
-    plan: &Plan,
-    facts: &Facts,
-    start: Option<&StartRecord>,
-    record: &TrialRecord,
+    RecordedTrial { plan, facts, start, record }: RecordedTrial<'_>,
     others: &OtherRecords,
 ) -> TrialResult {
     let record = &*without_strays(record);
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
-    let requested = requested_load(plan, record);
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
     let machine = MachineResult::new(&record.load);
@@ -119,7 +119,7 @@ pub(crate) fn trial(
     let used_in = |part: &LoadRecord| others.server_use(planned.arm, (record, part), party, &cpus);
     let is_watched = start.is_none() || part.is_some();
     let (turns, duet) = (turns.as_ref(), duet.as_ref());
-    let trial_load = TrialLoad { record, subject, requested, is_watched, turns, duet };
+    let trial_load = TrialLoad::new(plan, record, is_watched, (turns, duet));
     let CountedPart { record: counted_record, load, server, steadiness } =
         trial_load.counted_load(party, &used_in);
     let caveats = verdict::trial(
@@ -151,6 +151,7 @@ pub(crate) fn trial(
         place: record.trial + 1,
         repeat: launch.block + 1,
         block: launch.block + 1,
+        part: others.parts.get(&record.start).copied().unwrap_or(0),
         step: StepResult::new(planned.step, &plan.load.steps[planned.step], load.duration_s),
         valid: verdict::is_valid(&caveats),
         refused: verdict::is_refused(&caveats),
@@ -197,6 +198,17 @@ struct TrialLoad<'a> {
 }
 
 impl<'a> TrialLoad<'a> {
+    fn new(
+        plan: &'a Plan,
+        record: &'a TrialRecord,
+        is_watched: bool,
+        (turns, duet): (Option<&'a TurnsResult>, Option<&'a DuetResult>),
+    ) -> TrialLoad<'a> {
+        let subject = plan.subject_of(plan.trials[record.trial].arm);
+        let requested = requested_load(plan, record);
+        TrialLoad { record, subject, requested, is_watched, turns, duet }
+    }
+
     /// Returns the part of the load that is used: its window, or the last level of throughput if
     /// the server got faster within the window and no other server was loaded at the same time.
     fn counted_load(

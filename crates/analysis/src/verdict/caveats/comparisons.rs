@@ -87,7 +87,8 @@ caveats! {
     /// experiment.
     MIXED = "mixed" in Comparisons { rules: [Run(|r| mixed_parts(r.run))] }
 
-    /// Some trials were served by a process started after an interruption of the run.
+    /// Some trials were served by a process started after an interruption of the run, or the trials of
+    /// one repeat were measured before and after it.
     RESUMED = "resumed" in Comparisons { rules: [Run(|r| resumption(r.run))] }
 
     /// Files appeared in a server's folder during the run, or the folder of its build's results has
@@ -340,9 +341,34 @@ fn mixed_parts(run: &Run) -> Option<Caveat> {
 
 /// The run was interrupted and resumed.
 fn resumption(run: &Run) -> Option<Caveat> {
-    let message = "This run was interrupted and resumed. Some steps were measured after a restart \
-                   of the server.";
-    run.starts.iter().any(|start| start.resumed).then(|| info(Code::RESUMED, message))
+    let mut sentences = vec!["This run was interrupted and resumed.".to_owned()];
+    if run.starts.iter().any(|start| start.resumed) {
+        sentences.push("Some steps were measured after a restart of the server.".into());
+    }
+    let split = split_repeats(run);
+    if !split.is_empty() {
+        let repeats = match split.as_slice() {
+            [repeat] => format!("Repeat {repeat} was"),
+            _ => format!("Repeats {} were", split.join(", ")),
+        };
+        sentences.push(format!(
+            "{repeats} interrupted. Steps before and after an interruption are not compared with \
+             each other."
+        ));
+    }
+    (sentences.len() > 1).then(|| info(Code::RESUMED, sentences.join(" ")))
+}
+
+/// Returns the repeats, counted from 1, with trials in several parts of the run.
+fn split_repeats(run: &Run) -> Vec<String> {
+    let launches = &run.header.plan.launches;
+    let with_trials: BTreeSet<usize> = run.trials.iter().map(|trial| trial.start).collect();
+    let mut parts: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for start in run.starts.iter().filter(|start| with_trials.contains(&start.start)) {
+        parts.entry(launches[start.launch].block).or_default().insert(run.part_of(start.start));
+    }
+    let split = parts.into_iter().filter(|(_, parts)| parts.len() > 1);
+    split.map(|(block, _)| (block + 1).to_string()).collect()
 }
 
 /// Servers wrote files into their folders. A later start that reads these files is not comparable

@@ -63,6 +63,16 @@ const RUN_CASES: &[Case<RunWorld>] = &[
     run_world::info(Code::FEW_REPEATS, |w| w.run.header.plan.repeats = 2, |_| {}),
     run_world::info(Code::FEW_REPEATS, |w| w.run.header.plan.repeats = 1, |_| {}),
     run_world::info(Code::RESUMED, |w| w.run.starts[1].resumed = true, |_| {}),
+    // The run is resumed before the third start. It is of the second repeat, and not in the near
+    // miss.
+    run_world::info(
+        Code::RESUMED,
+        |w| {
+            w.resume(&[]);
+            w.run.starts[2].launch = 1;
+        },
+        |w| w.resume(&[]),
+    ),
     run_world::warning(
         Code::MIXED,
         |w| {
