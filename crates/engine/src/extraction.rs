@@ -4,13 +4,9 @@
 //! the value and its source. It has no byte of the extracted text, which may be a secret. Only the
 //! name of a content coding that dyno does not know is quoted from the response.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-
 use regex::bytes::Regex;
-use serde_json::value::RawValue;
 
-use crate::{coding, limits};
+use crate::{coding, json, limits};
 
 /// The extraction of one value from the responses to one request: the compiled form of `Extraction`
 /// in a plan.
@@ -95,13 +91,12 @@ impl CompiledExtraction {
             })?;
             return self.checked(value);
         };
-        let json: &RawValue =
-            serde_json::from_slice(text).map_err(|_| self.fault("the body is not JSON"))?;
+        let json = json::parse(text).ok_or_else(|| self.fault(json::NOT_JSON))?;
         let missing = |problem: &str| self.fault(&format!("JSON pointer {pointer:?} {problem}"));
-        let value = match at_pointer(json, pointer).map(RawValue::get) {
+        let value = match json::at_pointer(json, pointer) {
             None => return Err(missing("is missing")),
-            Some("null") => return Err(missing("is null")),
-            Some(text) => serde_json::from_str(text).unwrap_or_else(|_| text.to_string()),
+            Some(value) if value.get() == "null" => return Err(missing("is null")),
+            Some(value) => json::text(value),
         };
         let value = self.matched(value.as_bytes()).map(<[u8]>::to_vec);
         self.checked(
@@ -143,25 +138,6 @@ impl CompiledExtraction {
     pub(crate) fn fault(&self, reason: &str) -> String {
         format!("value {:?} cannot be extracted: {reason}", self.name)
     }
-}
-
-/// Returns the value at a JSON pointer (RFC 6901), as it is written in the body. Numbers thus keep
-/// all of their digits. Of equal keys the last one counts.
-fn at_pointer<'a>(json: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
-    pointer.split('/').skip(1).try_fold(json, |value, token| {
-        let token = token.replace("~1", "/").replace("~0", "~");
-        let text = value.get();
-        if text.starts_with('{') {
-            let mut members: HashMap<Cow<'a, str>, &'a RawValue> =
-                serde_json::from_str(text).ok()?;
-            return members.remove(token.as_str());
-        }
-        // An index has no leading zero.
-        let is_index = token == "0" || !token.starts_with(['0', '+']);
-        let index: usize = token.parse().ok().filter(|_| is_index)?;
-        let items: Vec<&'a RawValue> = serde_json::from_str(text).ok()?;
-        items.get(index).copied()
-    })
 }
 
 /// Extracts all values of a body. Calls `store` with the index of each value. `Err`: a message for

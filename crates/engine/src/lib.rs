@@ -20,6 +20,7 @@ pub mod driver;
 mod exchange;
 pub mod expect;
 pub mod extraction;
+mod json;
 mod kinds;
 pub mod limits;
 pub mod proxy;

@@ -89,14 +89,39 @@ pub fn expected_header(text: &str) -> (String, Option<String>) {
     }
 }
 
-/// Reads an expected value of a JSON body: `/items/0/name="ann"`. `Err`: the text has no `=`.
+/// Reads an expected value of a JSON body: `/items/0/name="ann"`.
+///
+/// # Errors
+/// The text has no `=`, or a number that 64 bits cannot hold.
 pub fn expected_json(text: &str) -> Result<(String, serde_json::Value), String> {
     let (pointer, value) = text
         .split_once('=')
         .ok_or("not a JSON expectation\nhint: write it like /items/0/name=\"ann\"")?;
     // Invalid JSON is read as text, because quotes within quotes are hard to type.
-    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
-    Ok((pointer.into(), value))
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok();
+    let expected = match serde_json::from_str(value) {
+        Ok(expected) if !has_rounded_integer(&expected) => expected,
+        _ if is_json => {
+            return Err("it has a number of more than 64 bits, which would be rounded\nhint: use \
+                        --expect-contains, or json_matches in a suite"
+                .into());
+        }
+        _ => value.into(),
+    };
+    Ok((pointer.into(), expected))
+}
+
+/// Whether JSON has an integer that was rounded to a float, because 64 bits cannot hold it.
+fn has_rounded_integer(value: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match value {
+        Value::Number(number) => {
+            number.is_f64() && number.as_f64().is_some_and(|float| float.abs() >= 2f64.powi(63))
+        }
+        Value::Array(items) => items.iter().any(has_rounded_integer),
+        Value::Object(members) => members.values().any(has_rounded_integer),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
 }
 
 /// Adds a number to the name of a request if an earlier request has the same name.
@@ -192,6 +217,11 @@ mod tests {
         assert_eq!(expected_json("/a=1").unwrap(), ("/a".into(), 1.into()));
         assert_eq!(expected_json("/a=ann").unwrap(), ("/a".into(), "ann".into()));
         assert!(expected_json("/a").is_err());
+        assert_eq!(expected_json("/a=18446744073709551615").unwrap().1, serde_json::json!(u64::MAX));
+        for rounded in ["18446744073709551616", "{\"b\": [-12345678901234567890]}", "1e400"] {
+            let error = expected_json(&format!("/a={rounded}")).unwrap_err();
+            assert!(error.contains("more than 64 bits"), "{rounded}: {error}");
+        }
     }
 
     #[test]
