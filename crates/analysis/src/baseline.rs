@@ -13,7 +13,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{self, MetricId, Ratios};
 use crate::peak::{self, RatioBound};
 use crate::series::Series;
-use crate::stats::{Estimate, Looks, PairUnit, Pairs, Repeated, are_skewed, holm, median};
+use crate::stats::{Estimate, Looks, PairUnit, Pairs, Repeated, holm, median};
 use crate::trial::TrialResult;
 
 /// Offered rate of a cell, and the share of it that the valid trials served.
@@ -91,9 +91,6 @@ pub struct PairEstimate {
     /// excludes 1, the pair also differs significantly in the corrected test (Holm). `None`:
     /// unbounded.
     pub interval_of_all: Option<(f64, f64)>,
-    /// Whether the interval is meant to be valid after every repeat, and the pairs are
-    /// significantly skewed. If so, the interval is correct less often than stated.
-    pub is_skewed: bool,
 }
 
 impl PairEstimate {
@@ -101,13 +98,7 @@ impl PairEstimate {
     /// the step.
     fn from_pairs(pairs: &Pairs, looks: Looks, tests: usize) -> Option<PairEstimate> {
         let (estimate, unit) = pairs.estimate(looks)?;
-        let is_skewed = looks == Looks::AfterEach && are_skewed(&pairs.launches);
-        Some(PairEstimate {
-            estimate,
-            unit,
-            interval_of_all: estimate.interval_among(tests),
-            is_skewed,
-        })
+        Some(PairEstimate { estimate, unit, interval_of_all: estimate.interval_among(tests) })
     }
 }
 

@@ -75,5 +75,5 @@ pub mod wire;
 
 pub use caveat::{Caveat, Code, CodeProperty, Severity};
 pub use load::LoadResult;
-pub use number_format::{plural, round_decimals};
+pub use number_format::{list, plural, round_decimals};
 pub use report::Report;

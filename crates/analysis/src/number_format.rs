@@ -50,6 +50,17 @@ pub fn plural(n: u64, noun: &str) -> String {
     format!("{n} {noun}{ending}")
 }
 
+/// Joins items to a list in words: `a`, `a and b`, `a, b and c`.
+#[must_use]
+pub fn list<T: AsRef<str>>(items: &[T]) -> String {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    match items.as_slice() {
+        [] => String::new(),
+        [item] => (*item).into(),
+        [init @ .., last] => format!("{} and {last}", init.join(", ")),
+    }
+}
+
 /// Rounds a number to a number of decimals. `round`: `f64::floor`, `f64::ceil` or `f64::round`.
 pub fn round_decimals(x: f64, decimals: i32, round: impl Fn(f64) -> f64) -> f64 {
     let scaled = x * 10_f64.powi(decimals);

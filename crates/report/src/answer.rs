@@ -27,7 +27,7 @@ use crate::format::{list, number, percent, plural, whole_percent};
 use crate::overview::label_in_words;
 use crate::{brackets, compare};
 
-use ratios::{cpu_clause, range, ratio, ratio_with_uncertainty};
+use ratios::{cpu_clause, range, ratio, ratio_with_uncertainty, skew_text};
 use repetitions::repetitions;
 use twins::twins;
 
@@ -222,10 +222,10 @@ fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     };
     let workload = workload_phrase(report, &c.workload);
     let rate = rate.map_or_else(String::new, |rate| format!("{} ", number(rate)));
-    let levels = mixture_sentences(report, c);
+    let (skewed, levels) = (skew_text(c), mixture_sentences(report, c));
     Some(format!(
         "Of the {rate}requests per second{workload} offered over {}, {} served {} and {} \
-         {}.{levels}",
+         {}.{skewed}{levels}",
         plural(u64::from(c.shape.connections), "connection"),
         title(report, &c.subject),
         share_text(c.cell),
@@ -409,16 +409,12 @@ fn comparison_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let workload = workload_phrase(report, &c.workload);
     let (factor, uncertainty) = ratio_with_uncertainty(report, c);
-    let skewed = c.throughput.filter(|estimate| estimate.is_skewed);
-    let skewed = skewed.map_or("", |_| {
-        " The ratios of the repeats are skewed, but the interval assumes symmetry, so its \
-         confidence is below 95 %."
-    });
     let step = label_in_words(c.shape.without_rate());
     let cpu = cpu_clause(c);
     format!(
         "At {step}, {subject} served {factor} times as many requests per second{workload} as \
-         {baseline} ({uncertainty}){cpu}.{skewed}{}",
+         {baseline} ({uncertainty}){cpu}.{}{}",
+        skew_text(c),
         mixture_sentences(report, c)
     )
 }

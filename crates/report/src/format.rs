@@ -5,9 +5,9 @@
 use dyno_analysis::load::Percentiles;
 use dyno_analysis::load::percentile_value::{PercentileValue, UnansweredShare, quantile_of_due};
 use dyno_analysis::metric::{MetricId, MetricSummary, Unit};
-pub use dyno_analysis::plural;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
+pub use dyno_analysis::{list, plural};
 use dyno_model::plan::{Load, Priority, Reconnect, StillWarming};
 use dyno_model::{Outcome, Outcomes, Protocol, Times};
 
@@ -372,16 +372,6 @@ pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
     }
     let kept: String = text.chars().take(max_chars.saturating_sub(1)).collect();
     format!("{}…", kept.trim_end())
-}
-
-/// Joins items to a list in words: `a`, `a and b`, `a, b and c`.
-#[must_use]
-pub fn list(items: &[String]) -> String {
-    match items {
-        [] => String::new(),
-        [item] => item.clone(),
-        [init @ .., last] => format!("{} and {last}", init.join(", ")),
-    }
 }
 
 #[cfg(test)]

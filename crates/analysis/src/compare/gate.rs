@@ -11,11 +11,11 @@ use super::no_ratio::NoRatioReason;
 use super::order::Confounding;
 use super::repeats::{unestimated_control, unrecorded_controls};
 use super::starts::{self, StartTest};
-use super::verdict::with_differences;
+use super::verdict::{append, with_differences};
 use super::{CellRepeats, ComparisonRow, RunDifference, ServerStarts, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
 use crate::number_format::{self, percent};
-use crate::stats::{ALPHA, Estimate, PairUnit, weighted_holm};
+use crate::stats::{ALPHA, Estimate, PairUnit, skew_clause, weighted_holm};
 
 /// Short names that gates may use, each with the key of its metric.
 const SHORT_NAMES: [(&str, &str); 7] = [
@@ -395,6 +395,7 @@ impl<'a> GateCell<'a> {
         };
         let p = family.p(self.ratio_test()).expect("each estimate should have a test");
         let (state, text) = self.ratio_verdict(estimate.with_tests(family.equal_tests()), p);
+        let text = if self.row.is_skewed() { append(&text, &skew_clause(&[])) } else { text };
         if let Some(reason) = self.order.gate_note() {
             return (GateState::Undecided, Some(self.with_repeats(append(&text, reason))));
         }
@@ -409,6 +410,12 @@ impl<'a> GateCell<'a> {
     /// Returns why a gate is undecided although the ratio is within its limit; `None`: the gate is
     /// held. `text`: the change of the metric.
     fn missing_evidence(&self, text: &str) -> Option<String> {
+        if self.row.is_skewed() {
+            return Some(format!(
+                "{text}. The gate is undecided. Use a fixed number of repeats (a suite without \
+                 `[stop]`)."
+            ));
+        }
         // The included repeats may be better than the excluded ones.
         if let Some(excluded) = &self.cell.sentence
             && !self.cell.are_all_counted_for(self.gate.metric)
@@ -520,11 +527,6 @@ impl<'a> GateCell<'a> {
     fn remaining_changes(&self, change: Estimate) -> impl Iterator<Item = RemainingChange<'a>> {
         self.controls.iter().filter_map(move |row| RemainingChange::new(row, change))
     }
-}
-
-/// Appends another statement to a sentence.
-fn append(sentence: &str, statement: &str) -> String {
-    format!("{}; {statement}", sentence.trim_end_matches('.'))
 }
 
 /// States the smallest difference that the repeats would show, as a sentence.

@@ -658,7 +658,7 @@ fn answers(
     let cells = rows.chunk_by(is_same_cell);
     let answer = |cell: &[ComparisonRow]| {
         let ComparisonRow { subject_a, subject_b, workload, step, .. } = cell[0].clone();
-        let sentence = verdict::with_differences(verdict::answer(cell, same_within), differences);
+        let sentence = verdict::answer(cell, same_within, differences);
         ComparisonAnswer { subject_a, subject_b, workload, step, sentence }
     };
     cells.map(answer).collect()

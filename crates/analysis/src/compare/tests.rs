@@ -13,6 +13,7 @@ mod failures;
 mod gates;
 mod limited;
 mod repetitions;
+mod skewed;
 
 /// A run of servers, each with its responses per second, repeat by repeat; the last one is a
 /// control.
@@ -113,7 +114,7 @@ fn subjects_of_one_run_are_compared_in_pairs() {
     let answer = |verdict, estimate| {
         let rows: Vec<ComparisonRow> =
             times.clone().map(|row| ComparisonRow { verdict, estimate, ..row.clone() }).collect();
-        verdict::answer(&rows, Some(0.02))
+        verdict::answer(&rows, Some(0.02), &[])
     };
     assert_eq!(answer(Verdict::Higher, Some(slower)), "median response time 8.0–12 % longer");
     let faster = Estimate { ratio: 0.9, low: 0.88, high: 0.92, ..slower };

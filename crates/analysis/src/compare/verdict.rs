@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{ComparisonRow, NoRatioReason, RunDifference};
 use crate::number_format::{change, exact_percent, percent};
-use crate::stats::{ALPHA, Estimate, PairUnit};
+use crate::stats::{ALPHA, Estimate, PairUnit, skew_clause};
 
 /// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -53,13 +53,19 @@ fn is_within(estimate: &Estimate, margin: f64) -> bool {
     estimate.low >= 1.0 / (1.0 + margin) && estimate.high <= 1.0 + margin
 }
 
-/// Returns the verdict of a row as a sentence.
+/// Returns the verdict of a row as a sentence, with all reasons to doubt it.
 pub(super) fn sentence(
     row: &ComparisonRow,
     same_within: Option<f64>,
     differences: &[RunDifference],
 ) -> String {
-    let text = match (row.verdict, row.estimate) {
+    let text = with_differences(verdict_text(row, same_within), differences);
+    if row.is_skewed() { append(&text, &skew_clause(&[])) } else { text }
+}
+
+/// Returns the verdict of a row in words.
+fn verdict_text(row: &ComparisonRow, same_within: Option<f64>) -> String {
+    match (row.verdict, row.estimate) {
         (Verdict::Higher, Some(e)) => format!("{} higher", range(e.low - 1.0, e.high - 1.0)),
         (Verdict::Lower, Some(e)) => format!("{} lower", range(1.0 - e.high, 1.0 - e.low)),
         (Verdict::Same, _) => {
@@ -93,8 +99,19 @@ pub(super) fn sentence(
         (_, None) => {
             row.no_ratio_reason.expect("a missing estimate should have a reason").sentence()
         }
-    };
-    with_differences(text, differences)
+    }
+}
+
+impl ComparisonRow {
+    /// Whether the interval of the ratio is correct less often than stated.
+    pub(super) fn is_skewed(&self) -> bool {
+        self.estimate.is_some_and(|estimate| estimate.is_skewed)
+    }
+}
+
+/// Appends another statement to a sentence.
+pub(super) fn append(sentence: &str, statement: &str) -> String {
+    format!("{}; {statement}", sentence.trim_end_matches('.'))
 }
 
 /// Appends the names of unintended differences between the sides to a sentence.
@@ -130,16 +147,35 @@ const ANSWER_PHRASES: [(&str, &str, &str, &str); 5] = [
     ("server_memory_bytes", "{} more memory", "{} less memory", "memory"),
 ];
 
+/// Summarizes the rows of one cell, with all reasons to doubt the summary.
+pub(super) fn answer(
+    rows: &[ComparisonRow],
+    same_within: Option<f64>,
+    differences: &[RunDifference],
+) -> String {
+    let name = |row: &ComparisonRow| answer_phrases(row).map(|(.., name)| name);
+    let skewed = rows.iter().filter(|row| row.is_skewed()).filter_map(name);
+    let skewed: Vec<&str> = skewed.collect();
+    let text = with_differences(answer_text(rows, same_within), differences);
+    if skewed.is_empty() { text } else { append(&text, &skew_clause(&skewed)) }
+}
+
+/// Returns the entry of a row's metric in [`ANSWER_PHRASES`]; `None`: answers omit the metric.
+fn answer_phrases(
+    row: &ComparisonRow,
+) -> Option<(&'static str, &'static str, &'static str, &'static str)> {
+    ANSWER_PHRASES.iter().find(|(key, ..)| *key == row.metric).copied()
+}
+
 /// Summarizes the rows of one cell: first differences, then equal metrics, then undecided metrics,
 /// and last metrics without a ratio.
-pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String {
+fn answer_text(rows: &[ComparisonRow], same_within: Option<f64>) -> String {
     const DIFFERENT: u8 = 0;
     const SAME: u8 = 1;
     const UNDECIDED: u8 = 2;
     const NOT_COMPARED: u8 = 3;
     let phrase = |row: &ComparisonRow| {
-        let (_, higher, lower, name) =
-            ANSWER_PHRASES.iter().find(|(key, ..)| *key == row.metric)?;
+        let (_, higher, lower, name) = answer_phrases(row)?;
         let Some(estimate) = row.estimate else {
             let is_measured = !row.a.values.is_empty() || !row.b.values.is_empty();
             return is_measured.then(|| (NOT_COMPARED, format!("{name}: not compared")));
@@ -158,13 +194,13 @@ pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String
                     exact_percent(same_within.expect("a verdict `same` should have a margin"))
                 ),
             ),
-            _ => (UNDECIDED, format!("{name}: {}", sentence(row, same_within, &[]))),
+            _ => (UNDECIDED, format!("{name}: {}", verdict_text(row, same_within))),
         })
     };
     let mut ranked_phrases: Vec<(u8, String)> = rows.iter().filter_map(phrase).collect();
     ranked_phrases.sort_by_key(|(rank, _)| *rank);
     if ranked_phrases.iter().all(|(rank, _)| *rank == NOT_COMPARED) {
-        return rows.first().map_or_else(String::new, |row| sentence(row, same_within, &[]));
+        return rows.first().map_or_else(String::new, |row| verdict_text(row, same_within));
     }
     ranked_phrases.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("; ")
 }

@@ -8,20 +8,23 @@ pub mod changes;
 pub(crate) mod draws;
 mod estimate;
 mod holm;
+mod moments;
 pub mod permutation;
 mod quantile;
 pub mod rank_sum;
 pub mod scaling;
+mod skew;
 mod trend;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(crate) use estimate::scatter;
 use estimate::student;
 pub use estimate::{ALPHA, Estimate, jackknife, standard_errors};
-pub(crate) use estimate::{are_skewed, scatter};
 pub use holm::{holm, weighted_holm};
 pub use quantile::rank_bounds;
+pub use skew::{skew_clause, skew_sentence};
 pub use trend::Trend;
 
 /// Minimum number of repeats, or pairs of repeats, for a confidence interval. With fewer repeats,

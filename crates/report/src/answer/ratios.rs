@@ -6,7 +6,7 @@ use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::peak::RatioBound;
 use dyno_analysis::report::Report;
 use dyno_analysis::round_decimals;
-use dyno_analysis::stats::{PairUnit, Repeated};
+use dyno_analysis::stats::{PairUnit, Repeated, skew_sentence};
 
 use crate::format::number;
 
@@ -52,6 +52,16 @@ pub(super) fn cpu_clause(c: &Comparison) -> String {
         .filter(|range| *range != median)
         .map_or_else(String::new, |range| format!(" ({range})"));
     format!(", with {median}{range} times the CPU per request")
+}
+
+/// States which ratios of two subjects are skewed, so that their intervals are too narrow. Empty if
+/// none is.
+pub(super) fn skew_text(c: &Comparison) -> String {
+    let estimates = [("throughput", c.throughput), ("CPU time per request", c.cpu)];
+    let is_skewed = |pairs: PairEstimate| pairs.estimate.is_skewed;
+    let skewed = estimates.into_iter().filter(|(_, pairs)| pairs.is_some_and(is_skewed));
+    let names: Vec<&str> = skewed.map(|(name, _)| name).collect();
+    if names.is_empty() { String::new() } else { format!(" {}", skew_sentence(&names)) }
 }
 
 /// Returns the interval that is corrected for all pairs of subjects, so that it agrees with ties.

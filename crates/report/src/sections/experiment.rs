@@ -2,6 +2,7 @@
 
 use dyno_analysis::experiment::{DoseEffect, Effect};
 use dyno_analysis::report::Report;
+use dyno_analysis::stats::skew_clause;
 
 use crate::compare;
 use crate::format::ratio;
@@ -88,7 +89,16 @@ fn doses(doses: &[DoseEffect]) -> Block {
         ("#Valid blocks", &|d| text(format!("{} of {}", d.counted_blocks, d.loaded_blocks))),
     ];
     let table = ReportTable::plain("sortable", &columns, doses);
-    Block::part("When the level doubles", "", table, DOSES)
+    let table = Block::part("When the level doubles", "", table, DOSES);
+    let skewed: Vec<String> = doses.iter().filter_map(skew_text).collect();
+    Block::Group(vec![table, Block::note(&skewed.join("\n"))])
+}
+
+/// States that the factors of a dose are skewed. `None`: they are not.
+fn skew_text(dose: &DoseEffect) -> Option<String> {
+    dose.doubling.filter(|estimate| estimate.is_skewed)?;
+    let (step, clause) = (label_in_words(dose.step), skew_clause(&[]));
+    Some(format!("{}, {}, {step}: {clause}.", dose.title, dose.workload))
 }
 
 const DOSES: &str = "The table shows the factor by which the metric changes when the level \
@@ -98,3 +108,31 @@ const DOSES: &str = "The table shows the factor by which the metric changes when
                      the metric is independent of the level. \"–\" means that the factor is \
                      unknown: in some blocks a level has no valid value, and the other blocks may \
                      be a biased selection.";
+
+#[cfg(test)]
+mod tests {
+    use dyno_analysis::cell::Shape;
+    use dyno_analysis::stats::{Estimate, Looks};
+
+    use super::*;
+
+    #[test]
+    fn skewed_factor_of_dose_is_described() {
+        let dose = |factors: &[f64]| DoseEffect {
+            workload: "w".into(),
+            step: Shape::closed_loop(16, 1, 1),
+            metric: "throughput_rps",
+            title: "Throughput",
+            doubling: Estimate::from_pairs_at(Looks::AfterEach, factors),
+            doubling_median: None,
+            counted_blocks: 8,
+            loaded_blocks: 8,
+        };
+        let skewed = dose(&[1.98, 2.02, 1.99, 2.01, 1.98, 2.02, 2.0, 3.0]);
+        let expected = "Throughput, w, 16 connections: the ratios of the repeats are skewed, but \
+                        the interval assumes symmetry, so its confidence is below 95 %.";
+        assert_eq!(skew_text(&skewed).as_deref(), Some(expected));
+        assert_eq!(skew_text(&dose(&[1.98, 2.02, 1.99, 2.01, 2.0])), None);
+        assert_eq!(skew_text(&dose(&[])), None);
+    }
+}

@@ -2,6 +2,7 @@
 
 mod answer;
 mod answer_repetitions;
+mod answer_skew;
 mod page;
 mod searches;
 mod text;
