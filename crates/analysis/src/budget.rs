@@ -13,8 +13,9 @@ use serde::Serialize;
 use crate::cell::{CellKey, Shape};
 use crate::grid::Grid;
 use crate::metric::{CPU, Metric, THROUGHPUT};
+use crate::noise;
 use crate::report::Report;
-use crate::stats::{Looks, REPEATS_FOR_INTERVAL, median, standard_errors};
+use crate::stats::{Looks, REPEATS_FOR_INTERVAL, standard_errors};
 use crate::stopping::compared_pairs;
 
 pub const SCHEMA: &str = "dyno.budget/1";
@@ -290,19 +291,16 @@ fn unknown_pairs(plan: &Plan, known: &[(Expected, Noise)]) -> Vec<UnknownPrecisi
 }
 
 /// Returns the smallest change that four of five runs with this many starts detect in a single
-/// comparison: 0.05 is 5 %. For each metric key, it is the median over the comparisons of the run.
+/// comparison, by the variance of `pilot`: 0.05 is 5 %. The report of such a run has the same
+/// number as its noise.
 #[must_use]
 pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static str, f64)> {
-    let looks = Looks::from_plan(&pilot.header.plan);
-    let variances = variances(pilot, report);
-    let metric_change = |metric: &Metric| {
-        let rows = variances.iter().filter(|(row, _)| row.metric == metric.key);
-        let changes: Vec<f64> = rows
-            .map(|(_, noise)| precision(*noise, looks, repeats, 1.0).detectable.exp_m1())
-            .collect();
-        Some((metric.key, median(&changes).filter(|change| change.is_finite())?))
+    let grid = Grid::new(&report.trials);
+    let change = |metric: &Metric| {
+        let metric = Metric::from_key(metric.key);
+        Some((metric.key, noise::detectable(&pilot.header.plan, &grid, metric, Some(repeats))?))
     };
-    [&THROUGHPUT, &CPU].into_iter().filter_map(metric_change).collect()
+    [&THROUGHPUT, &CPU].into_iter().filter_map(change).collect()
 }
 
 /// Returns the start time of the first load of each block.
@@ -483,7 +481,8 @@ mod tests {
         let [(key, change)] = detectable(&run, &report, planned.repeats)[..] else {
             panic!("one metric")
         };
-        assert_eq!((key, change), ("throughput_rps", planned.rows[0].detectable));
+        assert_eq!(key, "throughput_rps");
+        assert!((change / planned.rows[0].detectable - 1.0).abs() < 1e-9, "{change} {planned:?}");
         let few = detectable(&run, &report, planned.repeats / 4)[0].1;
         assert!((1.9..2.2).contains(&(few / change)), "{few} {change}");
         assert_eq!(detectable(&run, &report, 1), [], "one repeat finds nothing");

@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::baseline::baseline;
-use crate::grid::Grid;
-use crate::metric::METRICS;
-use crate::stats::{self, Estimate, Looks, PAIRS_TO_TELL_APART, median};
+use crate::experiment;
+use crate::grid::{Cell, Grid};
+use crate::metric::{METRICS, Metric};
+use crate::stats::{self, Looks, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, median};
 use crate::subject::SubjectResult;
 
 /// Noise of one metric.
@@ -23,8 +24,9 @@ pub struct NoiseFloor {
     /// start-up time, it is the number of subjects.
     pub steps: usize,
     /// Smallest difference from the baseline that four of five runs like this one would detect in a
-    /// single comparison, as the median over steps. 0.05 is 5 %. `None`: fewer than five repeats,
-    /// or no subject to compare with the baseline.
+    /// single comparison, as the median over steps. 0.05 is 5 %. In an experiment, the difference
+    /// is between the arms that it compares. `None`: fewer than five repeats, or no subject except
+    /// controls to compare with the baseline.
     pub detectable: Option<f64>,
 }
 
@@ -38,31 +40,20 @@ pub(crate) fn noise(
     grid: &Grid<'_>,
     subjects: &[SubjectResult],
 ) -> BTreeMap<&'static str, NoiseFloor> {
-    let base = baseline(plan, grid);
-    let metric_floor = |metric: &'static crate::metric::Metric| {
-        let cell_scatter = |(_, cell): (_, &crate::grid::Cell<'_>)| {
-            scatter(&cell.series(metric).repeated().values)
+    let metric_floor = |metric: &'static Metric| {
+        let cell_scatter = |(_, cell): (_, &Cell<'_>)| {
+            stats::scatter(PAIRS_TO_TELL_APART, &cell.series(metric).repeated().values)
         };
         let scatters: Vec<f64> = grid.cells().filter_map(cell_scatter).collect();
-        let others = grid.cells().filter(|(key, _)| {
-            base.is_some_and(|base| key.arm != base && plan.are_loaded_alike(key.arm, base))
-        });
-        let detectable = others.filter_map(|(key, cell)| {
-            let base = grid.get(key.with_arm(base?))?;
-            let ratios = cell.series(metric).ratios_to(&base.series(metric)).values;
-            Some(
-                Estimate::from_pairs_at(Looks::from_plan(plan), &ratios)?
-                    .detectable_by_estimate()?
-                    - 1.0,
-            )
-        });
-        Some((metric.key, floor(&scatters, &detectable.collect::<Vec<f64>>())?))
+        Some((metric.key, floor(&scatters, detectable(plan, grid, metric, None))?))
     };
     let starts: Vec<f64> = subjects
         .iter()
-        .filter_map(|subject| scatter(&subject.startup_ms.first_response.values))
+        .filter_map(|subject| {
+            stats::scatter(PAIRS_TO_TELL_APART, &subject.startup_ms.first_response.values)
+        })
         .collect();
-    let startup_floor = floor(&starts, &[]).map(|floor| (STARTUP, floor));
+    let startup_floor = floor(&starts, None).map(|floor| (STARTUP, floor));
     METRICS
         .iter()
         .filter(|metric| metric.has_ratios())
@@ -71,26 +62,66 @@ pub(crate) fn noise(
         .collect()
 }
 
-/// Returns the noise from the spread of each step and the detectable differences; `None`: no spread
-/// is known.
-fn floor(scatters: &[f64], detectable: &[f64]) -> Option<NoiseFloor> {
-    Some(NoiseFloor {
-        scatter: median(scatters)?,
-        steps: scatters.len(),
-        detectable: median(detectable),
-    })
+/// Returns the noise from the spread of each step; `None`: no spread is known.
+fn floor(scatters: &[f64], detectable: Option<f64>) -> Option<NoiseFloor> {
+    Some(NoiseFloor { scatter: median(scatters)?, steps: scatters.len(), detectable })
 }
 
-/// Returns the spread of repeats; `None`: too few repeats, or a value is not above 0.
-fn scatter(values: &[f64]) -> Option<f64> {
-    stats::scatter(PAIRS_TO_TELL_APART, values)
+/// Returns the smallest difference that four of five runs detect in a single comparison, as the
+/// median over comparisons: 0.05 is 5 %.
+///
+/// `planned_pairs`: number of pairs of repeats of the detecting run, whose variance is estimated
+/// from three pairs or more of this run. `None`: the detecting run is this run, and it detects
+/// nothing with fewer than [`REPEATS_FOR_INTERVAL`] pairs.
+#[must_use]
+pub(crate) fn detectable(
+    plan: &Plan,
+    grid: &Grid<'_>,
+    metric: &Metric,
+    planned_pairs: Option<u32>,
+) -> Option<f64> {
+    let min_pairs = planned_pairs.map_or(REPEATS_FOR_INTERVAL, |_| PAIRS_TO_TELL_APART);
+    let change = |(cell, base): (&Cell<'_>, &Cell<'_>)| {
+        let ratios = cell.series(metric).ratios_to(&base.series(metric)).values;
+        let scatter = stats::scatter(min_pairs, &ratios)?;
+        let pairs = planned_pairs.unwrap_or(ratios.len() as u32);
+        let (_, errors) = stats::standard_errors(Looks::from_plan(plan), pairs);
+        let change = match scatter {
+            0.0 => 0.0,
+            scatter => (errors * scatter / f64::from(pairs).sqrt()).exp_m1(),
+        };
+        change.is_finite().then_some(change)
+    };
+    let changes: Vec<f64> = compared_cells(plan, grid).into_iter().filter_map(change).collect();
+    median(&changes)
+}
+
+/// Returns the pairs of cells whose difference a run is to detect, without controls: those of the
+/// experiment, or otherwise the cells of each arm and of the baseline.
+fn compared_cells<'a>(plan: &Plan, grid: &'a Grid<'a>) -> Vec<(&'a Cell<'a>, &'a Cell<'a>)> {
+    let arms = match (&plan.experiment, baseline(plan, grid)) {
+        (Some(experiment), _) => experiment::pairs(plan, experiment),
+        (None, Some(base)) => {
+            let is_compared = |arm: &usize| {
+                let is_control = plan.subject_of(*arm).control;
+                *arm != base && !is_control && plan.are_loaded_alike(*arm, base)
+            };
+            (0..plan.arms.len()).filter(is_compared).map(|arm| (base, arm)).collect()
+        }
+        (None, None) => Vec::new(),
+    };
+    let cells = |(base, arm): (usize, usize)| {
+        grid.cells()
+            .filter(move |(key, _)| key.arm == arm)
+            .filter_map(move |(key, cell)| Some((cell, grid.get(key.with_arm(base))?)))
+    };
+    arms.into_iter().flat_map(cells).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use dyno_model::plan::Subject;
 
-    use super::*;
     use crate::fixture;
     use crate::report::report;
     use crate::stats::draws::Normal;
@@ -115,9 +146,25 @@ mod tests {
         assert!(report(&run(2)).noise.is_empty(), "two repeats have no scatter");
     }
 
+    /// Differences from the baseline: the two noisy servers are not compared with each other, and
+    /// the control is not compared.
     #[test]
-    fn scatter_requires_positive_values() {
-        assert_eq!(scatter(&[1.0, 0.0, 2.0]), None);
-        assert_eq!(scatter(&[2.0, 2.0, 2.0]), Some(0.0));
+    fn plan_and_report_detect_equal_differences() {
+        let named =
+            |name: &str, control| Subject { name: name.into(), control, ..Subject::default() };
+        let servers =
+            vec![named("a", false), named("b", false), named("c", false), named("null", true)];
+        let run = fixture::blocks_of(servers, 8, |arm, block| {
+            let mut normal = Normal(u64::from(block) * 4 + arm as u64);
+            let spread = [0.001, 0.02, 0.04, 0.0][arm];
+            (100_000.0 * normal.values(1, 1.0, spread)[0]) as u64
+        });
+        let report = report(&run);
+        let floor = report.noise["throughput_rps"];
+        let planned = crate::budget::detectable(&run, &report, 8);
+        assert_eq!(planned, [("throughput_rps", floor.detectable.unwrap())]);
+        assert!((0.01..0.06).contains(&floor.detectable.unwrap()), "{floor:?}");
+        let [(_, few)] = crate::budget::detectable(&run, &report, 5)[..] else { panic!() };
+        assert!(few > floor.detectable.unwrap(), "{few} {floor:?}");
     }
 }

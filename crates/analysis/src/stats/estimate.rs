@@ -220,14 +220,6 @@ impl Estimate {
         let ratio = (detectable * noise_bound(self.errors.freedom)).exp();
         Estimate { detectable: Some(ratio).filter(|ratio| ratio.is_finite()), ..self }
     }
-
-    /// Returns the detectable ratio of a single test with the plain estimate of the noise. Half of
-    /// these ratios are too low, so use them only for medians over many estimates.
-    #[must_use]
-    pub(crate) fn detectable_by_estimate(&self) -> Option<f64> {
-        let ratio = self.errors.scale(self.errors.detectable_factor(ALPHA)).exp();
-        Some(ratio).filter(|ratio| ratio.is_finite())
-    }
 }
 
 impl Estimate {
@@ -337,6 +329,15 @@ mod tests {
     use crate::stats::holm;
 
     const SIMULATIONS: usize = 4000;
+
+    impl Estimate {
+        /// Returns the detectable ratio with the plain estimate of the noise. Half of these ratios
+        /// are too low.
+        fn detectable_by_estimate(&self) -> Option<f64> {
+            let ratio = self.errors.scale(self.errors.detectable_factor(ALPHA)).exp();
+            Some(ratio).filter(|ratio| ratio.is_finite())
+        }
+    }
 
     /// Returns the share of simulations in which a condition is true.
     fn share(seed: u64, mut holds: impl FnMut(&mut Normal) -> bool) -> f64 {
