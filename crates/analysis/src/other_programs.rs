@@ -26,14 +26,17 @@ pub struct DisturbedSteps {
 }
 
 impl DisturbedSteps {
-    /// Summarizes the disturbed trials. `cpus`: CPUs of the machine. `None`: no trial was
-    /// disturbed.
+    /// Summarizes the disturbed trials. `cpus` returns the number of CPUs of a trial's machine.
+    /// `None`: no trial was disturbed.
     #[must_use]
-    pub(crate) fn new(trials: &[TrialResult], cpus: u32) -> Option<DisturbedSteps> {
+    pub(crate) fn new(
+        trials: &[TrialResult],
+        cpus: impl Fn(&TrialResult) -> u32,
+    ) -> Option<DisturbedSteps> {
         let disturbed: Vec<&TrialResult> =
             trials.iter().filter(|trial| trial.is_disturbed()).collect();
         let shares: Vec<f64> =
-            disturbed.iter().filter_map(|trial| other_programs_share(trial, cpus)).collect();
+            disturbed.iter().filter_map(|trial| other_programs_share(trial, cpus(trial))).collect();
         let mut by_name: BTreeMap<&str, f64> = BTreeMap::new();
         for other in disturbed.iter().flat_map(|trial| trial.machine.others.iter().flatten()) {
             *by_name.entry(&other.name).or_default() += other.cpus;
@@ -136,10 +139,32 @@ mod tests {
 
     #[test]
     fn disturbed_steps_name_programs() {
-        let steps = DisturbedSteps::new(&trials(5), 2).unwrap();
+        let steps = DisturbedSteps::new(&trials(5), |_| 2).unwrap();
         assert_eq!((steps.trials_invalid, steps.cpu_share), (5, Some(0.61)));
         assert_eq!(steps.names, ["rustc", "python3"]);
-        assert_eq!(DisturbedSteps::new(&trials(0), 2), None);
+        assert_eq!(DisturbedSteps::new(&trials(0), |_| 2), None);
+    }
+
+    /// The run was resumed on a machine with more CPUs.
+    #[test]
+    fn share_is_of_cpus_of_own_machine() {
+        let mut run = crate::fixture::five_blocks();
+        run.header.facts.cpus = 2;
+        let mut part = crate::fixture::resumption(&run, 0, Vec::new());
+        part.facts.cpus = 8;
+        run.header.resumptions = vec![part];
+        for trial in &mut run.trials {
+            trial.start = 0;
+        }
+        let report_of = |run: &dyno_model::run::Run| {
+            let trials = trials(5);
+            let results =
+                crate::results::Results { trials: &trials, subjects: &[], answered_after: None };
+            crate::report::run_facts(run, results).other_programs.unwrap().cpu_share
+        };
+        assert_eq!(report_of(&run), Some(2.44 / 16.0));
+        run.header.resumptions[0].from_start = 1;
+        assert_eq!(report_of(&run), Some(2.44 / 4.0));
     }
 
     #[test]

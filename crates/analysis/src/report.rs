@@ -92,6 +92,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RunIds {
     pub run: RunId,
+    /// The machine of the run's first part, if the run was resumed on another.
     pub machine: MachineId,
     /// In the order of the run's workloads; `null`: the report withholds a value of the workload,
     /// which could be guessed from the id.
@@ -110,6 +111,8 @@ pub struct RunFacts {
     /// RFC 3339, UTC.
     pub started: String,
     pub command: Vec<String>,
+    /// Facts of the machine. Those of the run's first part, if the run was resumed in other
+    /// conditions (caveat `mixed`).
     pub facts: Facts,
     pub repeats: u32,
     /// Repeats after which the run ended because its question was answered; `None`: all repeats
@@ -263,7 +266,7 @@ fn repeats_until_answer(run: &Run, results: Results<'_>) -> Option<u32> {
 }
 
 /// Returns the plan and the progress of the run.
-fn run_facts(run: &Run, results: Results<'_>) -> RunFacts {
+pub(crate) fn run_facts(run: &Run, results: Results<'_>) -> RunFacts {
     let trials = results.trials;
     let plan = &run.header.plan;
     let order = (0..plan.repeats).map(|block| {
@@ -309,10 +312,12 @@ fn run_facts(run: &Run, results: Results<'_>) -> RunFacts {
         searches_missing: missing_searches(run),
         trials_unchecked: stopping::unchecked_trials(run).len(),
         trials_invalid: trials.iter().filter(|t| t.is_unexpectedly_invalid()).count(),
-        other_programs: DisturbedSteps::new(
-            trials,
-            run.header.facts.online_cpus.unwrap_or(run.header.facts.cpus),
-        ),
+        other_programs: DisturbedSteps::new(trials, |trial| {
+            let records = &run.trials;
+            let record = records.iter().find(|record| record.trial + 1 == trial.place);
+            let facts = record.map_or(&run.header.facts, |record| run.facts_at(record.start));
+            facts.online_cpus.unwrap_or(facts.cpus)
+        }),
         observing_share: median(&probe_shares.collect::<Vec<f64>>()),
     }
 }

@@ -76,7 +76,7 @@ impl KnownTrials {
             run.starts.iter().map(|start| (start.start, start)).collect();
         for record in new {
             let start = starts.get(&record.start).copied();
-            let facts = &run.header.facts;
+            let facts = run.facts_at(record.start);
             let result = trial(RecordedTrial { plan, facts, start, record }, &others);
             let (start, began_ns) = (record.start, record.load.began_ns);
             let source = Source { start, began_ns, limiter: result.limiter.clone() };

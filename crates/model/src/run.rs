@@ -73,6 +73,13 @@ impl Run {
         self.header.resumptions.iter().filter(|part| part.from_start <= start).count()
     }
 
+    /// Returns the facts of the machine on which a start took place, by the number of the start.
+    #[must_use]
+    pub fn facts_at(&self, start: usize) -> &Facts {
+        let mut parts = self.header.resumptions.iter().rev();
+        parts.find(|part| part.from_start <= start).map_or(&self.header.facts, |part| &part.facts)
+    }
+
     /// Returns the resumptions in which a start took place: the parts of the run after the first.
     #[must_use]
     pub fn later_parts(&self) -> Vec<&Resumption> {

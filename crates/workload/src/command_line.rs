@@ -217,7 +217,10 @@ mod tests {
         assert_eq!(expected_json("/a=1").unwrap(), ("/a".into(), 1.into()));
         assert_eq!(expected_json("/a=ann").unwrap(), ("/a".into(), "ann".into()));
         assert!(expected_json("/a").is_err());
-        assert_eq!(expected_json("/a=18446744073709551615").unwrap().1, serde_json::json!(u64::MAX));
+        assert_eq!(
+            expected_json("/a=18446744073709551615").unwrap().1,
+            serde_json::json!(u64::MAX)
+        );
         for rounded in ["18446744073709551616", "{\"b\": [-12345678901234567890]}", "1e400"] {
             let error = expected_json(&format!("/a={rounded}")).unwrap_err();
             assert!(error.contains("more than 64 bits"), "{rounded}: {error}");

@@ -36,7 +36,7 @@ impl<'a> RecordedTrial<'a> {
     /// Returns a trial of a run.
     #[must_use]
     pub fn new(run: &'a Run, record: &'a TrialRecord) -> RecordedTrial<'a> {
-        let (plan, facts) = (&run.header.plan, &run.header.facts);
+        let (plan, facts) = (&run.header.plan, run.facts_at(record.start));
         RecordedTrial { plan, facts, start: run.start_of(record), record }
     }
 

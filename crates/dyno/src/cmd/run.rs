@@ -229,12 +229,13 @@ pub(super) fn walk(
     if let Some(note) = tracking::note(&planned.plan, &TrackingTable::read(IpVersion::V4)) {
         terminal::say(&note);
     }
-    let (plan, header) = (&planned.plan, &run.header);
+    let plan = &planned.plan;
     progress.begin(&planned.plan, run.trials.len())?;
     let mut on_event = |event: RunEvent<'_>| {
         let result = match &event {
             RunEvent::TrialEnded { start, record, .. } => {
-                Some(RecordedTrial { plan, facts: &header.facts, start: Some(start), record })
+                let facts = run.facts_at(record.start);
+                Some(RecordedTrial { plan, facts, start: Some(start), record })
             }
             _ => None,
         };

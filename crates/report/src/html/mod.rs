@@ -20,7 +20,7 @@ use crate::format::plural;
 use crate::output::Format;
 use crate::present::block::ReportSection;
 use crate::redact::{self, RedactedReport};
-use crate::sections::sections;
+use crate::sections::{first_part_text, sections};
 use crate::{VIEWER_CSS, VIEWER_JS};
 
 /// The format: a page with the viewer.
@@ -61,7 +61,8 @@ fn header(report: &Report, sections: &[ReportSection]) -> Markup {
             p.meta {
                 (report.run.started) " · "
                 (facts.cpus) " × " (facts.cpu_model.as_deref().unwrap_or("unknown CPU"))
-                " · Linux " (facts.kernel.as_deref().unwrap_or("of unknown version")) " · "
+                " · Linux " (facts.kernel.as_deref().unwrap_or("of unknown version"))
+                (first_part_text(report)) " · "
                 (plural(report.run.repeats.into(), "repeat")) " · seed " (report.run.seed)
             }
             nav aria-label="Sections" {

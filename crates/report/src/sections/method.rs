@@ -140,13 +140,14 @@ fn codes_text(t: &TrialResult) -> String {
 /// Returns the content of the section on machine, plan, limits and caveats.
 pub(super) fn method(report: &Report, withheld: Withheld) -> Block {
     let run = &report.run;
+    let part = first_part_text(report);
     let heading = |title: &str| Block::Heading(title.into());
     let missing = run.facts.missing.iter().map(|missing| {
         Sentence::about(&*missing.measurement)
             .then(format!(": {}. {}", missing.reason, missing.hint))
     });
     let mut blocks = vec![
-        heading("Machine and plan"),
+        heading(&format!("Machine{part} and plan")),
         Block::Table(ReportTable::new("facts", &["Property", "Value"], machine_rows(report))),
         sysctls(report),
         Block::OnPages(vec![heading("Order of blocks"), Block::Page(order(&run.order))]),
@@ -154,7 +155,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Block {
         limits(report),
     ];
     if !run.facts.missing.is_empty() {
-        blocks.push(heading("What could not be measured on this machine"));
+        blocks.push(heading(&format!("What could not be measured on this machine{part}")));
         blocks.push(Block::List(missing.collect()));
     }
     blocks.extend([
@@ -170,6 +171,13 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Block {
     }
     blocks.push(Block::Page(html! { p.downloads {} "\n" }));
     Block::Group(blocks)
+}
+
+/// Returns ` (first part of the run)` if the run was resumed in other conditions: the facts on the
+/// machine are those of its first part.
+pub(crate) fn first_part_text(report: &Report) -> &'static str {
+    let is_mixed = report.caveats.iter().any(|caveat| caveat.code == Code::MIXED);
+    if is_mixed { " (first part of the run)" } else { "" }
 }
 
 /// Renders the order in which each block starts its servers.

@@ -24,6 +24,7 @@ use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
 use maud::{Markup, html};
 
+pub(crate) use self::method::first_part_text;
 pub(crate) use self::profile::flame_figure;
 use crate::format::{count, number, or_dash, percent, plural, quantity};
 use crate::overview::rate_cell;

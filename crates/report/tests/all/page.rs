@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use dyno_analysis::Report;
 use dyno_analysis::metric::MetricId;
 use dyno_analysis::report::report;
+use dyno_analysis::{Caveat, Code, Report, Severity};
 use dyno_archive::RunDir;
 use dyno_report::html;
 
@@ -316,4 +316,18 @@ fn table_of_costs_says_that_hours_are_for_full_use() {
         assert!(always.contains("fully used") && always.contains("divided by the CPU utilisation"));
         assert!(at_prices.contains("Prices: 0.04"));
     }
+}
+
+/// The facts on the machine are those of the first part of the run.
+#[test]
+fn facts_of_mixed_run_name_their_part() {
+    let mixed = page(|r| {
+        let message = "Its parts differ.".into();
+        let evidence = serde_json::Value::Null;
+        let severity = Severity::Warning;
+        r.caveats.push(Caveat { code: Code::MIXED, severity, message, evidence });
+    });
+    assert!(mixed.contains(">Machine (first part of the run) and plan<"));
+    assert_eq!(mixed.matches(" (first part of the run)").count(), 2, "heading and head of page");
+    assert!(!page(|_| {}).contains("first part of the run"));
 }

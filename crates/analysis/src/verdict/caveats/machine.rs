@@ -5,7 +5,7 @@ mod cases;
 
 use dyno_model::plan::Plan;
 use dyno_model::run::Run;
-use dyno_model::{Facts, Phase};
+use dyno_model::{Facts, Phase, TrialRecord};
 use serde_json::{Value, json};
 
 use super::TrialInputs;
@@ -69,7 +69,7 @@ caveats! {
 
     /// Programs read the clock of this machine with a system call that reads a slow device.
     SLOW_CLOCK = "slow_clock" in Machine {
-        rules: [Run(|r| slow_clock(&r.run.header.facts))],
+        rules: [Run(|r| slow_clock(r.run))],
     }
 }
 
@@ -131,12 +131,26 @@ const SLOW_CLOCKS: [&str; 6] =
     ["acpi_pm", "hpet", "hyperv_clocksource_msr", "jiffies", "pit", "refined-jiffies"];
 
 /// The kernel uses a clock source that is slow to read.
-fn slow_clock(facts: &Facts) -> Option<Caveat> {
-    let source = facts.clock_source.as_deref().filter(|source| SLOW_CLOCKS.contains(source))?;
+fn slow_clock(run: &Run) -> Option<Caveat> {
+    fn slow_source(facts: &Facts) -> Option<&str> {
+        facts.clock_source.as_deref().filter(|source| SLOW_CLOCKS.contains(source))
+    }
+    let is_slow = |record: &&TrialRecord| slow_source(run.facts_at(record.start)).is_some();
+    let slow = run.trials.iter().filter(is_slow).count();
+    let first = run.trials.iter().find(is_slow).map_or(0, |record| record.start);
+    let source = slow_source(run.facts_at(first))?;
+    let observation = match run.trials.len() - slow {
+        0 => format!("The clock source of this machine is {source}"),
+        // The other parts of the run were measured on another machine.
+        _ => format!(
+            "In {slow} of {} trials the clock source of the machine was {source}",
+            run.trials.len()
+        ),
+    };
     let message = format!(
-        "The clock source of this machine is {source}, so each reading of the clock is a slow \
-         system call. Servers that read the clock often, and dyno, use more CPU time here than on \
-         other machines. Set the clock source to tsc, or use another machine."
+        "{observation}, so each reading of the clock is a slow system call. Servers that read the \
+         clock often, and dyno, use more CPU time here than on other machines. Set the clock \
+         source to tsc, or use another machine."
     );
     let evidence = json!({"clock_source": source});
     Some(Caveat::new(Code::SLOW_CLOCK, Severity::Warning, message, evidence))

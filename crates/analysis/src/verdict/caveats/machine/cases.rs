@@ -77,6 +77,27 @@ const RUN_CASES: &[Case<RunWorld>] = &[
         |w| w.run.header.facts.clock_source = Some("hpet".into()),
         |w| w.run.header.facts.clock_source = Some("tsc".into()),
     ),
+    // The last of three starts took place on another machine.
+    run_world::warning(
+        Code::SLOW_CLOCK,
+        |w| w.run.header.facts.clock_source = Some("hpet".into()),
+        |w| {
+            w.run.header.facts.clock_source = Some("hpet".into());
+            // The first part has no start.
+            w.run.header.resumptions[0].from_start = 0;
+        },
+    )
+    .given(|w| w.resume(&[])),
+    run_world::warning(
+        Code::SLOW_CLOCK,
+        |w| w.run.header.resumptions[0].facts.clock_source = Some("hpet".into()),
+        |w| {
+            w.run.header.resumptions[0].facts.clock_source = Some("hpet".into());
+            // The second part has no start.
+            w.run.header.resumptions[0].from_start = 3;
+        },
+    )
+    .given(|w| w.resume(&[])),
 ];
 
 #[test]
