@@ -35,7 +35,8 @@ pub struct ScalingResult {
     /// Levels at which the server may have done more, because repeats are not valid for reasons
     /// outside of the server.
     pub open_levels: Vec<u64>,
-    /// Fit of the Universal Scalability Law; `None`: fewer than six levels.
+    /// Fit of the Universal Scalability Law; `None`: fewer than six levels without excluded repeats
+    /// that may have been higher.
     pub law: Option<LawResult>,
 }
 
@@ -48,6 +49,8 @@ pub struct ScalingLevel {
     /// Throughput by the law; `None`: no fit.
     pub fitted_rps: Option<f64>,
     /// Difference of the measured throughput from the law, as a share of the law's throughput.
+    /// `None`: no fit, or the law is not fitted to this level, because excluded repeats may have
+    /// been higher.
     pub residual: Option<f64>,
 }
 
@@ -100,17 +103,14 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
     for trial in &plan.trials {
         let step = &plan.load.steps[trial.step];
         let key = CellKey::from_trial(trial);
+        let is_selection = grid.get(key).is_some_and(is_open);
         // At a planned level that did not run, the server may also have done more.
-        if step.arrivals.is_closed()
-            && grid
-                .get(key)
-                .is_none_or(|cell| is_open(cell) || missing_repeats(plan, key, cell) > 0)
-        {
-            curves
-                .entry(curve_key(key, Shape::from_step(step)))
-                .or_default()
-                .open_levels
-                .insert(step.in_flight());
+        let may_be_higher =
+            is_selection || grid.get(key).is_none_or(|cell| missing_repeats(plan, key, cell) > 0);
+        if step.arrivals.is_closed() && may_be_higher {
+            let curve = curves.entry(curve_key(key, Shape::from_step(step))).or_default();
+            curve.open_levels.insert(step.in_flight());
+            curve.selections.extend(is_selection.then(|| step.in_flight()));
         }
     }
     for (key, cell) in grid.cells() {
@@ -127,10 +127,7 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
             .measured
             .extend(points_of_level);
     }
-    curves
-        .into_iter()
-        .filter_map(|(key, points)| curve(plan, key, &points.measured, &points.open_levels))
-        .collect()
+    curves.into_iter().filter_map(|(key, points)| curve(plan, key, &points)).collect()
 }
 
 /// Returns the key of the curve to which a step of a cell belongs.
@@ -145,6 +142,8 @@ struct CurvePoints {
     measured: Vec<Point>,
     /// Levels at which the server may have done more.
     open_levels: BTreeSet<u64>,
+    /// The open levels whose valid repeats may be the slow ones. The law is not fitted to them.
+    selections: BTreeSet<u64>,
 }
 
 /// The throughput of one launch (one start of the server) at one level.
@@ -155,26 +154,27 @@ struct Point {
     rps: f64,
 }
 
-/// Returns the result of a curve; `None`: fewer than two levels. `open`: levels at which the server
-/// may have done more.
-fn curve(
-    plan: &Plan,
-    key: CurveKey,
-    points: &[Point],
-    open: &BTreeSet<u64>,
-) -> Option<ScalingResult> {
+/// Returns the result of a curve; `None`: fewer than two levels.
+fn curve(plan: &Plan, key: CurveKey, curve: &CurvePoints) -> Option<ScalingResult> {
+    let CurvePoints { measured: points, open_levels: open, selections } = curve;
     let mut by_level: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     points.iter().for_each(|point| by_level.entry(point.in_flight).or_default().push(point.rps));
     if by_level.len() < 2 {
         return None;
     }
-    let points_by_level: Vec<(f64, f64)> =
-        points.iter().map(|p| (p.in_flight as f64, p.rps)).collect();
-    let law = (by_level.len() >= LEVELS_FOR_LAW).then(|| Law::fit(&points_by_level)).flatten();
+    let is_selection = |in_flight: &u64| selections.contains(in_flight);
+    let fitted: Vec<Point> =
+        points.iter().copied().filter(|point| !is_selection(&point.in_flight)).collect();
+    let fitted_by_level: Vec<(f64, f64)> =
+        fitted.iter().map(|p| (p.in_flight as f64, p.rps)).collect();
+    let fitted_levels = by_level.keys().filter(|level| !is_selection(level)).count();
+    let law = (fitted_levels >= LEVELS_FOR_LAW).then(|| Law::fit(&fitted_by_level)).flatten();
     let level = |(in_flight, values): (&u64, &Vec<f64>)| {
         let throughput_rps = median(values)?;
         let fitted_rps = law.map(|law| law.throughput(*in_flight as f64));
-        let residual = fitted_rps.map(|fitted| throughput_rps / fitted - 1.0);
+        let residual = fitted_rps
+            .filter(|_| !is_selection(in_flight))
+            .map(|fitted| throughput_rps / fitted - 1.0);
         Some(ScalingLevel { in_flight: *in_flight, throughput_rps, fitted_rps, residual })
     };
     let levels: Vec<ScalingLevel> = by_level.iter().filter_map(level).collect();
@@ -183,7 +183,8 @@ fn curve(
     let is_known_from = |level: f64| open.iter().all(|open| (*open as f64) < level);
     let measured: Vec<ScalingPoint> =
         points.iter().map(|p| (p.block, p.in_flight as f64, p.rps)).collect();
-    let law_result = law.map(|law| law_result(law, points, &levels, is_known_from(highest as f64)));
+    let law_result =
+        law.map(|law| law_result(law, &fitted, &levels, is_known_from(highest as f64)));
     Some(ScalingResult {
         arm: key.arm,
         subject: plan.arms[key.arm].name.clone(),
@@ -270,7 +271,34 @@ mod tests {
 
     fn scaling_result(points: &[Point]) -> Option<ScalingResult> {
         let server = dyno_model::plan::Subject { name: "a".into(), ..Default::default() };
-        curve(&fixture::plan(vec![server]), KEY, points, &BTreeSet::new())
+        let points = CurvePoints { measured: points.to_vec(), ..CurvePoints::default() };
+        curve(&fixture::plan(vec![server]), KEY, &points)
+    }
+
+    /// At two levels the generator was the limit of the fast repeats, so the slow ones remain.
+    #[test]
+    fn law_is_not_fitted_to_selections_of_repeats() {
+        let mut measured = points(&LEVELS, 8, &mut Normal(6));
+        let selections = BTreeSet::from([64, 128]);
+        let is_selection = |point: &&mut Point| selections.contains(&point.in_flight);
+        measured.iter_mut().filter(is_selection).for_each(|point| point.rps /= 2.0);
+        let server = dyno_model::plan::Subject { name: "a".into(), ..Default::default() };
+        let result = |selections: &BTreeSet<u64>| {
+            let points = CurvePoints {
+                measured: measured.clone(),
+                open_levels: selections.clone(),
+                selections: selections.clone(),
+            };
+            curve(&fixture::plan(vec![server.clone()]), KEY, &points).unwrap()
+        };
+        let scaling = result(&selections);
+        let law = scaling.law.unwrap();
+        assert!((law.sigma.value / TRUTH.sigma - 1.0).abs() < 0.1, "{law:?}");
+        assert!(law.worst_residual < 0.05 && law.peak_at.is_none(), "{law:?}");
+        let residuals = scaling.levels.iter().filter(|level| level.residual.is_some());
+        assert_eq!((residuals.count(), scaling.levels.len()), (6, 8));
+        // Five levels remain.
+        assert_eq!(result(&BTreeSet::from([32, 64, 128])).law, None);
     }
 
     /// With this number, a share of 0.95 has a standard deviation of 0.9 %.

@@ -107,7 +107,8 @@ const SCALING: &str = "The knee is the number of requests in flight above which 
                        rises. The cell is empty if the bend is within the noise, or if repeats at \
                        or above the knee are excluded and may hide higher throughput.\nThe \
                        Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), gives the \
-                       throughput at n requests in flight. It is fitted to six levels or more. A \
+                       throughput at n requests in flight. It is fitted to six levels or more, \
+                       without levels whose excluded repeats may hide higher throughput. A \
                        residual far above the noise means that the server does not follow the \
                        law.\nEach coefficient has its 95 % interval in smaller text below it, if \
                        there are five starts or more. A coefficient that the fit sets to 0 has no \
