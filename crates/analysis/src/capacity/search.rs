@@ -289,7 +289,8 @@ impl CapacitySearch {
             // Longer loads divide the range until the bounds are close.
             (Some(low), Some(high)) if self.are_close(low, high) => None,
             (Some(low), Some(high)) => Some(rounded((low * high).sqrt())),
-            // All longer loads missed the objective, so the rate is lowered.
+            // All longer loads missed the objective, so the rate is lowered: by 1, 3, 9 … widths,
+            // each below the rate before.
             (None, Some(high)) => {
                 let widths = STEP_GROWTH.pow(longer(false).count() as u32 - 1);
                 let lower = high / (1.0 + self.width.0).powi(widths);
@@ -546,6 +547,22 @@ mod tests {
         let is_highest_short = |rps: f64| (980.0..=1000.0).contains(&rps);
         assert_eq!((found.kept_rps, found.missed_rps), (None, Some(MIN_RPS)));
         assert!(found.unconfirmed_rps.is_some_and(is_highest_short), "{found:?}");
+    }
+
+    /// The numbers of docs/methodology/levels-and-capacity.md.
+    #[test]
+    fn longer_loads_are_lowered_by_growing_steps() {
+        let mut longer = Vec::new();
+        let load = |rate: f64, seconds: f64| {
+            if seconds > 2.0 {
+                longer.push(rate);
+            }
+            if seconds > 2.0 || rate > 1000.0 { MISSED } else { KEPT }
+        };
+        search(CapacitySearch::new(400.0, Width(0.02)), load);
+        let widths = longer.iter().map(|rate| (longer[0] / rate).ln() / 1.02f64.ln());
+        let widths: Vec<i64> = widths.map(|widths| widths.round() as i64).take(5).collect();
+        assert_eq!(widths, [0, 1, 4, 13, 40]);
     }
 
     #[test]
