@@ -4,7 +4,9 @@
 //! A cause is named only if two arms differ in a single condition. With several differences, their
 //! effects cannot be separated.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod doses;
+
+use std::collections::BTreeSet;
 
 use dyno_model::plan::{Experiment, ExperimentKind, Plan, Subject};
 use dyno_model::run::Run;
@@ -13,15 +15,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cell::{CellKey, Shape};
+pub use doses::DoseEffect;
+use doses::doses;
+
 use crate::compare::{self, ArmComparison, ComparisonAnswer, ComparisonRow};
 use crate::design::Design;
-use crate::grid::{Cell, Grid};
 use crate::json_difference::visit_differences;
-use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::results::Results;
-use crate::series::{RepeatValue, Series};
-use crate::stats::{Estimate, Looks, median};
 
 /// An experiment of a suite.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -68,29 +68,6 @@ pub struct ConditionChange {
     pub to: Option<String>,
 }
 
-/// Effect of the level of a dose on a metric at one step. A dose is a condition that the arms set
-/// to different numbers (levels), such as a number of CPUs.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "Dose")]
-pub struct DoseEffect {
-    pub workload: String,
-    pub step: Shape,
-    pub metric: &'static str,
-    pub title: &'static str,
-    /// Factor by which the metric changes when the level doubles, over blocks. `None`: too few
-    /// blocks, an excluded block, a block without a value, or a fixed order of starts.
-    pub doubling: Option<Estimate>,
-    /// Median over blocks of the factor of `doubling`. `None`: an excluded block, or a block
-    /// without a value.
-    pub doubling_median: Option<f64>,
-    /// Blocks in which the metric has a valid repeat at every level.
-    pub counted_blocks: usize,
-    /// Blocks in which any level was loaded. If there are more than `counted_blocks`, the counted
-    /// blocks may be a biased selection: the fast blocks if the server failed in the others, or the
-    /// slow blocks if the generator was the limit.
-    pub loaded_blocks: usize,
-}
-
 /// Returns the result of the run's experiment; `None`: the run has none.
 #[must_use]
 pub(crate) fn experiment(run: &Run, results: Results<'_>) -> Option<ExperimentResult> {
@@ -101,7 +78,7 @@ pub(crate) fn experiment(run: &Run, results: Results<'_>) -> Option<ExperimentRe
         kind: experiment.kind,
         factor: experiment.factor.clone(),
         effects: effects(run, results, &pairs(plan, experiment), named_factor(experiment)),
-        doses: doses(plan, results, &arms),
+        doses: doses(run, results, &arms),
     })
 }
 
@@ -402,77 +379,10 @@ fn add_changes(name: &str, a: &Value, b: &Value, found: &mut Vec<ConditionChange
     });
 }
 
-/// Metrics for which the effect of a dose is reported.
-const DOSE_METRICS: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
-
-/// Returns the effects of the level on metrics; empty if an arm has no level.
-fn doses(plan: &Plan, results: Results<'_>, arms: &[usize]) -> Vec<DoseEffect> {
-    let levels: Option<Vec<f64>> = arms.iter().map(|arm| plan.arms[*arm].level).collect();
-    let Some(levels) = levels.filter(|levels| levels.len() > 1) else { return Vec::new() };
-    let grid = Grid::new(results.trials);
-    let cells: Vec<CellKey> =
-        grid.cells().map(|(key, _)| key).filter(|key| key.arm == arms[0]).collect();
-    let dose = |key: CellKey, metric: &'static Metric| {
-        let cells: Option<Vec<&Cell<'_>>> =
-            arms.iter().map(|arm| grid.get(key.with_arm(*arm))).collect();
-        let cells = cells?;
-        let series: Vec<Series> = cells.iter().map(|cell| cell.series(metric)).collect();
-        let points = Series::common_points(&series.iter().collect::<Vec<_>>());
-        let counted_blocks = points.len();
-        let loaded_blocks = uninterrupted_blocks(&cells);
-        let is_selection = counted_blocks < loaded_blocks;
-        let by_block = if is_selection { Vec::new() } else { slopes(&levels, points) };
-        let doublings: Vec<f64> = by_block.iter().map(|slope| 2f64.powf(*slope)).collect();
-        Some(DoseEffect {
-            workload: plan.workloads[key.workload].name.clone(),
-            step: Shape::from_step(&plan.load.steps[key.step]),
-            metric: metric.key,
-            title: metric.title,
-            // With a fixed order, the level cannot be distinguished from a drift of the machine.
-            doubling: Estimate::from_pairs_at(Looks::from_plan(plan), &doublings)
-                .filter(|_| !Design::new(plan).is_fixed()),
-            doubling_median: median(&doublings),
-            counted_blocks,
-            loaded_blocks,
-        })
-    };
-    let doses_of_cell = |key: CellKey| {
-        DOSE_METRICS.into_iter().filter_map(move |metric| dose(key, Metric::from_key(metric.key)))
-    };
-    cells.into_iter().flat_map(doses_of_cell).collect()
-}
-
-/// Returns the number of blocks with a trial of any cell, without those that were interrupted and
-/// resumed later. Such an interruption does not depend on the values.
-fn uninterrupted_blocks(cells: &[&Cell<'_>]) -> usize {
-    let mut parts: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
-    for trial in cells.iter().flat_map(|cell| cell.trials()) {
-        parts.entry(trial.block).or_default().insert(trial.part);
-    }
-    parts.values().filter(|parts| parts.len() == 1).count()
-}
-
-/// Returns, for each block, the least-squares slope of the metric's logarithm over the level's
-/// logarithm. Empty if a block has no value or the value 0, because the remaining blocks would be a
-/// biased selection.
-fn slopes(levels: &[f64], blocks: Vec<Vec<RepeatValue>>) -> Vec<f64> {
-    let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
-    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-    let spread: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    let slope_of_block = |points: Vec<RepeatValue>| {
-        let values: Option<Vec<f64>> = points.into_iter().map(RepeatValue::known_value).collect();
-        let values = values?.into_iter().zip(&logs);
-        let slope = values.map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
-        Some(slope).filter(|slope| slope.is_finite())
-    };
-    let slopes: Option<Vec<f64>> = blocks.into_iter().map(slope_of_block).collect();
-    slopes.unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use dyno_model::plan::{Arm, Arrivals, Launch, Subject, Trial};
-    use dyno_model::start::{LimitReadBack, PartStart};
+    use dyno_model::start::{Failure, FailureKind, LimitReadBack, PartStart};
     use dyno_model::{Party, StartRecord, TrialRecord};
 
     use super::*;
@@ -583,6 +493,32 @@ mod tests {
         };
         assert_eq!(dose_after(|trials| trials[4].valid = false), Some((None, None, 5, 6)));
         assert_eq!(dose_after(|trials| drop(trials.remove(4))), Some((None, None, 5, 6)));
+    }
+
+    /// In the last block no level started.
+    #[test]
+    fn block_without_any_start_leaves_dose_unknown() {
+        let arms: [(&str, u64, fn(&mut Arm)); 2] = [
+            ("one", 100, |arm| arm.level = Some(1.0)),
+            ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
+        ];
+        let after = |kind: FailureKind| {
+            let mut run = run(ExperimentKind::Dose, &arms);
+            run.trials.truncate(10);
+            run.starts = [10, 11]
+                .map(|launch| StartRecord {
+                    start: launch,
+                    launch,
+                    failure: Some(Failure { kind, message: "it ended".into() }),
+                    ..StartRecord::default()
+                })
+                .into();
+            let doses = crate::report::report(&run).experiment.unwrap().doses;
+            let dose = doses.iter().find(|dose| dose.metric == "throughput_rps").unwrap();
+            (dose.doubling.is_some(), dose.counted_blocks, dose.loaded_blocks)
+        };
+        assert_eq!(after(FailureKind::Crashed), (false, 5, 6));
+        assert_eq!(after(FailureKind::Interrupted), (true, 5, 5));
     }
 
     #[test]
