@@ -6,13 +6,14 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::drift::{is_drift, shows_machine};
 use super::failures::{CellFailures, Failures};
 use super::no_ratio::NoRatioReason;
 use super::order::Confounding;
 use super::repeats::{unestimated_control, unrecorded_controls};
 use super::starts::{self, StartTest};
 use super::verdict::{append, with_differences};
-use super::{CellRepeats, ComparisonRow, RunDifference, ServerStarts, SideRepeats, is_drift};
+use super::{CellRepeats, ComparisonRow, RunDifference, ServerStarts, SideRepeats};
 use crate::metric::{Better, METRICS, Metric};
 use crate::number_format::{self, percent};
 use crate::stats::{ALPHA, Estimate, PairUnit, skew_clause, weighted_holm};
@@ -541,8 +542,12 @@ fn detectable_text(estimate: Estimate) -> String {
 }
 
 /// Describes a control whose repeats or values are missing, so that no control has an estimate of a
-/// metric. `None`: a control has an estimate, or controls have no values by design.
+/// metric. `None`: a control has an estimate, controls have no values by design, or the metric of a
+/// control does not show changes of the machine.
 fn missing_control(metric: &Metric, evidence: &Evidence<'_>) -> Option<String> {
+    if !shows_machine(metric.key) {
+        return None;
+    }
     let is_control = |row: &&ComparisonRow| row.control && row.metric == metric.key;
     let controls: Vec<&ComparisonRow> = evidence.rows.iter().filter(is_control).collect();
     if controls.iter().any(|control| control.estimate.is_some()) {

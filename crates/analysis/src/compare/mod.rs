@@ -6,6 +6,7 @@
 mod arms;
 mod checks;
 mod differences;
+mod drift;
 mod environment;
 mod failures;
 mod gate;
@@ -33,6 +34,7 @@ pub use starts::{ServerStarts, SideStarts};
 pub use verdict::Verdict;
 
 use arms::{compared_arms, counterpart, uncompared_controls, unmatched_arms};
+use drift::drift;
 
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
@@ -662,38 +664,6 @@ fn answers(
         ComparisonAnswer { subject_a, subject_b, workload, step, sentence }
     };
     cells.map(answer).collect()
-}
-
-/// Whether a row shows that a control differs between the sides. A control is the same program on
-/// both sides, so a difference shows that the machine changed. Memory is ignored, because it always
-/// differs by a few pages.
-fn is_drift(row: &ComparisonRow) -> bool {
-    row.control && row.metric != MEMORY.key && row.differs()
-}
-
-/// Describes a control that differs, with the largest change of each metric. If several controls
-/// differ, only the first is described. `None`: no control differs.
-fn drift(rows: &[ComparisonRow]) -> Option<String> {
-    let size = |row: &ComparisonRow| row.estimate.map_or(0.0, |estimate| estimate.ratio.ln().abs());
-    let mut largest: Vec<&ComparisonRow> = Vec::new();
-    for row in rows.iter().filter(|row| is_drift(row)) {
-        let is_same = |known: &&mut &ComparisonRow| {
-            (&known.subject_a, known.metric) == (&row.subject_a, row.metric)
-        };
-        match largest.iter_mut().find(is_same) {
-            Some(known) if size(known) < size(row) => *known = row,
-            Some(_) => {}
-            None => largest.push(row),
-        }
-    }
-    let text = |row: &&ComparisonRow| format!("{}: {}", row.title, row.sentence);
-    let name = &largest.first()?.subject_a;
-    let texts: Vec<String> =
-        largest.iter().filter(|row| row.subject_a == *name).map(text).collect();
-    Some(format!(
-        "the control {name} is the same program in both runs, but its results differ ({})",
-        texts.join("; ")
-    ))
 }
 
 #[cfg(test)]

@@ -501,7 +501,7 @@ fn on_undecided_pass_accepts_undecided_gates() {
 }
 
 /// Returns rows of a server and a control. `change` and `control.1` are their relative changes.
-fn changed_rows(
+pub(super) fn changed_rows(
     gated: &str,
     change: f64,
     control: (&str, f64),

@@ -4,7 +4,7 @@ use dyno_model::sample::{CgroupUse, Party, PartyUse, Sample};
 use dyno_model::trial::CheckResult;
 
 use super::failures::fail_requests;
-use super::gates::{FOURTEEN, NULL_OF_FOURTEEN, RepeatOutcome, spoil};
+use super::gates::{FOURTEEN, NULL_OF_FOURTEEN, RepeatOutcome, changed_rows, spoil};
 use super::*;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::trial::TrialResult;
@@ -319,4 +319,22 @@ fn control_with_unknown_value_leaves_gate_undecided() {
     let (state, sentence) = gate(&run("s", None));
     assert_eq!(state, GateState::Undecided, "{sentence}");
     assert!(sentence.contains("0 repeats of A and 1 repeat of B"), "{sentence}");
+}
+
+/// The CPU time of a control shows changes of the machine, and its memory does not.
+#[test]
+fn gate_on_memory_needs_no_memory_of_control() {
+    for (gate, expected) in
+        [("memory>+3%", GateState::Held), ("cpu_us_per_request>+3%", GateState::Undecided)]
+    {
+        let gates = Gate::parse(gate).unwrap();
+        let metric = gates[0].metric.key;
+        let (mut rows, repeats) = changed_rows(metric, 0.0, (metric, 0.0));
+        for row in rows.iter_mut().filter(|row| row.control && row.metric == metric) {
+            row.estimate = None;
+            row.no_ratio_reason = Some(NoRatioReason::NotMeasured { a: 1, b: 0 });
+        }
+        let results = gate::decide(&gates, (&rows, &repeats, &[]), order::Confounding::None, &[]);
+        assert_eq!(results[0].state, expected, "{:?}", results[0]);
+    }
 }
