@@ -5,6 +5,7 @@ mod cases;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dyno_model::TrialRecord;
 use dyno_model::plan::{NotServed, Plan, Subject, Trial};
 use dyno_model::resumption::ResumptionDifference;
 use dyno_model::run::Run;
@@ -35,7 +36,7 @@ caveats! {
     /// A subject's throughput rose or fell from repeat to repeat.
     TREND = "trend" in Comparisons {
         more: "order-and-turns.md#what-differs-between-starts",
-        rules: [Run(|r| trend(r.peaks, r.design))],
+        rules: [Run(|r| trend(r.peaks, (r.design, recorded_blocks(r.run))))],
     }
 
     /// Servers were loaded in turns, and this server kept using CPU time during the turns of other
@@ -152,9 +153,18 @@ fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
     })
 }
 
+/// Returns the number of blocks in which any trial ran.
+fn recorded_blocks(run: &Run) -> usize {
+    let plan = &run.header.plan;
+    let block =
+        |record: &TrialRecord| Some(plan.launches[plan.trials.get(record.trial)?.launch].block);
+    run.trials.iter().filter_map(block).collect::<BTreeSet<u32>>().len()
+}
+
 /// The throughput of a subject rises or falls over the run. Tests of several subjects are corrected
-/// (Holm), and the steepest trend is reported.
-fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
+/// (Holm), and the steepest trend is reported. `blocks`: number of blocks in which any trial ran.
+fn trend(peaks: &[Peak<'_>], (design, blocks): (Design, usize)) -> Option<Caveat> {
+    let lacks_repeats = peaks.iter().any(|peak| !peak.control && peak.repeats.len() < blocks);
     let trends: Vec<(&Peak<'_>, Trend)> = peaks
         .iter()
         .filter(|p| p.is_complete)
@@ -176,7 +186,7 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
         trend.ratio,
         trend.low,
         trend.high,
-        trend_consequence(design, peak.repeats.len())
+        trend_consequence(design, peak.repeats.len(), lacks_repeats)
     );
     let evidence =
         json!({"subject": peak.subject, "workload": peak.workload, "last_to_first": trend.ratio});
@@ -184,13 +194,18 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
 }
 
 /// Returns the consequence of a trend for comparisons of subjects, by the run's design and its
-/// number of repeats.
-const fn trend_consequence(design: Design, repeats: usize) -> &'static str {
+/// number of repeats. `lacks_repeats`: whether a subject has no valid repeat in some blocks.
+const fn trend_consequence(design: Design, repeats: usize, lacks_repeats: bool) -> &'static str {
     match design {
         Design::Single => "This trend affects medians over repeats and their intervals.",
         Design::Concurrent => {
             "Subjects ran at the same time or in turns, so this trend does not affect comparisons. \
              It affects medians over repeats and their intervals."
+        }
+        Design::Balanced if lacks_repeats => {
+            "Each pair of subjects was planned in both orders equally often, but some repeats are \
+             not valid or missing. A part of this trend may therefore affect comparisons. It \
+             affects medians over repeats and their intervals."
         }
         Design::Balanced if repeats.is_multiple_of(2) => {
             "Each pair of subjects ran in both orders equally often, so a steady trend cancels out \
@@ -562,8 +577,33 @@ mod tests {
 
     #[test]
     fn trend_of_odd_repeats_cancels_nearly() {
-        let text = |repeats| trend_consequence(Design::Balanced, repeats);
+        let text = |repeats| trend_consequence(Design::Balanced, repeats, false);
         assert!(text(6).starts_with("Each pair of subjects ran in both orders equally often"));
         assert!(text(5).starts_with("Each pair of subjects ran in both orders nearly equally"));
+    }
+
+    /// The orders of the remaining repeats are not those of the plan.
+    #[test]
+    fn trend_with_lost_repeats_may_affect_comparisons() {
+        let peak = |subject, repeats| Peak {
+            workload: "w",
+            subject,
+            server: subject,
+            rps: Some(1.0),
+            repeats,
+            control: false,
+            max_rps: Some(1.0),
+            open: &[],
+            is_complete: true,
+        };
+        let rising: &[f64] = &[100.0, 104.0, 108.0, 113.0, 117.0, 122.0];
+        let message = |repeats_of_b| {
+            let peaks = [peak("a", rising), peak("b", repeats_of_b)];
+            trend(&peaks, (Design::Balanced, 6)).unwrap().message
+        };
+        let cancels = "a steady trend cancels out";
+        assert!(message(rising).contains(cancels), "{}", message(rising));
+        let lost = message(&rising[..5]);
+        assert!(!lost.contains(cancels) && lost.contains("may therefore affect comparisons"));
     }
 }
