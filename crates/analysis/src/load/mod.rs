@@ -250,10 +250,22 @@ impl LoadResult {
         self.connections.asked_again_idle
     }
 
-    /// Returns a number of failed requests, plus the requests of
-    /// [`LoadResult::repeated_after_idle`], as far as the window has so many requests.
+    /// Returns the number of requests of the window and of the warm-up.
+    pub(crate) fn all_requests(&self) -> u64 {
+        let exchanges = self.exchanges;
+        exchanges.started + exchanges.warmup_completed + exchanges.warmup_failed
+    }
+
+    /// Returns a number of failed requests of the window, plus the window's part of
+    /// [`LoadResult::repeated_after_idle`]. The whole load has the same share of such requests as
+    /// the window, because the time of each is unknown.
     pub(crate) fn with_repeated(&self, failed: u64) -> u64 {
-        failed + self.repeated_after_idle().min(self.exchanges.due().saturating_sub(failed))
+        let (repeated, due) = (self.repeated_after_idle(), self.exchanges.due());
+        let part = u128::from(repeated) * u128::from(due);
+        let part = part.div_ceil(u128::from(self.all_requests().max(1)));
+        // The part is at most `repeated`, so it is a `u64`.
+        let part = part.min(u128::from(repeated)) as u64;
+        failed + part.min(due.saturating_sub(failed))
     }
 
     /// Returns the share of the window's requests without a correct response: 0 to 1.

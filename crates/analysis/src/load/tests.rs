@@ -428,3 +428,18 @@ fn tcp_counters_are_per_response() {
     let none = super::tcp(Some(&counters), 0);
     assert_eq!((none.retransmits, none.retransmits_per_million_responses), (Some(3), None));
 }
+
+/// Connections count the repeated requests of the whole load.
+#[test]
+fn window_has_its_part_of_repeated_requests() {
+    let mut load = fixture::five_block_report().trials[0].load.clone();
+    load.connections.asked_again_idle = 50;
+    let due = load.exchanges.due();
+    let started = load.exchanges.started;
+    (load.exchanges.warmup_completed, load.exchanges.warmup_failed) = (0, 0);
+    assert_eq!((load.with_repeated(0), load.with_repeated(due - 1)), (50, due));
+    (load.exchanges.warmup_completed, load.exchanges.warmup_failed) = (8 * started, started);
+    assert_eq!((due, load.with_repeated(0), load.with_repeated(3)), (started, 5, 8));
+    load.connections.asked_again_idle = 1;
+    assert_eq!(load.with_repeated(0), 1, "a single one is not lost");
+}

@@ -54,7 +54,7 @@ caveats! {
     ASKED_AGAIN = "asked_again" in Connections {
         reason: "the server closed idle connections when requests arrived",
         properties: [MissingResponses, FailsObjective],
-        rules: [Load(|l| repeated_requests(l.result, l.record))],
+        rules: [Load(|l| repeated_requests(l.result))],
     }
 
     /// The kernel did not give TCP counters for the connections.
@@ -79,12 +79,10 @@ caveats! {
 /// Requests were repeated because the server closed idle connections. A program that ends after it
 /// has read such a request looks the same. A close crosses a request by chance only if both happen
 /// within one round trip. Above [`MAX_LOST`] of the requests, chance is no explanation.
-fn repeated_requests(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
-    let repeated = record.connections.asked_again_idle;
-    let exchanges = result.exchanges;
+fn repeated_requests(result: &LoadResult) -> Option<Caveat> {
+    let repeated = result.repeated_after_idle();
     // Connections are counted over the whole load.
-    let requests = exchanges.started + exchanges.warmup_completed + exchanges.warmup_failed;
-    let share = repeated as f64 / requests.max(1) as f64;
+    let share = repeated as f64 / result.all_requests().max(1) as f64;
     (repeated > 0).then(|| {
         let (severity, consequence) = match share > MAX_LOST {
             true => (
