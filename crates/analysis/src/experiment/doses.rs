@@ -33,9 +33,9 @@ pub struct DoseEffect {
     pub doubling_median: Option<f64>,
     /// Blocks in which the metric has a valid repeat at every level.
     pub counted_blocks: usize,
-    /// Blocks in which any level was loaded, or its start failed. If there are more than `counted_blocks`, the counted
-    /// blocks may be a biased selection: the fast blocks if the server failed in the others, or the
-    /// slow blocks if the generator was the limit.
+    /// Blocks in which any level was loaded, or its start failed. If there are more than
+    /// `counted_blocks`, the counted blocks may be a biased selection: the fast blocks if the
+    /// server failed in the others, or the slow blocks if the generator was the limit.
     pub loaded_blocks: usize,
 }
 
@@ -92,8 +92,8 @@ fn uninterrupted_blocks(cells: &[&Cell<'_>]) -> impl Iterator<Item = u32> {
     parts.into_iter().filter(|(_, parts)| parts.len() == 1).map(|(block, _)| block)
 }
 
-/// Returns the blocks, from 1, in which a start of an arm failed, although the user did not interrupt it. It
-/// may have no trial.
+/// Returns the blocks, from 1, in which a start of an arm failed, although the user did not
+/// interrupt it. It may have no trial.
 fn failed_blocks(run: &Run, arms: &[usize]) -> BTreeSet<u32> {
     let launches = &run.header.plan.launches;
     let has_failed = |start: &&StartRecord| {

@@ -88,8 +88,8 @@ caveats! {
     /// experiment.
     MIXED = "mixed" in Comparisons { rules: [Run(|r| mixed_parts(r.run))] }
 
-    /// Some trials were served by a process started after an interruption of the run, or the trials of
-    /// one repeat were measured before and after it.
+    /// Some trials were served by a process started after an interruption of the run, or the trials
+    /// of one repeat were measured before and after it.
     RESUMED = "resumed" in Comparisons { rules: [Run(|r| resumption(r.run))] }
 
     /// Files appeared in a server's folder during the run, or the folder of its build's results has
