@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json cf91c12eb98554a9c64538f9ffbfcd40294fbd47d8ebf0f516ca0a934d88069a
+// Made by types.mjs from docs/schema/report.schema.json f51a90b015ff819dda4f47c65c75fa3dae47e066d2bdda6a6cf46ae2c914a90b
 
 /**
  * What a caveat is about, by the name in every report.
@@ -753,7 +753,7 @@ export interface PairEstimate {
    */
   interval_of_all: [number, number] | null;
   /**
-   * Whether the interval is meant to be valid after every repeat, and the pairs are
+   * Whether the interval is meant to be valid after every repeat, and the ratios are
    * significantly skewed. If so, the interval is correct less often than stated.
    */
   is_skewed: boolean;
@@ -964,6 +964,11 @@ export interface Estimate {
   detectable: number | null;
   high: number;
   /**
+   * Whether the interval is meant to be valid after every repeat, and the ratios are
+   * significantly skewed. If so, the interval is correct less often than stated.
+   */
+  is_skewed: boolean;
+  /**
    * 95 % interval of the ratio.
    */
   low: number;
@@ -1011,9 +1016,9 @@ export interface Dose {
    */
   doubling_median: number | null;
   /**
-   * Blocks in which any level was loaded. If there are more than `counted_blocks`, the counted
-   * blocks may be a biased selection: the fast blocks if the server failed in the others, or the
-   * slow blocks if the generator was the limit.
+   * Blocks in which any level was loaded, or its start failed. If there are more than
+   * `counted_blocks`, the counted blocks may be a biased selection: the fast blocks if the
+   * server failed in the others, or the slow blocks if the generator was the limit.
    */
   loaded_blocks: number;
   metric: string;
@@ -1042,8 +1047,9 @@ export interface Metric {
 export interface NoiseFloor {
   /**
    * Smallest difference from the baseline that four of five runs like this one would detect in a
-   * single comparison, as the median over steps. 0.05 is 5 %. `None`: fewer than five repeats,
-   * or no subject to compare with the baseline.
+   * single comparison, as the median over steps. 0.05 is 5 %. In an experiment, the difference
+   * is between the arms that it compares. `None`: fewer than five repeats, or no subject except
+   * controls to compare with the baseline.
    */
   detectable: number | null;
   /**
@@ -1642,6 +1648,10 @@ export interface RunFacts {
   command: string[];
   cost: Cost | null;
   description: string;
+  /**
+   * Facts of the machine. Those of the run's first part, if the run was resumed in other
+   * conditions (caveat `mixed`).
+   */
   facts: Facts;
   /**
    * Name of the run, unique on its machine.
@@ -1803,6 +1813,9 @@ export interface Missing {
  * same ids of machine and workload.
  */
 export interface RunIds {
+  /**
+   * The machine of the run's first part, if the run was resumed on another.
+   */
   machine: MachineId;
   run: RunId;
   /**
@@ -2180,7 +2193,8 @@ export interface ScalingResult {
    */
   knee: number | null;
   /**
-   * Fit of the Universal Scalability Law; `None`: fewer than six levels.
+   * Fit of the Universal Scalability Law; `None`: fewer than six levels without excluded repeats
+   * that may have been higher.
    */
   law: LawResult | null;
   levels: ScalingLevel[];
@@ -2253,6 +2267,8 @@ export interface ScalingLevel {
   in_flight: number;
   /**
    * Difference of the measured throughput from the law, as a share of the law's throughput.
+   * `None`: no fit, or the law is not fitted to this level, because excluded repeats may have
+   * been higher.
    */
   residual: number | null;
   /**
