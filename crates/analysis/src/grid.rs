@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::cell::CellKey;
-use crate::metric::{ByMetric, Metric, MetricId, MetricSummary, Ratios};
+use crate::metric::{ByMetric, ERROR_SHARE, Metric, MetricId, MetricSummary, Ratios};
 use crate::series::Series;
 use crate::trial::TrialResult;
 
@@ -94,9 +94,9 @@ impl<'a> Cell<'a> {
     pub fn metrics(&self) -> ByMetric {
         let summary = |metric: &Metric| {
             let series = self.series(metric);
-            // Repeats with too few samples for a percentile are the slow ones, so the others are a
-            // biased selection.
-            let repeats = match metric.is_percentile() {
+            // Repeats with too few samples for a percentile are the slow ones, and those without a
+            // request are of a server that failed, so the others are a biased selection.
+            let repeats = match metric.is_percentile() || metric.key == ERROR_SHARE.key {
                 true => series.repeated_if_complete(),
                 false => series.repeated(),
             };

@@ -258,10 +258,8 @@ pub const RESPONSE_P99: Metric =
         .with_selection(TrialSelection::Quantile(0.99, response))
         .with_waits();
 pub const ERROR_SHARE: Metric =
-    metric("error_share", "Requests without a correct response", Share, Lower, |t| {
-        Some(t.error_share)
-    })
-    .with_selection(TrialSelection::All);
+    metric("error_share", "Requests without a correct response", Share, Lower, |t| t.error_share)
+        .with_selection(TrialSelection::All);
 pub const CPU: Metric = metric(
     "server_cpu_us_per_request",
     "Server's CPU time per request",

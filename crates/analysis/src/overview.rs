@@ -112,7 +112,8 @@ pub struct OverviewRow {
     /// `None`: this row is the baseline's, only one of the two was loaded alone, or the suite names
     /// no baseline.
     pub to_baseline: Option<RowRatios>,
-    /// Requests without a correct response, over all trials of the row; `None`: no trial ran.
+    /// Requests without a correct response, over all trials of the row; `None`: no trial ran, or
+    /// the window of a trial had no request.
     pub errors: Option<u64>,
     pub checks_passed: usize,
     /// Failed checks that the subject's file allows to fail.
@@ -653,7 +654,7 @@ impl<'a> RowMaker<'a> {
             backends: self.backends(subject, at_reference, &trials),
             startup_ms: subject.startup_ms.ready.median,
             to_baseline: None,
-            errors: trials.iter().map(|t| t.load.failed_requests()).reduce(|sum, n| sum + n),
+            errors: errors(&trials),
             checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
             checks_waived: subject.checks.iter().filter(|c| c.waived).count(),
             checks: subject.checks.len(),
@@ -665,6 +666,13 @@ impl<'a> RowMaker<'a> {
             absent: self.absence(index, subject, (best.is_none(), summaries.is_empty())),
         }
     }
+}
+
+/// Returns the sum of failed requests; `None`: no trial, or a window had no request.
+fn errors(trials: &[&TrialResult]) -> Option<u64> {
+    let failed = |t: &&TrialResult| t.error_share.map(|_| t.load.failed_requests());
+    let all: Option<Vec<u64>> = trials.iter().map(failed).collect();
+    all.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
 }
 
 #[cfg(test)]

@@ -50,8 +50,9 @@ pub struct TrialResult {
     /// trial has no responses, as intended.
     pub refused: bool,
     pub caveats: Vec<Caveat>,
-    /// Share of the window's requests without a correct response: 0 to 1.
-    pub error_share: f64,
+    /// Share of the window's requests without a correct response: 0 to 1. `None`: the window had no
+    /// request, for example because the server failed in the warm-up.
+    pub error_share: Option<f64>,
     pub load: LoadResult,
     /// Resources that the subject used. Empty: the subject was not monitored.
     pub server: ServerUse,
@@ -246,6 +247,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::{self, five_block_report};
+    use crate::metric::MetricId;
 
     #[test]
     fn trials_and_repeats_count_from_one() {
@@ -356,7 +358,6 @@ mod tests {
     #[test]
     fn error_share_is_relative_to_requests_of_window() {
         let mut load = fixture::result(&fixture::record(0), None);
-        assert_eq!(load.error_share(), 0.0, "the window had no request");
         (load.exchanges.scheduled, load.exchanges.failed) = (40, 7);
         (0..3).for_each(|_| load.outcomes.count(Outcome::UnexpectedBody));
         assert_eq!(load.error_share(), 0.25);
@@ -394,6 +395,19 @@ mod tests {
                 "{not_refused:#?}"
             );
         }
+    }
+
+    /// The server of one repeat failed before its window began.
+    #[test]
+    fn window_without_requests_has_no_share_of_errors() {
+        let mut run = fixture::blocks_of(vec![plan::Subject::default()], 3, |_, _| 100);
+        run.trials[1].load = fixture::record(0);
+        let report = crate::report::report(&run);
+        let shares: Vec<Option<f64>> = report.trials.iter().map(|t| t.error_share).collect();
+        assert_eq!(shares, [Some(0.0), None, Some(0.0)]);
+        let summary = &report.summaries[0];
+        assert_eq!(summary.values(MetricId::ErrorShare).median, None);
+        assert_eq!(report.overview[0].errors, None);
     }
 
     #[test]

@@ -156,7 +156,7 @@ pub(crate) fn trial(
         valid: verdict::is_valid(&caveats),
         refused: verdict::is_refused(&caveats),
         caveats,
-        error_share: load.error_share(),
+        error_share: (load.exchanges.due() > 0).then(|| load.error_share()),
         limiter: duet::limiter(duet, limiter(&load, &server, &backends, &machine)),
         machine,
         steadiness,

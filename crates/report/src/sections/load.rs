@@ -176,7 +176,7 @@ fn errors(report: &Report) -> Block {
     if report.trials.is_empty() {
         return Block::empty();
     }
-    if report.trials.iter().all(|t| t.error_share == 0.0) {
+    if report.trials.iter().all(|t| t.error_share == Some(0.0)) {
         return Block::note("No request failed in any step.");
     }
     let note = "Share of intended requests without a correct response (not ok).";

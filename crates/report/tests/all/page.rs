@@ -286,7 +286,7 @@ fn incorrect_responses_are_complete_and_not_ok_everywhere() {
             (counts.in_flight_at_end, counts.cut_off) = (0, 0);
             load.outcomes = Default::default();
             (0..1000).for_each(|_| load.outcomes.count(dyno_model::Outcome::UnexpectedStatus));
-            trial.error_share = load.error_share();
+            trial.error_share = Some(load.error_share());
         }
         for step in &mut r.summaries {
             let errors = step.metrics.get_mut(&MetricId::ErrorShare).unwrap();
