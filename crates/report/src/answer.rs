@@ -499,16 +499,16 @@ fn tie_text(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     (list(&names), from)
 }
 
-/// Names the subjects with too few valid repeats for a rank. `None`: all have enough, or there is
-/// only one subject.
+/// Names the subjects with too few repeats for a rank. Repeats that only the generator limited are
+/// usable: they are lower bounds. `None`: all have enough, or there is only one subject.
 fn unranked_sentence(workload: &str, subjects: &[Ranked]) -> Option<String> {
     if subjects.len() < 2 {
         return None;
     }
     let most_repeats = subjects.iter().map(|subject| subject.repeats).max()?;
-    let repeats = |subject: &Ranked| plural(subject.repeats as u64, "valid repeat");
+    let repeats = |subject: &Ranked| plural(subject.repeats as u64, "usable repeat");
     if most_repeats < PAIRS_TO_TELL_APART {
-        let repeats = plural(most_repeats as u64, "valid repeat");
+        let repeats = plural(most_repeats as u64, "usable repeat");
         return Some(format!(
             "With {repeats}, differences in peak throughput{workload} are not significant. The \
              order is not a ranking."
@@ -526,7 +526,7 @@ fn unranked_sentence(workload: &str, subjects: &[Ranked]) -> Option<String> {
                 .iter()
                 .map(|subject| format!("{} ({})", subject.title, repeats(subject)))
                 .collect();
-            Some(format!("{} have too few valid repeats for a rank.", list(&names)))
+            Some(format!("{} have too few usable repeats for a rank.", list(&names)))
         }
     }
 }

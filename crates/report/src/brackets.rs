@@ -1,5 +1,7 @@
 //! Formats the rates between which servers stop meeting an objective, as sentences and table cells.
 
+use std::ops::{Bound, RangeBounds};
+
 use dyno_analysis::capacity::{
     Bracket, CapacityTrial, RateVotes, SearchCounts, SearchResult, Votes,
 };
@@ -43,7 +45,10 @@ fn rate_or_none(rps: Option<f64>) -> String {
 fn range_text(bracket: &Bracket) -> String {
     match bracket.interval_rps {
         Some((low, high)) => format!("{}–{}", number(low), number(high)),
-        None => bracket.by_repeat_rps.iter().map(|rps| number(*rps)).collect::<Vec<_>>().join(", "),
+        None => {
+            let rate = |rps: &f64| rate_or_none(Some(*rps).filter(|rps| *rps > 0.0));
+            bracket.by_repeat_rps.iter().map(rate).collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
@@ -63,16 +68,16 @@ fn is_without_starts(bracket: &Bracket) -> bool {
     bracket.rates.is_empty() && bracket.searched.is_none_or(|search| search.failed_starts == 0)
 }
 
-/// Returns the reason why it is unknown whether rates above `above_rps` meet the objective.
-fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
+/// Returns the reason why it is unknown whether the rates in a range meet the objective.
+fn undecided_reason(bracket: &Bracket, range: impl RangeBounds<f64>) -> String {
     if let Some(SearchCounts { starts, failed_starts, failing_starts, .. }) = bracket.searched
         && failed_starts + failing_starts > 0
     {
         let failed = failed_starts + failing_starts;
         return format!("{failed} of {} starts failed", starts + failed_starts);
     }
-    let mut above = bracket.rates.iter().filter(|rate| rate.rate_rps > above_rps);
-    match above.all(|rate| rate.kept.loads == 0) {
+    let mut rates = bracket.rates.iter().filter(|rate| range.contains(&rate.rate_rps));
+    match rates.all(|rate| rate.kept.loads == 0) {
         true => "the loads had too few requests to decide".into(),
         false => "the repeats disagree".into(),
     }
@@ -211,13 +216,21 @@ fn rate_range(bracket: &Bracket) -> Option<String> {
             format!(
                 "up to {}/s (higher rates are undecided: {})",
                 number(kept),
-                undecided_reason(bracket, kept)
+                undecided_reason(bracket, (Bound::Excluded(kept), Bound::Unbounded))
             )
         }
         (Some(kept), None) => format!("up to {}/s (the highest rate tried)", number(kept)),
-        (None, Some(missed)) => format!("none (missed at {}/s)", number(missed)),
+        (None, Some(missed)) => match bracket.rates.iter().any(|rate| rate.rate_rps < missed) {
+            true => format!(
+                "none known (missed at {}/s; lower rates are undecided: {})",
+                number(missed),
+                undecided_reason(bracket, ..missed)
+            ),
+            // Lower rates may meet it: no load had them.
+            false => format!("none known (missed at {}/s)", number(missed)),
+        },
         (None, None) if is_without_starts(bracket) => return None,
-        (None, None) => format!("undecided ({})", undecided_reason(bracket, 0.0)),
+        (None, None) => format!("undecided ({})", undecided_reason(bracket, ..)),
     })
 }
 
@@ -286,9 +299,35 @@ mod tests {
         assert_eq!(shares_sentence(&first), expected);
     }
 
+    /// No load had a lower rate, or those with lower rates decide nothing.
     #[test]
-    fn rate_range_with_failed_starts_counts_them() {
-        let bracket = |starts: usize, failed_starts: usize, kept_rps: Option<f64>| Bracket {
+    fn missed_rate_says_nothing_of_lower_rates() {
+        let votes = |rate_rps: f64, agree: usize, loads: usize| RateVotes {
+            rate_rps,
+            kept: Votes { agree, loads },
+            missed: None,
+        };
+        let mut bracket = searched(2, 0, None);
+        (bracket.missed_rps, bracket.by_repeat_rps) = (Some(500.0), vec![0.0, 300.0]);
+        assert_eq!(rate_range(&bracket).unwrap(), "none known (missed at 500/s)");
+        assert_eq!(range_text(&bracket), "none, 300");
+        (bracket.searched, bracket.rates) = (None, vec![votes(500.0, 0, 3)]);
+        assert_eq!(rate_range(&bracket).unwrap(), "none known (missed at 500/s)");
+        for (lower, reason) in [
+            (votes(100.0, 1, 2), "the repeats disagree"),
+            (votes(100.0, 0, 0), "the loads had too few requests to decide"),
+        ] {
+            bracket.rates.insert(0, lower);
+            let expected =
+                format!("none known (missed at 500/s; lower rates are undecided: {reason})");
+            assert_eq!(rate_range(&bracket).unwrap(), expected);
+            bracket.rates.remove(0);
+        }
+    }
+
+    /// Returns the bracket of searches without a missed rate.
+    fn searched(starts: usize, failed_starts: usize, kept_rps: Option<f64>) -> Bracket {
+        Bracket {
             subject: "a".into(),
             workload: "w".into(),
             shape: Shape::closed_loop(1, 1, 1),
@@ -309,7 +348,12 @@ mod tests {
             }),
             by_repeat_rps: Vec::new(),
             interval_rps: None,
-        };
+        }
+    }
+
+    #[test]
+    fn rate_range_with_failed_starts_counts_them() {
+        let bracket = searched;
         let range = |bracket: &Bracket| rate_range(bracket).unwrap_or_default();
         assert_eq!(range(&bracket(0, 3, None)), "undecided (3 of 3 starts failed)");
         assert_eq!(range(&bracket(1, 2, None)), "undecided (2 of 3 starts failed)");

@@ -29,19 +29,19 @@ fn unranked_sentence_names_subjects_with_few_repeats() {
     for (subjects, expected) in [
         (
             &[ranked("nginx", 2), ranked("caddy", 3)][..],
-            Some("nginx has 2 valid repeats, too few for a rank."),
+            Some("nginx has 2 usable repeats, too few for a rank."),
         ),
         (
             &[ranked("a", 1), ranked("b", 3), ranked("c", 2)],
             Some(
-                "a (1 valid repeat) and c (2 valid repeats) have too few valid repeats for a \
-                  rank.",
+                "a (1 usable repeat) and c (2 usable repeats) have too few usable repeats for \
+                  a rank.",
             ),
         ),
         (
             &[ranked("a", 2), ranked("b", 1)],
             Some(
-                "With 2 valid repeats, differences in peak throughput are not significant. The \
+                "With 2 usable repeats, differences in peak throughput are not significant. The \
                  order is not a ranking.",
             ),
         ),

@@ -461,7 +461,7 @@ fn ties_and_few_repeats_of_first_workload_are_named() {
         r.overview[1].peak_rps = Some(Repeated::new(vec![1.0, 2.0]));
     });
     assert!(
-        has_sentence(&few, &format!("{tied} Slow has 2 valid repeats, too few for a rank.")),
+        has_sentence(&few, &format!("{tied} Slow has 2 usable repeats, too few for a rank.")),
         "{few:?}"
     );
 }

@@ -290,7 +290,8 @@ fn missing_tcp_counters(result: &LoadResult) -> Option<Caveat> {
     result.tcp.segments_in.is_none().then(|| {
         info(
             Code::TCP_NOT_MEASURED,
-            "TCP segments are unknown: no connection was open, or the kernel does not count them.",
+            "TCP segments are unknown: no TCP connection was open, or the kernel does not count \
+             them.",
         )
     })
 }
