@@ -2,6 +2,7 @@
 
 use crate::caveat::{Caveat, Code, CodeProperty};
 use crate::load::LoadResult;
+use crate::verdict::thresholds::MAX_LOST;
 
 /// Sorts caveats, the most severe first. Among equally severe caveats, faults of the server come
 /// first, because reports show the first one.
@@ -20,6 +21,10 @@ pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
 /// the server's fault. Incorrect responses remain the server's fault. So do missing responses
 /// beyond those that the caveat explains.
 pub(crate) fn excuses_losses(caveat: &Caveat, load: &LoadResult) -> bool {
+    if caveat.code.is_generator_limit() {
+        // A generator at its limit sends and reads late. It closes no connection of the server.
+        return load.ended_by_server() as f64 <= MAX_LOST * load.exchanges.due() as f64;
+    }
     caveat.code.has(CodeProperty::ExcusesLosses)
         && caveat.explains_losses(load.with_repeated(load.failed_requests()))
 }

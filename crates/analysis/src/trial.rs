@@ -186,7 +186,10 @@ impl TrialResult {
     /// Returns the number of requests that failed because of the server, if too many requests got
     /// no response ([`TrialResult::has_lost_requests`]).
     pub(crate) fn server_failures_if_lost(&self) -> u64 {
-        self.load.with_repeated(self.load.failed_requests_with_ports())
+        match self.invalid_codes().any(Code::is_generator_limit) {
+            true => self.load.ended_by_server(),
+            false => self.load.with_repeated(self.load.failed_requests_with_ports()),
+        }
     }
 
     /// Whether the trial is not valid because the generator stopped, packets were dropped, or a
@@ -334,6 +337,29 @@ mod tests {
         assert_eq!(trial.server_losses(), 0);
         trial.caveats.push(caveat(Code::ERRORS));
         assert!(trial.has_lost_requests(), "the server lost the requests");
+    }
+
+    /// Time-outs may be the generator's, closed connections are the server's.
+    #[test]
+    fn generator_at_its_limit_excuses_no_act_of_server() {
+        let lost_to = |outcome: Outcome, requests: usize| {
+            let mut record = fixture::record(1000);
+            let books = &mut record.books;
+            (books.scheduled, books.started, books.failed) =
+                (1000 + requests as u64, 1000 + requests as u64, requests as u64);
+            (0..requests).for_each(|_| record.intervals[0].outcomes.count(outcome));
+            let mut trial = five_block_report().trials.remove(0);
+            (trial.valid, trial.load) = (false, fixture::result(&record, None));
+            trial.caveats = [Code::GENERATOR_CROWDED, Code::ERRORS]
+                .map(|code| Caveat::new(code, Severity::Invalid, String::new(), json!({})))
+                .into();
+            let reason = trial.invalid_reason().unwrap();
+            (trial.has_lost_requests(), reason, trial.server_failures_if_lost())
+        };
+        let excused = |failures| (false, Code::GENERATOR_CROWDED, failures);
+        assert_eq!(lost_to(Outcome::ClosedEarly, 40), (true, Code::ERRORS, 40));
+        assert_eq!(lost_to(Outcome::ClosedEarly, 10), excused(10));
+        assert_eq!(lost_to(Outcome::Timeout, 40), excused(0));
     }
 
     #[test]

@@ -82,6 +82,23 @@ impl Outcome {
         matches!(self, Outcome::Timeout | Outcome::TimeoutFirstByte)
     }
 
+    /// Whether the peer did something that ended the exchange: it refused, closed or reset, or broke
+    /// a protocol. A slow client does not cause that, unlike time-outs.
+    #[must_use]
+    pub const fn is_act_of_server(self) -> bool {
+        matches!(
+            self,
+            Outcome::ConnectRefused
+                | Outcome::ConnectReset
+                | Outcome::TlsError
+                | Outcome::Reset
+                | Outcome::ClosedEarly
+                | Outcome::ProtocolError
+                | Outcome::StreamReset
+                | Outcome::StreamRefused
+        )
+    }
+
     #[must_use]
     pub fn from_name(name: &str) -> Option<Outcome> {
         Outcome::ALL.iter().copied().find(|o| o.name() == name)

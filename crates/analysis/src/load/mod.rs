@@ -222,6 +222,13 @@ impl LoadResult {
         self.exchanges.lost_count() + self.outcomes.incorrect_count()
     }
 
+    /// Returns the number of the window's requests that the server ended by an act of its own
+    /// ([`Outcome::is_act_of_server`]), with its part of those that were sent again.
+    pub(crate) fn ended_by_server(&self) -> u64 {
+        let acts = self.outcomes.iter().filter(|(outcome, _)| outcome.is_act_of_server());
+        self.with_repeated(acts.map(|(_, requests)| requests).sum())
+    }
+
     /// Returns the number of the window's requests that got no response because no local port was
     /// left to connect from. Requests that wait for a connection are included if most failures have
     /// this cause and connections are missing at the end.
