@@ -245,6 +245,7 @@ pub fn resumption(
     differences: Vec<ResumptionDifference>,
 ) -> Resumption {
     Resumption {
+        uncompared: Vec::new(),
         started: "2026-02-28T00:00:00Z".into(),
         command: Vec::new(),
         from_start,

@@ -1,13 +1,15 @@
 //! Differences between a run and its resumption: in subjects, in the machine and in dyno.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod environment;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use dyno_launch::keyed_hashes::KeyFile;
 use dyno_launch::supervision::Supervision;
 use dyno_model::plan::{Backend, Build, Plan, Subject};
 use dyno_model::run::{Run, RunHeader, SCHEMA};
-use dyno_model::start::PartStart;
-use dyno_model::{Facts, Party, Resumption, ResumptionDifference, StartRecord};
+use dyno_model::{Facts, Resumption, ResumptionDifference};
 use dyno_subject::build::input_key;
 use dyno_subject::definition::Definition;
 use dyno_suite::files::Folder;
@@ -44,15 +46,25 @@ pub fn check_resumable(path: &Path, run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the differences that need no build: in the machine, in files that requests send, in
-/// definitions, and in inherited variables. Requests use the files as they are now, so the plan
-/// gets their present hashes.
+/// Differences that need no build.
+#[derive(Debug, Default)]
+pub struct InputComparison {
+    pub differences: Vec<ResumptionDifference>,
+    /// Variables whose values cannot be compared, because archives withhold them and a key of their
+    /// hashes is missing or is another user's: `OWNER: NAME`.
+    pub uncompared: Vec<String>,
+}
+
+/// Compares everything that needs no build: the machine, files that requests send, definitions, and
+/// environment variables. Requests use the files as they are now, so the plan gets their present
+/// hashes. `key`: key of the hashes of values that archives withhold.
 pub fn compare_inputs(
     run: &Run,
     planned: &mut Planned,
     facts: &Facts,
     supervision: &Supervision<'_>,
-) -> Vec<ResumptionDifference> {
+    key: &KeyFile,
+) -> InputComparison {
     let plan = &run.header.plan;
     let mut differences = compare_facts(&run.header.facts, facts);
     let files = hash_files(&planned.plan);
@@ -72,17 +84,9 @@ pub fn compare_inputs(
         let before = RecordedServer { id, definition: &backend.definition, build: &backend.build };
         differences.extend(compare_definition(&before, definition, supervision));
     }
-    for (arm, definition) in planned.arms.iter().enumerate() {
-        let has_arm = |start: &StartRecord| plan.launches[start.launch].arms.contains(&arm);
-        let parts = run.starts.iter().filter(|s| has_arm(s)).filter_map(StartRecord::subject);
-        differences.extend(compare_environment(&plan.arms[arm].name, parts, definition));
-    }
-    for (i, definition) in planned.backends.iter().enumerate() {
-        let parts = run.starts.iter().filter_map(|start| start.part(Party::Backend(i)));
-        let owner = format!("back end {}", plan.backends[i].name);
-        differences.extend(compare_environment(&owner, parts, definition));
-    }
-    differences
+    let mut comparison = InputComparison { differences, uncompared: Vec::new() };
+    comparison.add_environments(run, planned, key);
+    comparison
 }
 
 /// Returns the differences in the builds of the servers.
@@ -210,26 +214,6 @@ fn compare_definition(
         }
     }
     differences
-}
-
-/// Returns the differences in the variables that an arm or a back end inherits from dyno's own
-/// environment. `owner`: name of the arm or back end.
-fn compare_environment<'a>(
-    owner: &str,
-    mut parts: impl Iterator<Item = &'a PartStart>,
-    definition: &Definition,
-) -> Vec<ResumptionDifference> {
-    let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
-    let now = definition.inherited_variables();
-    let before = &part.inherited;
-    let names: BTreeSet<&str> = before.keys().chain(now.keys()).map(String::as_str).collect();
-    let text = |value: Option<&str>| value.unwrap_or("not set").to_string();
-    let variable_difference = |name: &str| {
-        let (before, now) = [before, &now].map(|all| all.get(name).map(String::as_str)).into();
-        let description = || format!("{owner}, environment variable {name}");
-        (before != now).then(|| difference(description(), text(before), text(now)))
-    };
-    names.into_iter().filter_map(variable_difference).collect()
 }
 
 /// Returns the difference in the build of a subject: it fails now, or has another version or

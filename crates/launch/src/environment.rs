@@ -260,6 +260,21 @@ impl Environment {
         self.0.iter().map(record).collect()
     }
 
+    /// Returns the variables whose values are redacted in records, with these values.
+    #[must_use]
+    pub fn withheld_variables(&self) -> BTreeMap<String, OsString> {
+        let is_withheld = |(name, value): &(&String, &OsString)| {
+            let value = value.to_string_lossy();
+            recorded_value(name, &value) != value
+        };
+        let withheld = self.0.iter().filter(is_withheld);
+        withheld.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
     /// Returns the secret values, which are erased from records of the program's output.
     #[must_use]
     pub fn secret_values(&self) -> SecretValues {
@@ -425,6 +440,22 @@ mod tests {
         ] {
             assert_eq!(recorded_value(name, value), NOT_RECORDED, "{name}={value}");
         }
+    }
+
+    #[test]
+    fn withheld_variables_have_original_values() {
+        let address = "https://me:pw@proxy.test:3128";
+        let variables = own_variables(&[
+            ("BYPASS_CACHE", "1"),
+            ("PROXY", address),
+            ("LEVEL", "2"),
+            ("AUTH_NOT_INHERITED", "3"),
+        ]);
+        let inherit = ["BYPASS_CACHE", "PROXY", "LEVEL"].map(|name| Inherit::parse(name).unwrap());
+        let environment = Environment::for_server(&variables, &inherit, Path::new("/work"));
+        let expected = [("BYPASS_CACHE", "1"), ("PROXY", address)]
+            .map(|(name, value)| (name.to_owned(), OsString::from(value)));
+        assert_eq!(environment.withheld_variables(), BTreeMap::from(expected));
     }
 
     #[test]

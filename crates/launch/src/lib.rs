@@ -11,6 +11,7 @@ pub mod folder;
 pub mod group;
 pub mod guard;
 pub mod guard_process;
+pub mod keyed_hashes;
 pub mod limits;
 mod lock;
 pub mod log;

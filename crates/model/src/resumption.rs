@@ -18,6 +18,10 @@ pub struct Resumption {
     pub from_start: usize,
     /// Differences from the first part. The user resumed despite them.
     pub differences: Vec<ResumptionDifference>,
+    /// Environment variables whose values could not be compared with the first part, because
+    /// archives withhold them: `OWNER: NAME`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncompared: Vec<String>,
     pub facts: Facts,
     /// The plan's subjects, as built for this part.
     pub subjects: Vec<Subject>,

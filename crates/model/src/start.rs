@@ -160,6 +160,10 @@ pub struct PartStart {
     /// starts of one server are comparable only if these variables are equal.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
+    /// Hashes of the values that `environment` withholds, except of values that dyno sets itself;
+    /// `None`: no value is withheld, the key is unavailable, or the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<KeyedHashes>,
     /// Files in the part's folder that did not exist when the run was planned, and files in the
     /// folder of its build's results that the build did not make; `None`: no new files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,6 +194,7 @@ impl PartStart {
             limits: Vec::new(),
             environment: BTreeMap::new(),
             inherited: BTreeMap::new(),
+            withheld: None,
             new_files: None,
             stop: None,
             log_tail: None,
@@ -209,6 +214,16 @@ impl PartStart {
                 && !has_passed(&self.checks_after, check)
         })
     }
+}
+
+/// Hashes of values that records withhold. They show whether a value has changed. The key stays on
+/// the user's machine, so that values of few characters cannot be guessed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyedHashes {
+    /// Id of the key. Hashes of different keys (of another user or machine) are not comparable.
+    pub key: String,
+    /// Hash of each value, by the name of its variable.
+    pub hashes: BTreeMap<String, String>,
 }
 
 /// New files in a server's folder or in the folder of its build's results. The server may read them

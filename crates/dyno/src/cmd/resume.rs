@@ -8,11 +8,13 @@ use std::time::SystemTime;
 use dyno_archive::RunDir;
 use dyno_lab::prepare::include_with_backends;
 use dyno_lab::resumption::{
-    check_resumable, compare_builds, compare_inputs, next_start, resumed_header,
+    InputComparison, check_resumable, compare_builds, compare_inputs, next_start, resumed_header,
 };
 use dyno_lab::run::{has_remaining_work, unbuilt_steps};
+use dyno_launch::keyed_hashes::KeyFile;
 use dyno_launch::supervision::Supervision;
 use dyno_model::plan::{Arm, Plan};
+use dyno_model::run::RunHeader;
 use dyno_model::{Resumption, ResumptionDifference};
 use dyno_suite::plan::Planned;
 
@@ -71,7 +73,9 @@ pub(super) fn resume(
     let newly_included = include_with_backends(&mut planned.plan);
     let facts = dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT);
     // Comparisons that need no build come first, so that the user does not wait for a refusal.
-    let mut differences = compare_inputs(&run, &mut planned, &facts, supervision);
+    let key = KeyFile::of_user();
+    let InputComparison { mut differences, uncompared } =
+        compare_inputs(&run, &mut planned, &facts, supervision, &key);
     policy.check(path, &differences)?;
     let builds = build_all(&mut planned, cache, supervision, progress)?;
     differences.extend(compare_builds(&run.header.plan, &planned.plan));
@@ -81,6 +85,7 @@ pub(super) fn resume(
         command: super::command_line(),
         from_start: next_start(&run),
         differences,
+        uncompared,
         facts,
         subjects: planned.plan.subjects.clone(),
     };
@@ -96,6 +101,9 @@ pub(super) fn resume(
     }
     if has_remaining_work(&header.plan, &run, is_built) {
         before_start(&planned.plan)?;
+        if let Some(text) = uncompared_text(&header) {
+            terminal::say(&text);
+        }
         dir.write_header(&header)?;
         run.header = header;
     } else if unbuilt.is_empty() {
@@ -105,6 +113,20 @@ pub(super) fn resume(
     let files = std::mem::take(&mut planned.plan.files);
     planned.plan = Plan { files, ..run.header.plan.clone() };
     Ok(PreparedRun { planned, builds, dir, run })
+}
+
+/// Returns the message about the values that the latest resumption could not compare. `None`: it
+/// compared all values.
+fn uncompared_text(header: &RunHeader) -> Option<String> {
+    let names = &header.resumptions.last()?.uncompared;
+    (!names.is_empty()).then(|| {
+        format!(
+            "dyno run: these environment variables may have changed since the run began, because \
+             archives withhold their values, and this user has no key to compare them: {}\nhint: \
+             check that their values are those of the first part",
+            names.join(", ")
+        )
+    })
 }
 
 /// Returns the message about steps that cannot be measured. `plan`: the plan with the results of

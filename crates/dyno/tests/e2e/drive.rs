@@ -180,7 +180,8 @@ impl Sandbox {
         command
             .env("TMPDIR", self.temporary())
             .current_dir(self.path())
-            .env("DYNO_CACHE", self.path().join("cache"));
+            .env("DYNO_CACHE", self.path().join("cache"))
+            .env("XDG_STATE_HOME", self.path().join("state"));
         command.env("NO_COLOR", "1").stdin(Stdio::null());
         command
     }

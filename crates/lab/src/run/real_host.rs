@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dyno_launch::group::Groups;
 use dyno_launch::guard::Guard;
+use dyno_launch::keyed_hashes::KeyFile;
 use dyno_launch::network::Network;
 use dyno_launch::process;
 use dyno_launch::set_affinity;
@@ -48,6 +49,8 @@ pub struct RealHost<'a> {
     /// `None`: no subject needs certificates.
     pub(super) certs: Option<Certs>,
     pub(super) probes: Probes,
+    /// Key of the hashes of values that archives withhold.
+    pub(super) hash_key: KeyFile,
 }
 
 impl<'a> RealHost<'a> {
@@ -72,6 +75,7 @@ impl<'a> RealHost<'a> {
             groups: Groups::prepare(Layout::read(), guard),
             certs: create_certs(planned, builds, guard).map_err(RunError::Machine)?,
             probes: Probes::load(&observe),
+            hash_key: KeyFile::of_user(),
         };
         host.groups.sweep();
         Ok(host)

@@ -201,6 +201,7 @@ impl<'a> RealHost<'a> {
             is_profiled,
         )
         .map_err(harness)?;
+        record.withheld = self.hash_key.hashes(&definition.withheld_variables());
         let secrets = settings.environment.secret_values();
         let listeners = checked_listeners(definition, ports, certs, &secrets).map_err(harness)?;
         let spec = settings.spec(recipe, workspace).map_err(harness)?;

@@ -48,7 +48,8 @@ impl Definition {
     /// secret of few characters could be guessed from it.
     fn remove_secrets(&mut self) {
         let build = self.build.iter_mut().flat_map(|build| &mut build.env);
-        for (name, value) in self.start.env.iter_mut().chain(build) {
+        let profile = &mut self.profile.env;
+        for (name, value) in self.start.env.iter_mut().chain(profile).chain(build) {
             *value = recorded_value(name, value);
         }
     }
@@ -134,5 +135,9 @@ mod tests {
             assert_eq!(with(name, "1"), with(name, "2"), "{name}");
         }
         assert_ne!(with("DB_PASSWORD", "1"), with("API_KEY", "1"), "names are no secrets");
+        let profiled = |value: &str| {
+            fingerprint(&format!("{ORDERED}[profile]\nenv = {{ API_KEY = \"{value}\" }}\n"))
+        };
+        assert_eq!(profiled("1"), profiled("2"));
     }
 }

@@ -10,6 +10,7 @@ mod sources;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use dyno_config::mistake::{Mistake, mistake};
@@ -254,12 +255,31 @@ impl Definition {
     /// them. Variables of the definition are excluded, and TMPDIR, which differs per start.
     #[must_use]
     pub fn inherited_variables(&self) -> BTreeMap<String, String> {
-        let start = &self.start;
-        let environment =
-            Environment::for_server(&DynoVariables::read(), &start.inherit, Path::new(""));
-        let mut inherited = environment.to_record();
-        inherited.retain(|name, _| name != "TMPDIR" && !start.env.contains_key(name));
+        let mut inherited = self.inherited_environment().to_record();
+        inherited.retain(|name, _| !self.start.env.contains_key(name));
         inherited
+    }
+
+    /// Returns the variables of a start whose values archives withhold, inherited or set by the
+    /// definition, with their values. Placeholders in values are kept, because they differ per
+    /// start.
+    #[must_use]
+    pub fn withheld_variables(&self) -> BTreeMap<String, OsString> {
+        let mut environment = self.inherited_environment();
+        for (name, value) in self.start.env.iter().chain(&self.profile.env) {
+            environment.set(name, value);
+        }
+        environment.withheld_variables()
+    }
+
+    /// Returns the variables that a start inherits from dyno's environment, without TMPDIR, which
+    /// differs per start.
+    fn inherited_environment(&self) -> Environment {
+        let inherit = &self.start.inherit;
+        let mut environment =
+            Environment::for_server(&DynoVariables::read(), inherit, Path::new(""));
+        environment.remove("TMPDIR");
+        environment
     }
 
     /// Returns the environment in which tools are queried. The environment includes `env` of

@@ -371,6 +371,16 @@ fn resumption(run: &Run) -> Option<Caveat> {
              each other."
         ));
     }
+    let uncompared: BTreeSet<&str> =
+        run.later_parts().iter().flat_map(|part| &part.uncompared).map(String::as_str).collect();
+    if !uncompared.is_empty() {
+        let names: Vec<&str> = uncompared.into_iter().collect();
+        sentences.push(format!(
+            "dyno could not check whether these environment variables have the same values in all \
+             parts: {}.",
+            names.join(", ")
+        ));
+    }
     (sentences.len() > 1).then(|| info(Code::RESUMED, sentences.join(" ")))
 }
 

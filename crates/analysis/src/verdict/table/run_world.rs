@@ -102,6 +102,7 @@ impl RunWorld {
             now: (*now).into(),
         };
         self.run.header.resumptions.push(Resumption {
+            uncompared: Vec::new(),
             started: "later".into(),
             command: Vec::new(),
             from_start: 2,

@@ -73,6 +73,15 @@ const RUN_CASES: &[Case<RunWorld>] = &[
         },
         |w| w.resume(&[]),
     ),
+    run_world::info(
+        Code::RESUMED,
+        |w| {
+            w.resume(&[]);
+            let names = ["a: API_KEY".into(), "a: BYPASS_CACHE".into()];
+            w.run.header.resumptions[0].uncompared.extend(names);
+        },
+        |w| w.resume(&[]),
+    ),
     run_world::warning(
         Code::MIXED,
         |w| {
