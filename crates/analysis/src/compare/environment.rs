@@ -1,4 +1,5 @@
-//! Compares the environment variables that the servers of two runs inherited from dyno.
+//! Compares the environment variables that the servers of two runs inherited from dyno, and those of
+//! their definitions whose values archives withhold.
 //!
 //! The suite does not set these variables, so two runs may differ in them without notice.
 
@@ -6,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_config::secret::{holds_secret, may_be_secret, without_userinfo};
 use dyno_model::run::Run;
-use dyno_model::start::PartStart;
+use dyno_model::start::{KeyedHashes, PartStart};
 use dyno_model::{Party, StartRecord};
 
 use super::RunDifference;
@@ -47,6 +48,8 @@ struct ProgramEnvironment<'a> {
     /// Values of each variable. Several values mean that parts of the run differ, which is reported
     /// elsewhere.
     values: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// Keyed hashes of withheld values, by the id of the key and the variable.
+    hashes: BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>,
     /// Hash of the definition of the program.
     definition: Option<&'a str>,
 }
@@ -60,7 +63,11 @@ impl<'a> ProgramEnvironment<'a> {
             start.part(party)
         };
         let parts = run.starts.iter().filter_map(part);
-        ProgramEnvironment::new(parts, plan.subject_of(arm).definition.as_deref())
+        let mut all = ProgramEnvironment::new(parts, plan.subject_of(arm).definition.as_deref());
+        // Variables of the suite are compared with the other conditions.
+        let env = &plan.arms[arm].conditions.env;
+        all.hashes.retain(|(_, name), _| !env.contains_key(*name));
+        all
     }
 
     /// Returns the inherited variables of a back end.
@@ -77,11 +84,19 @@ impl<'a> ProgramEnvironment<'a> {
         parts: impl Iterator<Item = &'a PartStart>,
         definition: Option<&'a str>,
     ) -> ProgramEnvironment<'a> {
-        let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (name, value) in parts.flat_map(|part| &part.inherited) {
-            values.entry(name).or_default().insert(value);
+        let mut all =
+            ProgramEnvironment { values: BTreeMap::new(), hashes: BTreeMap::new(), definition };
+        for part in parts {
+            for (name, value) in &part.inherited {
+                all.values.entry(name).or_default().insert(value);
+            }
+            if let Some(KeyedHashes { key, hashes }) = &part.withheld {
+                for (name, hash) in hashes {
+                    all.hashes.entry((key, name)).or_default().insert(hash);
+                }
+            }
         }
-        ProgramEnvironment { values, definition }
+        all
     }
 
     /// Whether all starts have the same value of a variable, or none has it.
@@ -115,7 +130,20 @@ fn environment_differences(
     let names: BTreeSet<&str> =
         a.values.keys().chain(b.values.keys()).copied().filter(is_compared).collect();
     let difference_of = |name: &str| difference(owner, name, a.value(name), b.value(name));
-    names.into_iter().filter_map(difference_of).collect()
+    let recorded = names.into_iter().filter_map(difference_of);
+    // Without the same key the hashes are not comparable. Other definitions set other values, which
+    // are no unintended differences.
+    let is_withheld_difference = |(id, hashes): &(&(&str, &str), &BTreeSet<&str>)| {
+        let (value_a, value_b) = (a.value(id.1), b.value(id.1));
+        let other = b.hashes.get(*id).filter(|other| (hashes.len(), other.len()) == (1, 1));
+        (are_comparable || value_a.is_some())
+            && value_a == value_b
+            && other.is_some_and(|other| other != *hashes)
+    };
+    let withheld = a.hashes.iter().filter(is_withheld_difference).map(|((_, name), _)| {
+        RunDifference { name: format!("{owner}: environment variable {name}"), a: None, b: None }
+    });
+    recorded.chain(withheld).collect()
 }
 
 /// Returns the difference of one variable, without values that may be secret; `None`: equal values.
@@ -239,6 +267,45 @@ mod tests {
         let names =
             ["API_TOKEN", "DB", "LIST"].map(|name| format!("x: environment variable {name}"));
         assert_eq!(variable_differences(&a, &b), names);
+    }
+
+    /// Returns a run in which a withheld variable has the given hash.
+    fn withholding(id: &str, definition: &str, key: &str, hash: &str) -> Run {
+        run(id, definition, &[], |part| PartStart {
+            inherited: map(&[("PATH", "/bin")]),
+            withheld: Some(KeyedHashes { key: key.into(), hashes: map(&[("API_KEY", hash)]) }),
+            ..part
+        })
+    }
+
+    #[test]
+    fn withheld_values_are_compared_by_hashes_of_one_key() {
+        let first = withholding("a", "d", "k", "1");
+        let difference = ["x: environment variable API_KEY"];
+        assert_eq!(variable_differences(&first, &withholding("bb", "d", "k", "2")), difference);
+        for other in [
+            withholding("bb", "d", "k", "1"),
+            withholding("bb", "d", "another key", "2"),
+            withholding("bb", "another definition", "k", "2"),
+        ] {
+            assert!(variable_differences(&first, &other).is_empty());
+        }
+        // Inherited variables are compared for other definitions, too.
+        let inherited = |definition, hash| {
+            let mut run = withholding("bb", definition, "k", hash);
+            let parts = run.starts.iter_mut().flat_map(|start| &mut start.parts);
+            parts.for_each(|part| part.inherited.extend(map(&[("API_KEY", "(not recorded)")])));
+            run
+        };
+        let (one, two) = (inherited("d", "1"), inherited("e", "2"));
+        assert_eq!(variable_differences(&one, &two), difference);
+        // The suite sets the variable.
+        let suite = |value: &str, hash| {
+            let mut run = withholding("bb", "d", "k", hash);
+            run.header.plan.arms[0].conditions.env = map(&[("API_KEY", value)]);
+            run
+        };
+        assert!(variable_differences(&suite("v", "1"), &suite("w", "2")).is_empty());
     }
 
     #[test]
