@@ -3,6 +3,7 @@
 //! The order decides whether a drift of the machine biases the differences between subjects.
 
 use dyno_model::plan::{Order, Plan};
+use dyno_model::run::Run;
 
 /// Whether a drift of the machine biases the differences between a run's subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,10 @@ pub enum Design {
     /// Each pair of subjects has both orders equally often, so a steady drift cancels out. With an
     /// odd number of blocks, one of the orders has one more block.
     Balanced,
+    /// The plan is balanced, but blocks were measured partly before and partly after a resumption.
+    /// Pairs of subjects before and after it are not compared, and the order of the others may be
+    /// unbalanced.
+    Interrupted,
     /// Orders are random, and a pair of subjects has one order more often than the other.
     Unbalanced,
     /// All blocks have the suite's order, so a drift has the same sign in all blocks.
@@ -40,6 +45,15 @@ impl Design {
         match pairs.all(|(a, b)| is_balanced(&orders, a, b)) {
             true => Design::Balanced,
             false => Design::Unbalanced,
+        }
+    }
+
+    /// Classifies the order of starts in a run, as it was measured.
+    #[must_use]
+    pub fn of_run(run: &Run) -> Design {
+        match Design::new(&run.header.plan) {
+            Design::Balanced if !run.interrupted_blocks().is_empty() => Design::Interrupted,
+            planned => planned,
         }
     }
 
@@ -76,6 +90,7 @@ pub(crate) fn fixed_position(plan: &Plan, arm: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_model::StartRecord;
     use dyno_model::plan::{ArmSharing, Launch, Subject};
 
     use super::*;
@@ -113,5 +128,22 @@ mod tests {
         assert_eq!((Design::new(&fixed), fixed_position(&fixed, 2)), (Design::Fixed, Some(1)));
         fixed.subjects[1].skipped = Some("no".into());
         assert_eq!((Design::new(&fixed), fixed_position(&fixed, 2)), (Design::Single, None));
+    }
+
+    #[test]
+    fn resumption_within_blocks_ends_balance() {
+        let subjects = ["a", "b"].map(|name| Subject { name: name.into(), ..Subject::default() });
+        let mut run = fixture::blocks_of(subjects.into(), 2, |_, _| 100);
+        run.header.plan.launches[2..].reverse();
+        run.starts =
+            (0..4).map(|n| StartRecord { start: n, launch: n, ..StartRecord::default() }).collect();
+        for (number, trial) in run.trials.iter_mut().enumerate() {
+            trial.start = number;
+        }
+        assert_eq!(Design::of_run(&run), Design::Balanced);
+        run.header.resumptions = vec![fixture::resumption(&run, 2, Vec::new())];
+        assert_eq!(Design::of_run(&run), Design::Balanced, "between blocks");
+        run.header.resumptions[0].from_start = 3;
+        assert_eq!(Design::of_run(&run), Design::Interrupted);
     }
 }

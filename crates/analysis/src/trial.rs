@@ -33,7 +33,8 @@ pub struct TrialResult {
     /// Name of the arm. If the subject has one arm: the subject's id, `name` or `name/variant`.
     pub subject_id: String,
     pub workload: String,
-    /// Place of the trial in order of time, counted from 1 over the whole plan.
+    /// Planned place of the trial in order of time, counted from 1 over the whole plan. A resumed
+    /// run measures missing trials later.
     pub place: usize,
     /// Number of the repeat, counted from 1.
     pub repeat: u32,

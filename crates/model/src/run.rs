@@ -80,6 +80,26 @@ impl Run {
         parts.find(|part| part.from_start <= start).map_or(&self.header.facts, |part| &part.facts)
     }
 
+    /// Returns the starts that have a trial.
+    pub fn starts_with_trials(&self) -> impl Iterator<Item = &StartRecord> {
+        let numbers: BTreeSet<usize> = self.trials.iter().map(|trial| trial.start).collect();
+        self.starts.iter().filter(move |start| numbers.contains(&start.start))
+    }
+
+    /// Returns the blocks (passes over all arms) with trials in several parts of the run. These
+    /// trials may lie hours apart, in another order than planned.
+    #[must_use]
+    pub fn interrupted_blocks(&self) -> BTreeSet<u32> {
+        let launches = &self.header.plan.launches;
+        let mut parts: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+        for start in self.starts_with_trials() {
+            let block = launches[start.launch].block;
+            parts.entry(block).or_default().insert(self.part_of(start.start));
+        }
+        let interrupted = parts.into_iter().filter(|(_, parts)| parts.len() > 1);
+        interrupted.map(|(block, _)| block).collect()
+    }
+
     /// Returns the resumptions in which a start took place: the parts of the run after the first.
     #[must_use]
     pub fn later_parts(&self) -> Vec<&Resumption> {

@@ -21,6 +21,7 @@ use dyno_analysis::peak::RatioBound;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{PAIRS_TO_TELL_APART, Repeated};
+use dyno_analysis::trial::TrialResult;
 
 use crate::budget::differences;
 use crate::format::{list, number, percent, plural, whole_percent};
@@ -203,9 +204,32 @@ fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
         ),
         _ => format!(
             "At {step}, {subject} and {baseline} are not compared{workload}: in no block (one pass \
-             over all servers) do both have a valid repeat."
+             over all servers) do both have a valid repeat{}.",
+            if is_interrupted(report, c) { " on the same side of a resumption" } else { "" }
         ),
     }
+}
+
+/// Whether both servers of a comparison have a valid repeat in a block, but in different parts of
+/// the run.
+fn is_interrupted(report: &Report, c: &Comparison) -> bool {
+    let mut trials = valid_trials(report, c, &c.subject);
+    trials.any(|trial| {
+        let mut others = valid_trials(report, c, &c.baseline);
+        others.any(|other| trial.block == other.block && trial.part != other.part)
+    })
+}
+
+/// Returns the valid trials of a server at the step of a comparison.
+fn valid_trials<'a>(
+    report: &'a Report,
+    c: &'a Comparison,
+    subject: &'a str,
+) -> impl Iterator<Item = &'a TrialResult> {
+    report.trials.iter().filter(move |trial| {
+        let is_of_step = trial.cell == c.cell.with_arm(trial.cell.arm);
+        trial.valid && is_of_step && trial.subject_id == subject
+    })
 }
 
 /// States the shares of an offered rate that two servers served. A ratio of throughputs would mean

@@ -182,7 +182,7 @@ fn remove_consequences_of_refusals(caveats: &mut Vec<Caveat>) {
 
 /// Returns all caveats of a whole run, the most severe first. `peaks` are sorted by workload.
 pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
-    let design = Design::new(&run.header.plan);
+    let design = Design::of_run(run);
     let mut caveats = caveats::run_caveats(&RunInputs { run, peaks, design });
     caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
     caveats

@@ -67,6 +67,14 @@ fn first_sentence_compares_best_with_baseline() {
         none.starts_with("At 16 connections, Fast <1> and Slow are not compared: in no block"),
         "{none}"
     );
+    let interrupted = sentences_after(|r| {
+        set_ratios(r, &[]);
+        r.trials.iter_mut().filter(|trial| trial.subject_id == "slow").for_each(|t| t.part = 1);
+    });
+    assert!(
+        interrupted[0].contains("have a valid repeat on the same side of a resumption."),
+        "{interrupted:?}"
+    );
     let cheaper = sentences_after(|r| {
         set_ratios(r, &[2.0]);
         for comparison in &mut r.comparisons {

@@ -88,8 +88,8 @@ caveats! {
     /// experiment.
     MIXED = "mixed" in Comparisons { rules: [Run(|r| mixed_parts(r.run))] }
 
-    /// Some trials were served by a process started after an interruption of the run, or the trials
-    /// of one repeat were measured before and after it.
+    /// Some trials were served by a process started after an interruption of the run, the trials of
+    /// one repeat were measured before and after it, or values of variables could not be compared.
     RESUMED = "resumed" in Comparisons { rules: [Run(|r| resumption(r.run))] }
 
     /// Files appeared in a server's folder during the run, or the folder of its build's results has
@@ -215,6 +215,11 @@ const fn trend_consequence(design: Design, repeats: usize, lacks_repeats: bool) 
             "Each pair of subjects ran in both orders nearly equally often, so a steady trend \
              nearly cancels out in comparisons. The trend affects medians over repeats and their \
              intervals."
+        }
+        Design::Interrupted => {
+            "Some repeats were measured partly before and partly after a resumption of the run, so \
+             pairs of subjects may have one order more often than the other. This trend may \
+             therefore affect comparisons. It affects medians over repeats and their intervals."
         }
         Design::Unbalanced => {
             "Some pairs of subjects ran in one order more often than in the other. This trend \
@@ -354,21 +359,27 @@ fn mixed_parts(run: &Run) -> Option<Caveat> {
     Some(Caveat::new(Code::MIXED, Severity::Warning, message, evidence))
 }
 
-/// The run was interrupted and resumed.
+/// The run was resumed.
 fn resumption(run: &Run) -> Option<Caveat> {
-    let mut sentences = vec!["This run was interrupted and resumed.".to_owned()];
+    let mut sentences = vec!["This run was resumed.".to_owned()];
     if run.starts.iter().any(|start| start.resumed) {
         sentences.push("Some steps were measured after a restart of the server.".into());
     }
-    let split = split_repeats(run);
+    let late = late_arms(run);
+    if !late.is_empty() {
+        sentences.push(format!("All steps of {} were measured after that.", late.join(", ")));
+    }
+    let split = run.interrupted_blocks();
     if !split.is_empty() {
-        let repeats = match split.as_slice() {
-            [repeat] => format!("Repeat {repeat} was"),
-            _ => format!("Repeats {} were", split.join(", ")),
+        let numbers: Vec<String> = split.iter().map(|block| (block + 1).to_string()).collect();
+        let repeats = match numbers.as_slice() {
+            [repeat] => format!("Repeat {repeat} has"),
+            _ if numbers.len() == run.header.plan.repeats as usize => "All repeats have".into(),
+            _ => format!("Repeats {} have", numbers.join(", ")),
         };
         sentences.push(format!(
-            "{repeats} interrupted. Steps before and after an interruption are not compared with \
-             each other."
+            "{repeats} steps before and after a resumption. These steps are not compared with each \
+             other, because hours may lie between them."
         ));
     }
     let uncompared: BTreeSet<&str> =
@@ -384,16 +395,18 @@ fn resumption(run: &Run) -> Option<Caveat> {
     (sentences.len() > 1).then(|| info(Code::RESUMED, sentences.join(" ")))
 }
 
-/// Returns the repeats, counted from 1, with trials in several parts of the run.
-fn split_repeats(run: &Run) -> Vec<String> {
-    let launches = &run.header.plan.launches;
-    let with_trials: BTreeSet<usize> = run.trials.iter().map(|trial| trial.start).collect();
-    let mut parts: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
-    for start in run.starts.iter().filter(|start| with_trials.contains(&start.start)) {
-        parts.entry(launches[start.launch].block).or_default().insert(run.part_of(start.start));
-    }
-    let split = parts.into_iter().filter(|(_, parts)| parts.len() > 1);
-    split.map(|(block, _)| (block + 1).to_string()).collect()
+/// Returns the names of the arms whose trials were all measured after a resumption, while trials of
+/// other arms were measured before it. Empty if there are none.
+fn late_arms(run: &Run) -> Vec<&str> {
+    let plan = &run.header.plan;
+    let arms = |is_late: bool| -> BTreeSet<usize> {
+        let starts = run.starts_with_trials();
+        let starts = starts.filter(|start| (run.part_of(start.start) > 0) == is_late);
+        starts.flat_map(|start| &plan.launches[start.launch].arms).copied().collect()
+    };
+    let (early, late) = (arms(false), arms(true));
+    let late = late.difference(&early).filter(|_| !early.is_empty());
+    late.map(|arm| &*plan.arms[*arm].name).collect()
 }
 
 /// Servers wrote files into their folders. A later start that reads these files is not comparable

@@ -222,6 +222,10 @@ fn machine_speed_change(run: &Run, design: Design) -> Option<Caveat> {
             Design::Single | Design::Concurrent | Design::Balanced =>
                 "The starts of one block (one pass over all subjects) are close in time, so they \
                  are still comparable.",
+            Design::Interrupted =>
+                "Starts of one block (one pass over all subjects) before and after a resumption of \
+                 the run are not comparable. Other starts of one block are close in time, so they \
+                 are still comparable.",
             Design::Unbalanced | Design::Fixed =>
                 "The order of starts does not cancel this effect, so a part of each difference \
                  between subjects may come from the machine.",

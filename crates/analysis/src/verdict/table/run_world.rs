@@ -1,10 +1,10 @@
 //! The world of caveats about a whole run.
 
-use dyno_model::plan::{NotServed, Order, Plan, Subject};
+use dyno_model::plan::{Launch, NotServed, Order, Plan, Subject};
 use dyno_model::resumption::{Resumption, ResumptionDifference};
 use dyno_model::run::{Run, RunHeader};
 use dyno_model::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, WarmUpEnd};
-use dyno_model::{Facts, RunId, TrialRecord};
+use dyno_model::{Facts, RunId, StartRecord, TrialRecord};
 
 use super::{Case, CaveatSource};
 use crate::caveat::{Caveat, Code, Severity};
@@ -55,11 +55,7 @@ impl Default for RunWorld {
             resumptions: Vec::new(),
         };
         let template = fixture::warm_up(WarmUpEnd::Steady, 0, Some(1));
-        let starts = (0..3).map(|start| dyno_model::StartRecord {
-            start,
-            launch: start,
-            ..template.clone()
-        });
+        let starts = (0..3).map(|start| StartRecord { start, launch: start, ..template.clone() });
         let trials = (0..3).map(|trial| TrialRecord {
             start: trial,
             ..fixture::trial_record(trial, fixture::record(1))
@@ -110,6 +106,23 @@ impl RunWorld {
             facts: Facts::default(),
             subjects: vec![subject("2")],
         });
+    }
+
+    /// Adds a server that was first measured after a resumption, in two blocks of opposite orders.
+    pub(in crate::verdict) fn add_late_server(&mut self) {
+        let late = Subject { name: "late".into(), ..subject("1") };
+        let mut plan = fixture::plan(vec![subject("1"), late]);
+        let launches = [(0, 0), (1, 0), (1, 1), (0, 1)];
+        plan.launches = launches.map(|(arm, block)| Launch::with_arm(arm, block)).into();
+        plan.repeats = 2;
+        self.run.header.plan = plan;
+        self.resume(&[]);
+        let (start, trial) = (self.run.starts[0].clone(), self.run.trials[0].clone());
+        let launches = [0, 3, 1, 2].into_iter().enumerate();
+        self.run.starts =
+            launches.map(|(n, launch)| StartRecord { start: n, launch, ..start.clone() }).collect();
+        self.run.trials =
+            (0..4).map(|n| TrialRecord { start: n, trial: n, ..trial.clone() }).collect();
     }
 
     /// Sets a plan in which each block starts the subjects in the suite's order.

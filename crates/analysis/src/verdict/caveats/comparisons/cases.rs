@@ -69,10 +69,12 @@ const RUN_CASES: &[Case<RunWorld>] = &[
         Code::RESUMED,
         |w| {
             w.resume(&[]);
-            w.run.starts[2].launch = 1;
+            w.run.header.plan.launches[2].block = 1;
         },
         |w| w.resume(&[]),
     ),
+    // The build of `late` failed before the resumption.
+    run_world::info(Code::RESUMED, RunWorld::add_late_server, |_| {}),
     run_world::info(
         Code::RESUMED,
         |w| {

@@ -72,6 +72,15 @@ const RUN_CASES: &[Case<RunWorld>] = &[
         |w| w.set_canaries([2000, 2300]),
         |w| w.set_canaries([2000, 2299]),
     ),
+    // Repeats were measured partly before and partly after a resumption.
+    run_world::warning(
+        Code::MACHINE_CHANGED,
+        |w| {
+            w.add_late_server();
+            w.set_canaries([2000, 2300]);
+        },
+        |w| w.set_canaries([2000, 2299]),
+    ),
     run_world::warning(
         Code::SLOW_CLOCK,
         |w| w.run.header.facts.clock_source = Some("hpet".into()),
