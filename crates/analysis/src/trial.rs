@@ -135,6 +135,29 @@ impl TrialResult {
         self.is_broken() || self.has_lost_requests()
     }
 
+    /// Whether a repetition of the trial would hide failures of its server: the trial is not valid
+    /// because of its server, or requests failed because of it, also in the warm-up. If a back end
+    /// or the machine failed, the server is not the cause.
+    #[must_use]
+    pub fn shows_server_failures(&self) -> bool {
+        let has_failed = self.server_losses() > 0 || self.has_failed_warmup();
+        let is_excused = self.has_invalid(CodeProperty::OtherProgramFailed);
+        self.is_servers_fault() || has_failed && !is_excused
+    }
+
+    /// Whether requests of the warm-up failed. A repetition has a separate warm-up, which may hide
+    /// the failure.
+    pub(crate) fn has_failed_warmup(&self) -> bool {
+        self.caveats.iter().any(|caveat| caveat.code == Code::WARMUP_FAILURES)
+    }
+
+    /// Whether the missing final check of the contract is the only reason why the trial is not
+    /// valid.
+    pub(crate) fn is_only_unchecked(&self) -> bool {
+        let mut codes = self.invalid_codes().peekable();
+        codes.peek().is_some() && codes.all(|code| code == Code::UNCHECKED)
+    }
+
     /// Whether the trial is not valid because its server responded incorrectly or violated its
     /// contract. Noise does not cause these faults. The end of a server alone is none of them.
     #[must_use]

@@ -61,14 +61,17 @@ pub struct SideRepeats {
     /// Excluded repeats that are invalid only because the generator's capacity was the limit. They
     /// are included in CPU time per request.
     pub limited: usize,
-    /// Included and `limited` repeats in which requests failed. At most one request in a hundred
-    /// failed, because a repeat with more failures is invalid.
+    /// Excluded repeats that are invalid only because the server's contract was not checked after
+    /// them. Resumed runs keep such repeats if requests failed. Their failed requests count.
+    pub unchecked: usize,
+    /// Included, `limited` and `unchecked` repeats in which requests failed. At most one request in
+    /// a hundred failed, because a repeat with more failures is invalid.
     pub with_failures: usize,
-    /// Failed requests, and all requests, in the measured windows of the included and `limited`
-    /// repeats.
+    /// Failed requests, and all requests, in the measured windows of the included, `limited` and
+    /// `unchecked` repeats.
     pub failed_requests: u64,
     pub requests: u64,
-    /// Included and `limited` repeats in which requests failed and the machine may have dropped
+    /// Included, `limited` and `unchecked` repeats in which requests failed and the machine may have dropped
     /// their packets. They are not in `with_failures`. No gate is held if `b` has such a repeat, or
     /// if `a` has one and requests of `b` failed.
     pub with_doubtful_failures: usize,
@@ -85,7 +88,8 @@ pub(super) struct KnownRequests {
     included: Vec<BlockRequests>,
     /// Number of included repeats that are omitted from `included`.
     doubtful_included: usize,
-    /// Repeats that are excluded only because the generator's capacity was the limit.
+    /// Repeats that are excluded only because the generator's capacity was the limit, or because
+    /// the contract was not checked after them.
     limited: Vec<BlockRequests>,
     /// Repeats with the cause [`Cause::Unanswered`].
     unanswered: Vec<BlockRequests>,
@@ -140,6 +144,11 @@ impl SideRepeats {
                 let known = result.count_requests(limited);
                 result.known_requests.limited.extend(known);
             }
+            if let Some(unchecked) = trial.filter(|trial| trial.is_only_unchecked()) {
+                result.unchecked += 1;
+                let known = result.count_requests(unchecked);
+                result.known_requests.limited.extend(known);
+            }
             if let Some(unanswered) = trial.filter(|_| cause == Cause::Unanswered) {
                 result.known_requests.unanswered.push(BlockRequests {
                     block,
@@ -153,7 +162,7 @@ impl SideRepeats {
         result
     }
 
-    /// Adds the requests of a repeat that is included or `limited`, and returns them. `None`: it is
+    /// Adds the requests of a repeat that is included, `limited` or `unchecked`, and returns them. `None`: it is
     /// unknown how many requests the server failed.
     fn count_requests(&mut self, trial: &TrialResult) -> Option<BlockRequests> {
         let failed = trial.server_losses();
@@ -222,7 +231,7 @@ impl SideRepeats {
         Failures { failed, all }
     }
 
-    /// Returns the requests of the included and `limited` repeats in which the number of failed
+    /// Returns the requests of the included, `limited` and `unchecked` repeats in which the number of failed
     /// requests is known.
     pub(super) fn used_requests(&self) -> impl Iterator<Item = BlockRequests> {
         let known = &self.known_requests;
@@ -235,11 +244,11 @@ impl SideRepeats {
         self.used_requests().chain(self.known_requests.unanswered.iter().copied()).collect()
     }
 
-    /// Returns the number of repeats with failed requests, of all included and `limited` repeats.
-    /// `limited` repeats are included, because a generator at its limit does not make a server
+    /// Returns the number of repeats with failed requests, of all included, `limited` and
+    /// `unchecked` repeats. Neither a generator at its limit nor a missing check makes a server
     /// fail.
     pub(super) const fn losses(&self) -> Failures {
-        Failures { failed: self.with_failures, all: self.counted + self.limited }
+        Failures { failed: self.with_failures, all: self.counted + self.limited + self.unchecked }
     }
 
     /// Returns text such as `8 of 1000 requests of B failed, in 2 of 5 repeats`.

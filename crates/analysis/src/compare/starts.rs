@@ -166,9 +166,9 @@ fn failed_in_step(trial: &TrialResult) -> Option<u64> {
         // An outage without any failed request counts as one failed request.
         return Some(trial.server_failures_if_lost().max(1));
     }
-    // Steps that only the generator limited are included, because a generator at its limit does not
-    // make a server fail.
-    let is_included = trial.valid || trial.has_known_cost();
+    // Steps that only the generator limited, or that only lack the final check, are included,
+    // because neither makes a server fail.
+    let is_included = trial.valid || trial.has_known_cost() || trial.is_only_unchecked();
     (is_included && !trial.has_doubtful_losses()).then(|| trial.server_losses())
 }
 

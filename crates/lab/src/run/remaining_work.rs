@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_analysis::trial::RecordedTrial;
 use dyno_analysis::{capacity, stopping};
 use dyno_model::plan::{Arm, Plan};
 use dyno_model::run::Run;
@@ -56,8 +55,8 @@ impl<'a> CompletedPart<'a> {
     /// measure a point, all launches measure the point. Otherwise a trial that was measured alone
     /// would replace a trial that was measured together with others.
     ///
-    /// A trial that shows a fault of its server is the exception, because a repetition would hide
-    /// the fault. The other launches measure the point without it.
+    /// A trial that shows failures of its server is the exception, because a repetition would hide
+    /// them. The other launches measure the point without it.
     pub(super) fn remaining_work(
         &self,
         launches: &[usize],
@@ -78,7 +77,7 @@ impl<'a> CompletedPart<'a> {
         let work_of_launch = |launch: usize| {
             let mut pending = self.accepted_trials(launch);
             pending.retain(|trial| points.contains(&point(self.plan, *trial)));
-            pending.retain(|trial| !self.shows_fault(*trial));
+            pending.retain(|trial| !stopping::shows_server_failures(self.run, *trial));
             // A search must load the same process as its trial, so the search of a pending trial is
             // made even if an earlier start has made it.
             let has_search = |trial: &&usize| {
@@ -119,13 +118,6 @@ impl<'a> CompletedPart<'a> {
             planned.launch == launch && !refused.contains(&protocol)
         };
         (0..self.plan.trials.len()).filter(is_accepted).collect()
-    }
-
-    /// Whether a trial was measured and shows a fault of its server.
-    fn shows_fault(&self, trial: usize) -> bool {
-        let record = self.run.trials.iter().find(|record| record.trial == trial);
-        record
-            .is_some_and(|record| RecordedTrial::new(self.run, record).result().is_servers_fault())
     }
 }
 
@@ -271,6 +263,20 @@ mod tests {
             assert_eq!(pending(&run, &[1]), [3], "{kind:?}");
             assert_eq!(stopping::unchecked_trials(&run), [3], "{kind:?}");
         }
+    }
+
+    /// The trial remains valid with a single failed request of many.
+    #[test]
+    fn trial_with_failed_request_is_kept_if_final_check_is_missing() {
+        let mut run = golden_run();
+        let start = run.starts.iter_mut().find(|start| start.launch == 1).unwrap();
+        skip_final_check(start, Some(FailureKind::Interrupted));
+        assert_eq!(pending(&run, &[1]), [2, 3]);
+        let load = &mut trial(&mut run, 2).load;
+        load.intervals.last_mut().unwrap().outcomes.count(Outcome::Reset);
+        load.books.failed += 1;
+        assert_eq!(pending(&run, &[1]), [3]);
+        assert_eq!(stopping::unchecked_trials(&run), [3]);
     }
 
     #[test]

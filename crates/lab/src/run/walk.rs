@@ -435,7 +435,7 @@ impl<H: Host> Runner<'_, H> {
         let (plan, facts) = (self.plan, &self.memory.facts);
         let measured = RecordedTrial { plan, facts, start: Some(start), record };
         // A load whose record contradicts itself has no result.
-        contradiction(&record.load).is_none() && measured.result().is_servers_fault()
+        contradiction(&record.load).is_none() && measured.result().shows_server_failures()
     }
 }
 

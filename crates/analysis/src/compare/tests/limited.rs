@@ -80,6 +80,30 @@ fn failed_requests_of_limited_repeats_miss_cpu_gate() {
     assert_eq!((starts.a.with_failures, starts.b.with_failures), (0, 14));
 }
 
+/// A resumed run keeps steps without a final check in which requests failed.
+#[test]
+fn failed_requests_of_unchecked_repeats_miss_gate() {
+    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+    let is_unchecked = |trial: &TrialResult| trial.cell.arm == 1 && trial.block > 7;
+    fail_requests(&mut run, 1, |repeat| u64::from(repeat >= 7));
+    let mut report = report(&run);
+    for trial in report.trials.iter_mut().filter(|trial| is_unchecked(trial)) {
+        add_caveat(trial, Code::UNCHECKED, Severity::Invalid);
+    }
+    let options = ComparisonOptions {
+        gates: Gate::parse("throughput<-50%").unwrap(),
+        ..ComparisonOptions::default()
+    };
+    let side = |arm| Side { run: &run, results: report.results(), arm: Some(arm) };
+    let comparison = compare(side(0), side(1), &options);
+    let b = &comparison.repeats[0].b;
+    assert_eq!((b.counted, b.unchecked, b.with_failures), (7, 7, 7));
+    assert_eq!(comparison.starts[0].b.with_failures, 7);
+    let GateResult { state, sentence, .. } = &comparison.gates[0];
+    assert_eq!(*state, GateState::Missed, "{sentence}");
+    assert!(sentence.contains("in 7 of 14 repeats"), "{sentence}");
+}
+
 /// Five or fewer requests in a thousand find no local port, or are lost while the table of tracked
 /// connections is full. The server did not fail them.
 #[test]

@@ -363,7 +363,7 @@ fn unchecked() -> Caveat {
     let message = "The server's responses were not checked again after this step, because the run \
                    was interrupted, or a back end or the machine failed. It is unknown whether the \
                    responses were still correct. Use `dyno run --resume` to repeat the step. A \
-                   step in which the server failed is kept as recorded.";
+                   step in which requests failed because of the server is kept as recorded.";
     Caveat::new(Code::UNCHECKED, Severity::Invalid, message.into(), json!({}))
 }
 
