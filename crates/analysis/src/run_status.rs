@@ -53,8 +53,12 @@ fn is_complete(run: &Run, report: &Report) -> bool {
     required.all(|(i, _)| finished.contains(&i))
 }
 
-/// Whether the user interrupted a trial. Only loads without a suite (`--save`) record such trials.
+/// Whether the user interrupted the trial of a load without a suite (`--save`). The run of a suite
+/// records such a trial only if it shows a fault of the server, and does not repeat it.
 fn was_interrupted(run: &Run, record: &TrialRecord) -> bool {
+    if run.header.plan.suite.is_from_file() {
+        return false;
+    }
     let start = run.starts.iter().find(|start| start.start == record.start);
     let failure = start.and_then(|start| start.failure.as_ref());
     record.load.cut_short && failure.is_some_and(|failure| failure.kind == FailureKind::Interrupted)

@@ -183,7 +183,8 @@ impl<H: Host> Runner<'_, H> {
     }
 
     /// After a single interrupt, makes the final checks, because the trials of the start are valid
-    /// only with these checks. Returns the failure that the checks show, or the given failure.
+    /// only with these checks, and because a fault during a load that was cut short must not be
+    /// hidden. Returns the failure that the checks show, or the given failure.
     fn check_interrupted(
         &mut self,
         failure: Failure,
@@ -191,7 +192,7 @@ impl<H: Host> Runner<'_, H> {
     ) -> Result<Failure, RunError> {
         let is_check_needed = failure.kind == FailureKind::Interrupted
             && self.interrupts.count() == 1
-            && start.has_trials
+            && start.was_loaded
             && start.is_up()
             && part_record(&mut start.record, Party::SUBJECT).checks_after.is_empty();
         if !is_check_needed {
@@ -390,6 +391,7 @@ impl<H: Host> Runner<'_, H> {
         served: Result<(), Failure>,
     ) -> Result<(), StartAbort> {
         let (trial, load) = (record.trial, &record.load);
+        start.was_loaded = true;
         let has_other_loads = load.slices_ns.is_some() || load.concurrent_loads.is_some();
         if load.cut_short && has_other_loads && self.interrupts.count() == 0 {
             // All loads ended, because the server of another load failed.
@@ -398,16 +400,14 @@ impl<H: Host> Runner<'_, H> {
         }
         let is_check_interrupted =
             served.as_ref().is_err_and(|f| f.kind == FailureKind::Interrupted);
-        if load.cut_short {
-            return Err(interrupted_failure().into());
-        }
         let launched = Launched::new(&mut start.parts);
         // The profile is taken before the trial is written. Thus a re-run trial is profiled again,
         // and a resumed run repeats a trial whose profile was interrupted.
-        let profile = if served.is_ok() { self.profile(trial, &launched) } else { None };
+        let is_profiled = served.is_ok() && !load.cut_short;
+        let profile = if is_profiled { self.profile(trial, &launched) } else { None };
         let is_profile_interrupted = self.interrupts.count() > 0
             && profile.as_ref().is_some_and(|profile| profile.failure.is_some());
-        let is_interrupted = is_check_interrupted || is_profile_interrupted;
+        let is_interrupted = is_check_interrupted || is_profile_interrupted || load.cut_short;
         // The interrupted check is that of a back end, which may have caused a fault of the server.
         // Otherwise a repetition would hide the fault.
         if is_check_interrupted || is_interrupted && !self.is_kept(&start.record, record) {
@@ -421,7 +421,6 @@ impl<H: Host> Runner<'_, H> {
         }
         self.dir.write_trial(record)?;
         self.memory.add_trial(record);
-        start.has_trials = true;
         if start.to_search.contains(&trial) {
             start.closed.push(ClosedTrial::new(record, Some(&start.record)));
         }
@@ -430,12 +429,19 @@ impl<H: Host> Runner<'_, H> {
         if is_interrupted { Err(interrupted_failure().into()) } else { Ok(served?) }
     }
 
-    /// Whether a trial is written although an interrupt came right after its load.
+    /// Whether a trial is written although an interrupt came right after its load or during it. Only
+    /// trials that are not valid because of their server are written if the load was cut short,
+    /// because a shorter window is not comparable.
     fn is_kept(&self, start: &StartRecord, record: &TrialRecord) -> bool {
         let (plan, facts) = (self.plan, &self.memory.facts);
         let measured = RecordedTrial { plan, facts, start: Some(start), record };
         // A load whose record contradicts itself has no result.
-        contradiction(&record.load).is_none() && measured.result().shows_server_failures()
+        let result = measured.result();
+        contradiction(&record.load).is_none()
+            && match record.load.cut_short {
+                true => result.is_servers_fault(),
+                false => result.shows_server_failures(),
+            }
     }
 }
 
@@ -452,7 +458,7 @@ impl RemainingWork {
             closed,
             refused: BTreeSet::new(),
             parts: Vec::new(),
-            has_trials: false,
+            was_loaded: false,
         }
     }
 }
@@ -471,8 +477,8 @@ pub(super) struct Start<P> {
     pub(super) refused: BTreeSet<Protocol>,
     /// The running parts, the subject last.
     pub(super) parts: Vec<P>,
-    /// Whether this start has measured a trial.
-    has_trials: bool,
+    /// Whether this start has had the load of a trial, which may have been cut short.
+    was_loaded: bool,
 }
 
 impl<P> Start<P> {

@@ -3,13 +3,13 @@
 use std::fs;
 
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
-use dyno_engine::sim::ServiceTime;
+use dyno_engine::sim::{Fault, ServiceTime};
 use dyno_lab::run::{RunEnd, has_remaining_work, unbuilt_steps};
 use dyno_model::plan::{Arm, Launch};
 use dyno_model::run::Run;
 use dyno_model::start::{FailureKind, StartRecord};
 
-use crate::server::Server;
+use crate::server::{Server, TroubleKind};
 use crate::world::{World, codes, kinds, measured, report, status};
 
 const SUITE: &str = "[suite]\nrepeats = 2\norder = \"fixed\"\nseed = 7\n[load]\n\
@@ -44,6 +44,35 @@ fn ctrl_c_preserves_finished_trials_for_resume() {
         run.trials.iter().map(|trial| trial.load.intervals.clone()).collect()
     };
     assert_eq!(loads(&run), loads(&undisturbed), "the trials are as without an interrupt");
+}
+
+/// The user presses Ctrl-C in the first load of a start. Incorrect responses of this load, and a
+/// check that fails after it, are not hidden by a repetition.
+#[test]
+fn ctrl_c_hides_no_fault_of_first_load() {
+    let undisturbed = World::new(&["one"], SUITE).walk(&[]).1;
+    let interrupt_ns = undisturbed.trials[0].load.began_ns + 250_000_000;
+    let interrupted = |server: Server| {
+        let mut world = World::new(&["one"], SUITE);
+        world.surroundings.interrupts_ns = vec![interrupt_ns];
+        let (ended, run) = world.walk(&[("one", server)]);
+        assert_eq!(ended, RunEnd::Interrupted);
+        world.surroundings.interrupts_ns.clear();
+        (run, world.walk(&[]).1)
+    };
+    let wrong = Server { faults: vec![(Fault::Status, 0.5)], ..Server::default() };
+    let (run, resumed) = interrupted(wrong);
+    assert_eq!(measured(&run), [0]);
+    assert!(run.trials[0].load.cut_short);
+    assert_eq!(measured(&resumed), [0, 1, 2, 3]);
+    assert_eq!(resumed.trials[0], run.trials[0], "it is kept");
+    assert_eq!(status(&resumed), (RunCompleteness::Complete, RunStatus::Invalid));
+    let (run, _) = interrupted(Server::with_trouble(TroubleKind::FailsCheck, 1));
+    let kind = run.starts[0].failure.as_ref().unwrap().kind;
+    assert!(kind.is_caused_by_subject(), "{kind:?}");
+    let (run, resumed) = interrupted(Server::default());
+    assert_eq!(measured(&run), [0; 0]);
+    assert_eq!(status(&resumed).1, RunStatus::Valid);
 }
 
 /// Only the walk of a run with work left may be recorded as a resumption.
