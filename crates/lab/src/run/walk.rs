@@ -209,6 +209,9 @@ impl<H: Host> Runner<'_, H> {
     fn conclude(&mut self, start: &mut Start<H::Part>) -> Result<(), RunError> {
         start.pending.clear();
         let record = &mut start.record;
+        // The stop may take long. If dyno is killed meanwhile, the failure and the final checks are
+        // not lost.
+        self.dir.write_start(record)?;
         self.stop(record, std::mem::take(&mut start.parts));
         let remaining = self.host.remains(record.start).map(harness);
         for failure in record.failure.iter().chain(&remaining) {

@@ -4,7 +4,7 @@ use std::fs;
 
 use dyno_analysis::run_status::{RunCompleteness, RunStatus};
 use dyno_engine::sim::{Fault, ServiceTime};
-use dyno_lab::run::{RunEnd, has_remaining_work, unbuilt_steps};
+use dyno_lab::run::{RunEnd, RunEvent, has_remaining_work, unbuilt_steps};
 use dyno_model::plan::{Arm, Launch};
 use dyno_model::run::Run;
 use dyno_model::start::{FailureKind, StartRecord};
@@ -73,6 +73,26 @@ fn ctrl_c_hides_no_fault_of_first_load() {
     let (run, resumed) = interrupted(Server::default());
     assert_eq!(measured(&run), [0; 0]);
     assert_eq!(status(&resumed).1, RunStatus::Valid);
+}
+
+/// dyno may be killed while it stops a server.
+#[test]
+fn failure_is_recorded_before_server_is_stopped() {
+    let mut world = World::new(&["one"], SUITE);
+    let file = world.file("starts/000.json");
+    let mut stored = None;
+    let broken = Server::with_trouble(TroubleKind::FailsCheck, 2);
+    world.walk_with(&[("one", broken)], &mut |_, event| {
+        // The event follows the stop, and precedes the record of the stop.
+        if let RunEvent::Failed { launch: 0, .. } = event {
+            let text = fs::read_to_string(&file).unwrap();
+            stored.get_or_insert(serde_json::from_str::<StartRecord>(&text).unwrap());
+        }
+    });
+    let stored = stored.unwrap();
+    assert!(stored.ended_ns.is_none() && stored.parts[0].stop.is_none());
+    assert_eq!(stored.failure, world.read().starts[0].failure);
+    assert!(!stored.parts[0].checks_after.is_empty());
 }
 
 /// Only the walk of a run with work left may be recorded as a resumption.
