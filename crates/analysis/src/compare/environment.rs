@@ -1,5 +1,5 @@
-//! Compares the environment variables that the servers of two runs inherited from dyno, and those of
-//! their definitions whose values archives withhold.
+//! Compares the environment variables that the servers of two runs inherited from dyno, and those
+//! of their definitions whose values archives withhold.
 //!
 //! The suite does not set these variables, so two runs may differ in them without notice.
 

@@ -71,9 +71,9 @@ pub struct SideRepeats {
     /// `unchecked` repeats.
     pub failed_requests: u64,
     pub requests: u64,
-    /// Included, `limited` and `unchecked` repeats in which requests failed and the machine may have dropped
-    /// their packets. They are not in `with_failures`. No gate is held if `b` has such a repeat, or
-    /// if `a` has one and requests of `b` failed.
+    /// Included, `limited` and `unchecked` repeats in which requests failed and the machine may
+    /// have dropped their packets. They are not in `with_failures`. No gate is held if `b` has such
+    /// a repeat, or if `a` has one and requests of `b` failed.
     pub with_doubtful_failures: usize,
     /// Requests of the repeats in which the number of failed requests is known.
     #[serde(skip)]
@@ -162,8 +162,8 @@ impl SideRepeats {
         result
     }
 
-    /// Adds the requests of a repeat that is included, `limited` or `unchecked`, and returns them. `None`: it is
-    /// unknown how many requests the server failed.
+    /// Adds the requests of a repeat that is included, `limited` or `unchecked`, and returns them.
+    /// `None`: it is unknown how many requests the server failed.
     fn count_requests(&mut self, trial: &TrialResult) -> Option<BlockRequests> {
         let failed = trial.server_losses();
         self.with_failures += usize::from(failed > 0);
@@ -231,8 +231,8 @@ impl SideRepeats {
         Failures { failed, all }
     }
 
-    /// Returns the requests of the included, `limited` and `unchecked` repeats in which the number of failed
-    /// requests is known.
+    /// Returns the requests of the included, `limited` and `unchecked` repeats in which the number
+    /// of failed requests is known.
     pub(super) fn used_requests(&self) -> impl Iterator<Item = BlockRequests> {
         let known = &self.known_requests;
         known.included.iter().chain(&known.limited).copied()

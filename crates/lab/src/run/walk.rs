@@ -432,8 +432,8 @@ impl<H: Host> Runner<'_, H> {
         if is_interrupted { Err(interrupted_failure().into()) } else { Ok(served?) }
     }
 
-    /// Whether a trial is written although an interrupt came right after its load or during it. Only
-    /// trials that are not valid because of their server are written if the load was cut short,
+    /// Whether a trial is written although an interrupt came right after its load or during it. If
+    /// the load was cut short, only a trial that is not valid because of its server is written,
     /// because a shorter window is not comparable.
     fn is_kept(&self, start: &StartRecord, record: &TrialRecord) -> bool {
         let (plan, facts) = (self.plan, &self.memory.facts);

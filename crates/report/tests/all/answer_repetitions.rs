@@ -1,8 +1,8 @@
-//! Tests the sentence on servers that closed idle connections when requests arrived.
+//! Tests sentences on servers that closed idle connections, and on resumed runs.
 
 use dyno_analysis::{Caveat, Code, Severity};
 
-use super::answer::sentences_after;
+use super::answer::{sentences_after, set_ratios};
 
 /// A server that crashes at the first request after a pause has no failed request, so the caveat is
 /// the only sign.
@@ -27,4 +27,15 @@ fn frequent_repetitions_are_described_in_answer() {
     };
     assert_eq!(has_message(&with_severity(Severity::Invalid)), 1);
     assert_eq!(has_message(&with_severity(Severity::Info)), 0);
+}
+
+/// The slow server, which is the baseline, was only measured after a resumption.
+#[test]
+fn sentence_names_resumption_between_servers() {
+    let sentences = sentences_after(|r| {
+        set_ratios(r, &[]);
+        r.trials.iter_mut().filter(|trial| trial.subject_id == "slow").for_each(|t| t.part = 1);
+    });
+    let expected = "have a valid repeat on the same side of a resumption.";
+    assert!(sentences[0].contains(expected), "{sentences:?}");
 }
