@@ -82,8 +82,8 @@ impl Outcome {
         matches!(self, Outcome::Timeout | Outcome::TimeoutFirstByte)
     }
 
-    /// Whether the peer did something that ended the exchange: it refused, closed or reset, or broke
-    /// a protocol. A slow client does not cause that, unlike time-outs.
+    /// Whether an act of the peer ended the exchange: it refused, closed or reset, or broke a
+    /// protocol. A slow client causes no such act, unlike time-outs.
     #[must_use]
     pub const fn is_act_of_server(self) -> bool {
         matches!(
