@@ -87,12 +87,12 @@ impl Lifetime {
 }
 
 /// Returns the life of a start; `None`: no trial was measured, or the CPU time is not known, for
-/// example because a process left the control group.
+/// example because a process left the control group, also before the server was ready.
 fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let plan = &run.header.plan;
     let launch = &plan.launches[start.launch];
     let party = launch.party_of(arm)?;
-    let part = start.part(party)?;
+    let part = start.part(party).filter(|_| start.strays_before_ready(party) == 0)?;
     let loads = loads_of_start(run, start);
     if loads.iter().any(|load| stray_processes(&load.trial.load, party) > 0) {
         return None;
@@ -243,6 +243,7 @@ mod tests {
             first_response_ns: None,
             ready_ns: 5,
             cpu_ns: Some(cpu_ns),
+            strays: 0,
         });
         part
     }
@@ -367,6 +368,9 @@ mod tests {
     fn life_of_server_whose_group_lacks_a_process_is_unknown() {
         let (mut run, _) = run_with_life();
         assert_eq!(lifetimes(&run, 1).starts.len(), 1);
+        run.starts[0].parts[0].startup.as_mut().unwrap().strays = 1;
+        assert_eq!(lifetimes(&run, 1).starts, [], "its earlier CPU time is in another group");
+        run.starts[0].parts[0].startup.as_mut().unwrap().strays = 0;
         run.trials[0].load.samples[0].party_use_mut(Party::SUBJECT).strays = Some(1);
         assert_eq!(lifetimes(&run, 1).starts, []);
     }

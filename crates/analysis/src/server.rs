@@ -3,6 +3,7 @@
 
 mod calls;
 mod complete;
+pub(crate) mod group_memory;
 mod host_cpu;
 mod party_sample;
 mod runtime;

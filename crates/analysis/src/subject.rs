@@ -587,6 +587,7 @@ mod tests {
                 first_response_ns: Some((ms + 1) * MS),
                 ready_ns: (ms + 1) * MS,
                 cpu_ns: Some(7 * MS),
+                strays: 0,
             });
             part.stop = Some(StopRecord { took_ns: 2 * ms * MS, killed });
             part.limits = vec![LimitReadBack {

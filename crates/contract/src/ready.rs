@@ -82,13 +82,30 @@ pub fn wait(
         }
         failed => failed,
     }?;
-    process.move_back_strays();
+    let moved_back = process.move_back_strays();
+    // The group is read last, so that it lacks none of the CPU time of its processes.
+    let processes_ns = process.sampler.processes_cpu_ns();
+    let group_ns = process.sampler.group.counters().cpu_ns;
+    let strays = strays_before_ready(moved_back, group_ns, processes_ns);
     Ok(Startup {
         listening_ns: times.listening_ns,
         first_response_ns: times.first_response_ns,
         ready_ns: times.ready_ns,
-        cpu_ns: process.sampler.group.counters().cpu_ns,
+        cpu_ns: group_ns.filter(|_| strays == 0),
+        strays,
     })
+}
+
+/// Largest CPU time of a part's processes that its group may lack: they run before they are in the
+/// group, and the kernel updates both at different instants.
+const MAX_UNCOUNTED_NS: u64 = 5_000_000;
+
+/// Returns the least number of processes that had left the group before the part was ready: those
+/// that were moved back, or 1 if the group counted clearly less than the processes used.
+fn strays_before_ready(moved_back: u32, group_ns: Option<u64>, processes_ns: u64) -> u32 {
+    let has_counted =
+        |group_ns: u64| group_ns.saturating_add(MAX_UNCOUNTED_NS) >= processes_ns / 20 * 19;
+    if group_ns.is_none_or(has_counted) { moved_back } else { moved_back.max(1) }
 }
 
 /// Waits for the sign, and then for a connection to each other port. Returns the times.
@@ -415,6 +432,18 @@ mod tests {
             assert_eq!(failure.kind, FailureKind::Harness, "{script}: {failure:?}");
             assert!(failure.message.contains("in use by another program: "), "{failure:?}");
         }
+    }
+
+    #[test]
+    fn process_that_came_back_before_ready_is_a_stray() {
+        const MS: u64 = 1_000_000;
+        assert_eq!(strays_before_ready(2, Some(MS), 500 * MS), 2);
+        assert_eq!(strays_before_ready(0, Some(MS), 500 * MS), 1);
+        // It runs for a moment before it is in the group.
+        assert_eq!(strays_before_ready(0, Some(MS), 6 * MS), 0);
+        assert_eq!(strays_before_ready(0, Some(470 * MS), 500 * MS), 0, "95 % are counted");
+        assert_eq!(strays_before_ready(0, Some(500 * MS), 90 * MS), 0, "processes have ended");
+        assert_eq!(strays_before_ready(0, None, 500 * MS), 0, "no group counts CPU time");
     }
 
     #[test]

@@ -271,16 +271,21 @@ impl Process {
     }
 
     /// Moves processes that have left the control group back into the group. The counters and
-    /// limits of the group must include all processes.
-    pub fn move_back_strays(&self) {
+    /// limits of the group must include all processes. Returns the number of these processes. The
+    /// group's counters lack their earlier CPU time, and the memory that they have allocated.
+    pub fn move_back_strays(&self) -> u32 {
+        let mut strays = BTreeSet::new();
         let descendants = proc::descendants_of(self.minded.minder());
         for folder in self.workspace.group.folders() {
             let members = group::from_folders([folder.to_path_buf()]).pids();
-            for pid in descendants.iter().filter(|pid| !members.contains(pid)) {
+            let outside = descendants.iter().filter(|pid| !members.contains(pid));
+            for &pid in outside.filter(|pid| Stat::read(**pid).is_some_and(|s| !s.is_dead())) {
+                strays.insert(pid);
                 // Fails if the process has already ended.
                 let _ = fs::write(folder.join("cgroup.procs"), pid.to_string());
             }
         }
+        strays.len() as u32
     }
 
     /// Returns the exit status of the first process. `None`: the process is running.
@@ -643,7 +648,7 @@ mod tests {
             );
         }
         assert!(process.owns(daemon));
-        process.move_back_strays();
+        assert_eq!((process.move_back_strays(), process.move_back_strays()), (1, 0));
         for folder in group_folders {
             let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
             assert!(text.lines().any(|line| line == daemon.to_string()), "{}", folder.display());

@@ -71,6 +71,13 @@ impl StartRecord {
         self.parts.iter().find(|part| part.party == party)
     }
 
+    /// Returns the number of processes of a part that had left its control group before the part
+    /// was ready.
+    #[must_use]
+    pub fn strays_before_ready(&self, party: Party) -> u32 {
+        self.part(party).and_then(|part| part.startup).map_or(0, |startup| startup.strays)
+    }
+
     /// Returns whether dyno started the server under test. A load without a suite uses a running
     /// server, and only its responses are known.
     #[must_use]
@@ -277,8 +284,18 @@ pub struct Startup {
     pub first_response_ns: Option<u64>,
     /// Time until the part was ready, by any sign.
     pub ready_ns: u64,
-    /// CPU time that the part had used when it was ready; `None`: no control group reports it.
+    /// CPU time that the part had used when it was ready; `None`: no control group reports it, or
+    /// processes had left the group.
     pub cpu_ns: Option<u64>,
+    /// Number of the part's processes that had left its control group before the part was ready.
+    /// dyno moved them back. At least 1 if the group counted less CPU time than the processes
+    /// used. The group's memory excludes what these processes allocated outside of it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub strays: u32,
+}
+
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The load before the first trial of a start. The numbers of the trials exclude it.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_model::sample::{Party, PartyUse, ProcessUse, Sample};
+use dyno_model::sample::{CgroupUse, Party, PartyUse, ProcessUse, Sample};
 
 use crate::cgroup::Group;
 use crate::clock::monotonic_ns;
@@ -106,6 +106,15 @@ impl Sampler {
         PartyUse { threads, each, ..PartyUse::empty(Party::SUBJECT) }.cpu_ns().filter(|ns| *ns > 0)
     }
 
+    /// Returns the CPU time of the party's living processes and of the children that they reaped,
+    /// nanoseconds. It is a lower bound: the totals of children are whole clock ticks.
+    #[must_use]
+    pub fn processes_cpu_ns(&self) -> u64 {
+        let (pids, each) = self.totals(&Files::default());
+        let threads = pids.into_iter().flat_map(proc::threads).collect();
+        PartyUse { threads, each, ..PartyUse::empty(Party::SUBJECT) }.cpu_ns().unwrap_or(0)
+    }
+
     /// Returns the PIDs of the living processes, and the totals of all processes.
     fn totals(&self, files: &Files) -> (Vec<u32>, Vec<ProcessUse>) {
         if !self.group.is_empty() {
@@ -177,21 +186,21 @@ fn huge_memory(pids: &[u32], files: &Files) -> Option<u64> {
 }
 
 /// Adds the memory that several processes of a party may share: their proportional anonymous and
-/// shared memory, unless a control group counted it, and their huge pages. Huge pages that several
-/// processes map are those of the process with the most.
+/// shared memory, unless their control group counted it, and their huge pages. Huge pages that
+/// several processes map are those of the process with the most.
 ///
 /// The kernel visits each page for it, which takes 12 ms per GB. Call it only after all counters
 /// are read: the sample's CPU times would otherwise be of a later instant than its responses.
 pub fn read_shared_memory(watched: &[Scope<'_>], sample: &mut Sample) {
     for scope in watched {
         let used = sample.party_use_mut(scope.party);
-        // The control group counts each page once. Its anonymous memory is 0 for a small server.
-        let is_in_group = used.cgroup.as_ref().is_some_and(|c| c.memory_anon_bytes > Some(0));
-        let is_known = is_in_group || used.rss_anon_bytes.is_some();
+        let pids = scope.sampler.pids();
+        let is_known =
+            used.rss_anon_bytes.is_some() || has_counted(used.cgroup.as_ref(), mapped_bytes(&pids));
         if is_known && used.huge_bytes.is_some() {
             continue;
         }
-        let each = living_memory(&scope.sampler.pids(), proc::proportional_memory);
+        let each = living_memory(&pids, proc::proportional_memory);
         let Some(each) = each else { continue };
         let sum = |part: fn(&ProportionalMemory) -> u64| each.iter().map(part).sum::<u64>();
         if !is_known {
@@ -201,6 +210,28 @@ pub fn read_shared_memory(watched: &[Scope<'_>], sample: &mut Sample) {
         let shared = each.iter().map(|memory| memory.shared_huge).max().unwrap_or(0);
         used.huge_bytes.get_or_insert(shared + sum(|memory| memory.private_huge));
     }
+}
+
+/// Highest memory of processes in a control group that is read page by page, which takes 50 ms.
+const MAX_VISITED_BYTES: u64 = 4 << 30;
+
+/// Whether a control group has counted the memory of its processes, each page once. Processes that
+/// joined the group later brought memory that it lacks. `mapped`: anonymous and shared memory of
+/// the processes, with shared pages once per process. `None`: unknown.
+fn has_counted(group: Option<&CgroupUse>, mapped: Option<u64>) -> bool {
+    // The anonymous memory of the group of a small server is 0.
+    let Some(anon) = group.and_then(|group| group.memory_anon_bytes).filter(|anon| *anon > 0)
+    else {
+        return false;
+    };
+    let counted = anon + group.and_then(|group| group.memory_shmem_bytes).unwrap_or(0);
+    mapped.is_none_or(|mapped| mapped <= counted || mapped > MAX_VISITED_BYTES)
+}
+
+/// Returns the anonymous and shared memory of processes, with shared pages once per process.
+fn mapped_bytes(pids: &[u32]) -> Option<u64> {
+    let each = living_memory(pids, |pid| proc::rss_parts(pid, &Files::default()))?;
+    Some(each.into_iter().map(|(anon, shmem)| anon + shmem).sum())
 }
 
 /// Reads the memory of processes. Processes that have ended since they were listed have no memory,
@@ -337,6 +368,22 @@ mod tests {
         assert!((40 << 20..80 << 20).contains(&anon), "{anon}");
         assert!(used.rss_shmem_bytes.is_some() && used.rss_bytes.unwrap() > 160 << 20);
         assert_eq!((within.rss_anon_bytes, within.rss_shmem_bytes), (None, None));
+    }
+
+    #[test]
+    fn group_lacks_memory_that_its_processes_brought() {
+        const MIB: u64 = 1 << 20;
+        let group = |anon, shmem| {
+            let (memory_anon_bytes, memory_shmem_bytes) = (Some(anon), shmem);
+            CgroupUse { memory_anon_bytes, memory_shmem_bytes, ..CgroupUse::default() }
+        };
+        let has_counted = |group: &CgroupUse, mapped| has_counted(Some(group), mapped);
+        let known = group(60 * MIB, Some(8 * MIB));
+        assert!(has_counted(&known, Some(68 * MIB)) && has_counted(&known, None));
+        assert!(!has_counted(&known, Some(69 * MIB)));
+        assert!(has_counted(&known, Some(MAX_VISITED_BYTES + 1)), "it would take too long");
+        assert!(!has_counted(&group(0, None), Some(0)), "a small server");
+        assert!(!super::has_counted(None, Some(0)));
     }
 
     #[test]

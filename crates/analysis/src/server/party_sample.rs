@@ -7,6 +7,7 @@ use dyno_model::sample::{
 };
 use dyno_model::{LoadRecord, Sample};
 
+use super::group_memory;
 use super::threads::{ThreadDeltas, Threads};
 
 /// One party's counters in a sample, with the counters of the generator and the machine.
@@ -58,11 +59,15 @@ impl<'a> PartySample<'a> {
         Threads { at_ns: self.at_ns, living: self.threads, ended: self.ended }
     }
 
+    /// Returns the control group, if the memory that it counted is that of its processes.
+    pub(super) fn memory_group(&self) -> Option<&'a CgroupUse> {
+        self.cgroup.filter(|_| group_memory::uncounted(self.used).is_none())
+    }
+
     /// Returns the anonymous memory of the control group. The kernel updates it in batches, so it
-    /// may be 0 for a small server. Only then is the sum over its processes used, because that sum
-    /// includes pages of forked processes several times.
+    /// may be 0 for a small server. Then the anonymous memory of the processes is used.
     pub(super) fn anon_bytes(&self) -> Option<u64> {
-        let group_bytes = self.cgroup?.memory_anon_bytes?;
+        let group_bytes = self.memory_group()?.memory_anon_bytes?;
         Some(group_bytes).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
     }
 
@@ -85,7 +90,7 @@ impl<'a> PartySample<'a> {
     }
 
     pub(super) fn shmem_bytes(&self) -> Option<u64> {
-        self.cgroup.and_then(|c| c.memory_shmem_bytes).or(self.used.rss_shmem_bytes)
+        self.memory_group().and_then(|c| c.memory_shmem_bytes).or(self.used.rss_shmem_bytes)
     }
 
     /// Returns what the party's threads used from this sample to a later one.

@@ -335,7 +335,7 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
         .map(|(cpu_s, split)| split_cpus(Some(cpu_s), Some(split)).unwrap_or((0.0, 0.0)));
     let (cpus_user, cpus_sys) = split_cpus(cpu_s.map(|s| s / seconds), split_s).unzip();
     let per_s = |n: Option<u64>| n.map(|n| n as f64 / seconds);
-    let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
+    let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.memory_group().and_then(pick);
     let active = cgroup_delta(first, last, |c| c.periods);
     let throttled = cgroup_delta(first, last, |c| c.throttled_periods);
     let quota_periods =

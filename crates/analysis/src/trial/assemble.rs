@@ -16,6 +16,7 @@ use crate::counted_window;
 use crate::duet::{self, CoRunners, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
+use crate::server::group_memory::{self, MemorySource};
 use crate::server::{self, ServerUse, WithoutRequests, strays};
 use crate::subject::without_requests;
 use crate::turns::{self, TurnsResult};
@@ -106,20 +107,19 @@ pub(crate) fn trial(
     RecordedTrial { plan, facts, start, record }: RecordedTrial<'_>,
     others: &OtherRecords,
 ) -> TrialResult {
-    let record = &*without_strays(record);
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
+    let (memory, record) = (memory_source(start, record, party), &*own_counters(record, start));
     let part = start.and_then(|start| start.part(party));
     let machine = MachineResult::new(&record.load);
-    let turns = TurnsResult::new(&record.load, party);
-    let duet = DuetResult::new(plan, record, party, &others.co_runners);
+    let turns = &TurnsResult::new(&record.load, party);
+    let duet = &DuetResult::new(plan, record, party, &others.co_runners);
     let cpus = cpus_of(&arm.conditions, part);
     let used_in = |part: &LoadRecord| others.server_use(planned.arm, (record, part), party, &cpus);
     let is_watched = start.is_none() || part.is_some();
-    let (turns, duet) = (turns.as_ref(), duet.as_ref());
-    let trial_load = TrialLoad::new(plan, record, is_watched, (turns, duet));
+    let trial_load = TrialLoad::new(plan, record, is_watched, (turns.as_ref(), duet.as_ref()));
     let CountedPart { record: counted_record, load, server, steadiness } =
         trial_load.counted_load(party, &used_in);
     let caveats = verdict::trial(
@@ -128,16 +128,17 @@ pub(crate) fn trial(
         &TrialContext {
             record: &counted_record,
             party,
+            memory,
             part,
             workload: plan.trials[record.trial].workload,
             checks: &record.checks,
             facts,
             machine: &machine,
-            turns: turns.map(|turns| turns.with_cpu_of(&server)).as_ref(),
+            turns: turns.as_ref().map(|turns| turns.with_cpu_of(&server)).as_ref(),
             pace: others.co_runners.pace(plan, record),
             is_out_of_turn: others.co_runners.is_out_of_turn(plan, record),
             lacks_final_check: start.is_some_and(StartRecord::lacks_final_check),
-            duet,
+            duet: duet.as_ref(),
             steadiness: steadiness.as_ref(),
         },
     );
@@ -157,23 +158,37 @@ pub(crate) fn trial(
         refused: verdict::is_refused(&caveats),
         caveats,
         error_share: (load.exchanges.due() > 0).then(|| load.error_share()),
-        limiter: duet::limiter(duet, limiter(&load, &server, &backends, &machine)),
+        limiter: duet::limiter(duet.as_ref(), limiter(&load, &server, &backends, &machine)),
         machine,
         steadiness,
-        turns: turns.map(|turns| turns.with_cpu_of(&server)),
-        duet: duet.cloned(),
+        turns: turns.as_ref().map(|turns| turns.with_cpu_of(&server)),
+        duet: duet.clone(),
         load,
         server,
         backends,
     }
 }
 
-/// Returns a trial without the counters of a control group that processes have left.
-fn without_strays(record: &TrialRecord) -> Cow<'_, TrialRecord> {
-    match strays::without_group_counters(&record.load) {
+/// Returns a trial without the counters of a control group that processes have left, and without
+/// the memory of a group that processes joined after they had allocated memory.
+fn own_counters<'a>(record: &'a TrialRecord, start: Option<&StartRecord>) -> Cow<'a, TrialRecord> {
+    let mut own = match strays::without_group_counters(&record.load) {
         Some(load) => Cow::Owned(TrialRecord { load, ..record.clone() }),
         None => Cow::Borrowed(record),
+    };
+    let parties = record.load.samples.first().into_iter().flat_map(|sample| &sample.parties);
+    for party in parties.map(|used| used.party) {
+        if memory_source(start, record, party) != MemorySource::Usual {
+            group_memory::remove_group_memory(&mut own.to_mut().load, party);
+        }
     }
+    own
+}
+
+/// Returns the source of the memory of a party of a trial.
+fn memory_source(start: Option<&StartRecord>, trial: &TrialRecord, party: Party) -> MemorySource {
+    let strays = start.map_or(0, |start| start.strays_before_ready(party));
+    MemorySource::new(&trial.load, party, strays)
 }
 
 /// Returns the configuration of a trial's load.

@@ -34,6 +34,7 @@ use crate::faults::sort_by_severity;
 use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::ServerUse;
+use crate::server::group_memory::MemorySource;
 use crate::turns::TurnsResult;
 use crate::window_levels::Steadiness;
 
@@ -117,6 +118,8 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) record: &'a LoadRecord,
     /// The server's party in the record's samples.
     pub(crate) party: Party,
+    /// Source of the server's memory. The record has no memory of the group if it is another one.
+    pub(crate) memory: MemorySource,
     /// The server's part of its start. `None`: unknown.
     pub(crate) part: Option<&'a PartStart>,
     /// Index of the workload in the plan.

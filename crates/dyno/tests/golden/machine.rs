@@ -195,6 +195,7 @@ impl Machine {
                     first_response_ns: Some(listening_ns + MS),
                     ready_ns: listening_ns + MS,
                     cpu_ns: Some(listening_ns / 2),
+                    strays: 0,
                 }),
                 warmup: None,
                 checks_before: vec![passed_check()],

@@ -477,6 +477,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
                 first_response_ns: Some((4 + launch as u64) * MS),
                 ready_ns: (4 + launch as u64) * MS,
                 cpu_ns: Some(2 * MS),
+                strays: 0,
             }),
             warmup: Some(warm_up(launch)),
             checks_before: vec![check("plaintext"), check("json")],

@@ -342,6 +342,7 @@ impl<'a> Host for SimulatedHost<'a> {
             first_response_ns: Some(ACTION_NS),
             ready_ns: ACTION_NS,
             cpu_ns: None,
+            strays: 0,
         });
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = |protocol: Protocol| Listener { addr, protocol, authority: None };

@@ -71,6 +71,7 @@ use crate::design::Design;
 use crate::load::LoadResult;
 use crate::peak::OpenStep;
 use crate::server::ServerUse;
+use crate::server::group_memory::MemorySource;
 
 /// The items of each file, in the order in which reports and reference pages list them.
 const FILES: &[&[CaveatItem]] = &[
@@ -122,6 +123,7 @@ struct ServerInputs<'a> {
     server: &'a ServerUse,
     record: &'a LoadRecord,
     party: Party,
+    memory: MemorySource,
 }
 
 /// The best throughput of a subject with a workload.
@@ -180,8 +182,8 @@ impl TrialInputs<'_> {
     /// Returns the inputs of rules about the server. `None`: the server was not sampled.
     fn server_inputs(&self) -> Option<ServerInputs<'_>> {
         let server = self.server.filter(|_| self.is_sampled())?;
-        let TrialContext { record, party, .. } = *self.context;
-        Some(ServerInputs { load: self.load, server, record, party })
+        let TrialContext { record, party, memory, .. } = *self.context;
+        Some(ServerInputs { load: self.load, server, record, party, memory })
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::json;
 use super::{ServerInputs, TrialInputs};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::number_format::cpus;
+use crate::server::group_memory::MemorySource;
 use crate::server::{RuntimeMetrics, ServerUse, SplitBy, strays};
 use crate::verdict::Context;
 use crate::verdict::conditions::{MAX_WAITING, starved_seconds};
@@ -38,10 +39,10 @@ caveats! {
     /// totals of these counters are unknown.
     COUNTERS_UNREAD = "counters_unread" in Server { rules: [Server(|s| unread_counters(s.server))] }
 
-    /// Processes of the server left its control group, so the group's counters and limits do not
-    /// cover them.
+    /// Processes of the server left its control group or joined it late, so the group's counters
+    /// and limits do not cover all of their use.
     LEFT_GROUP = "left_group" in Server {
-        rules: [Server(|s| processes_outside_group(s.record, s.party))],
+        rules: [Server(processes_outside_group), Server(memory_outside_group)],
     }
 
     /// A limit that the suite asks for could not be set here.
@@ -151,8 +152,8 @@ fn unread_counters(server: &ServerUse) -> Option<Caveat> {
 }
 
 /// Processes of the server left the control group in which it was started.
-fn processes_outside_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
-    let strays = strays::stray_processes(record, party);
+fn processes_outside_group(inputs: &ServerInputs<'_>) -> Option<Caveat> {
+    let strays = strays::stray_processes(inputs.record, inputs.party);
     (strays > 0).then(|| {
         let message = format!(
             "Processes of the server (at least {strays}) left the control group in which it was \
@@ -163,6 +164,46 @@ fn processes_outside_group(record: &LoadRecord, party: Party) -> Option<Caveat> 
         );
         Caveat::new(Code::LEFT_GROUP, Severity::Warning, message, json!({"processes": strays}))
     })
+}
+
+/// Processes of the server allocated memory in another control group. The kernel charges this
+/// memory to the other group, also after the processes are back.
+fn memory_outside_group(inputs: &ServerInputs<'_>) -> Option<Caveat> {
+    if strays::stray_processes(inputs.record, inputs.party) > 0 {
+        return None;
+    }
+    let (cause, evidence) = match inputs.memory {
+        MemorySource::Usual => return None,
+        MemorySource::Strays(strays) => (
+            format!(
+                "Processes of the server (at least {strays}) left the control group in which it \
+                 was started before it was ready. dyno moved them back. The group counted neither \
+                 their CPU time nor their memory before that, so the CPU time of the start-up is \
+                 unknown."
+            ),
+            json!({"processes_before_ready": strays}),
+        ),
+        MemorySource::Uncounted(memory) => (
+            format!(
+                "The server's processes held {:.1} MB of memory, but its control group counted \
+                 {:.1} MB. Processes of the server allocated memory in another group.",
+                memory.processes as f64 / 1e6,
+                memory.group as f64 / 1e6
+            ),
+            json!({"memory_processes_bytes": memory.processes,
+                "memory_group_bytes": memory.group}),
+        ),
+    };
+    let source = match inputs.server.memory_held_bytes {
+        Some(_) => "Memory of this step is the anonymous and shared memory of the processes.",
+        None => "Memory of this step is unknown.",
+    };
+    let message = format!(
+        "{cause} {source} The peak of memory, page cache and kernel memory are unknown. Start the \
+         server directly and not through a service manager or container engine. Do not let it \
+         write to `cgroup.procs`."
+    );
+    Some(Caveat::new(Code::LEFT_GROUP, Severity::Warning, message, evidence))
 }
 
 /// Limits of the suite could not be set, or read back.
@@ -275,17 +316,22 @@ fn unmeasured_counters(inputs: &ServerInputs<'_>) -> Option<Caveat> {
     let unread = |name: &str| {
         server.unread_counters.as_ref().is_some_and(|unread| unread.unknown.contains(&name))
     };
+    // The caveat `left_group` reports the others.
+    let is_usual = inputs.memory == MemorySource::Usual;
     let missing: Vec<&str> = [
         (
             "cpu_user_s and cpu_sys_s",
             server.cpu_user_s.is_none() && !unread("CPU time") && !unread("user and system time"),
         ),
         ("throttled_s", server.throttled_s.is_none()),
-        ("memory_peak_bytes", server.memory_peak_bytes.is_none()),
-        ("memory_anon_bytes", server.memory_anon_bytes.is_none()),
-        ("memory_file_bytes", server.memory_file_bytes.is_none()),
+        ("memory_peak_bytes", server.memory_peak_bytes.is_none() && is_usual),
+        ("memory_anon_bytes", server.memory_anon_bytes.is_none() && is_usual),
+        ("memory_file_bytes", server.memory_file_bytes.is_none() && is_usual),
         ("rss_bytes", server.rss_bytes.is_none()),
-        ("memory_held_bytes", server.memory_held_bytes.is_none() && server.rss_bytes.is_some()),
+        (
+            "memory_held_bytes",
+            server.memory_held_bytes.is_none() && server.rss_bytes.is_some() && is_usual,
+        ),
         ("run_delay_s", server.run_delay_s.is_none() && !unread("run delay")),
         (
             "context switches",

@@ -26,6 +26,7 @@ use crate::duet::DuetResult;
 use crate::fixture;
 use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
+use crate::server::group_memory::MemorySource;
 use crate::server::{ServerUse, WithoutRequests, server_use};
 use crate::turns::TurnsResult;
 use crate::verdict::{self, Context, Limiter, TrialContext};
@@ -93,6 +94,11 @@ impl CaveatSource for TrialWorld {
                 let inputs = TrialContext {
                     record: &self.record,
                     party: Party::SUBJECT,
+                    memory: MemorySource::new(
+                        &self.record,
+                        Party::SUBJECT,
+                        self.start.strays_before_ready(Party::SUBJECT),
+                    ),
                     part: self.start.subject(),
                     workload: 0,
                     checks: &self.checks,

@@ -7,6 +7,7 @@ use dyno_model::probe::{Probe, RefusedProbe};
 use dyno_model::profile::ProfileRecord;
 use dyno_model::runtime::RuntimeReading;
 use dyno_model::sample::{CgroupUse, Party, PartyUse};
+use dyno_model::start::Startup;
 
 use crate::caveat::Code;
 use crate::verdict::table::run_world::RunWorld;
@@ -88,6 +89,13 @@ const CASES: &[Case<TrialWorld>] = &[
         Code::LEFT_GROUP,
         |w| w.server_counters().strays = Some(1),
         |w| w.server_counters().strays = Some(0),
+    ),
+    warning(Code::LEFT_GROUP, |w| set_strays_before_ready(w, 2), |w| set_strays_before_ready(w, 0)),
+    // The processes hold a batch of memory and 5 % more than their group counted.
+    warning(
+        Code::LEFT_GROUP,
+        |w| set_processes_memory(w, 5_365_424),
+        |w| set_processes_memory(w, 5_365_000),
     ),
     info(
         Code::NOT_MEASURED,
@@ -273,6 +281,23 @@ fn readings(w: &TrialWorld, sockets: [&[&str]; 2]) -> Vec<RuntimeReading> {
 
 fn cgroup(used: &mut PartyUse) -> &mut CgroupUse {
     used.cgroup.as_mut().expect("a group")
+}
+
+/// Sets the number of processes that were outside of the control group before the server was ready.
+fn set_strays_before_ready(w: &mut TrialWorld, strays: u32) {
+    w.start.parts[0].startup = Some(Startup {
+        listening_ns: None,
+        first_response_ns: None,
+        ready_ns: MS,
+        cpu_ns: None,
+        strays,
+    });
+}
+
+/// Sets the anonymous memory of the server's processes. Its group counted 3 MB.
+fn set_processes_memory(w: &mut TrialWorld, bytes: u64) {
+    let used = w.server_counters();
+    (used.rss_anon_bytes, used.rss_shmem_bytes) = (Some(bytes), Some(0));
 }
 
 /// Removes the server's counters from each sample.
