@@ -111,8 +111,10 @@ pub(crate) fn wall_ahead_ns() -> u64 {
     wall - (before + (after - before) / 2)
 }
 
-/// Returns how long this thread has waited for a CPU, nanoseconds.
-fn run_delay() -> Option<u64> {
+/// Returns how long this thread has waited for a CPU, nanoseconds. `None`: the kernel does not
+/// report it.
+#[must_use]
+pub fn run_delay() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }

@@ -20,6 +20,7 @@ mod mailbox;
 mod messages;
 mod native;
 mod observations;
+mod pauses;
 mod readings;
 mod record;
 mod resources;

@@ -123,6 +123,8 @@ impl MachineWatch {
             heat: host::max_throttling(&self.throttling, &throttling()),
             path: Some(path_use().growth_since(self.path_before)),
             suspended_ns: Some(last.suspended_ns.saturating_sub(first.suspended_ns)),
+            // The session observes it.
+            stopped_ns: None,
         })
     }
 }

@@ -7,9 +7,10 @@ use dyno_driver::sys;
 use dyno_model::LoadRecord;
 
 use super::controller::Controller;
-use super::instrument::{Instrument, StartedLoad};
-use super::messages::{LoadCommand, Message};
+use super::instrument::{GeneratorReadings, Instrument, StartedLoad};
+use super::messages::{GeneratorOrder, LoadCommand, Message};
 use super::native::Native;
+use super::pauses::ControlPauses;
 use super::record::assemble;
 use super::resources;
 use super::response_counts::ResponseCounts;
@@ -42,12 +43,20 @@ pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, 
     // Only the workers keep the channel open.
     drop(to_controller);
     let controller = Controller::new(loads.iter().map(|load| load.spec));
-    let mut session = Session { controller, started, loads };
+    let pauses = ControlPauses::new(sys::run_delay());
+    let windows = vec![PausesInWindow::default(); started.len()];
+    let mut session = Session { controller, started, loads, pauses, windows };
     while !session.controller.is_over() {
         // The clock is read immediately before the sleep, because the wait begins there.
-        match messages.recv_timeout(session.controller.wait(sys::now())) {
+        let now = sys::now();
+        let sleep = session.pauses.next_sleep(session.controller.wait(now));
+        match messages.recv_timeout(sleep) {
             Ok(message) => session.handle(message),
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                // The clock is read right after the sleep, so that later work is no delay.
+                let late_ns = sys::now().ns_since(now.plus(sleep.as_nanos() as u64));
+                session.pauses.count(late_ns, sys::run_delay);
+            }
             Err(RecvTimeoutError::Disconnected) => break,
         }
         session.handle(Message::Tick);
@@ -91,6 +100,16 @@ struct Session<'a, 'l> {
     /// In the order of the loads.
     started: Vec<Box<dyn StartedLoad>>,
     loads: &'a mut [MonitoredLoad<'l>],
+    pauses: ControlPauses,
+    /// Readings of the pauses, in the order of the loads.
+    windows: Vec<PausesInWindow>,
+}
+
+/// Sums of the control thread's pauses at the edges of a window, nanoseconds. `None`: not reached.
+#[derive(Clone, Copy, Default)]
+struct PausesInWindow {
+    opens: Option<u64>,
+    closes: Option<u64>,
 }
 
 impl Session<'_, '_> {
@@ -109,6 +128,15 @@ impl Session<'_, '_> {
     fn execute(&mut self, command: LoadCommand) -> Option<Message> {
         match command {
             LoadCommand::Order { load, order } => {
+                match order {
+                    GeneratorOrder::OpenWindow => {
+                        self.windows[load].opens = self.pauses.total_ns();
+                    }
+                    GeneratorOrder::CloseWindow => {
+                        self.windows[load].closes = self.pauses.total_ns();
+                    }
+                    _ => {}
+                }
                 self.started[load].obey(order);
                 None
             }
@@ -142,7 +170,18 @@ impl Session<'_, '_> {
 
     /// Returns the records of the loads.
     fn finish(self) -> Result<Vec<LoadRecord>, String> {
-        let readings: Vec<_> = self.started.into_iter().map(StartedLoad::finish).collect();
+        let total_ns = self.pauses.total_ns();
+        let finish = |(started, window): (Box<dyn StartedLoad>, PausesInWindow)| {
+            let mut readings = started.finish();
+            if let GeneratorReadings::Read { machine: Some(machine), .. } = &mut readings {
+                machine.stopped_ns = window
+                    .opens
+                    .zip(total_ns)
+                    .map(|(opens, total)| window.closes.unwrap_or(total) - opens);
+            }
+            readings
+        };
+        let readings: Vec<_> = self.started.into_iter().zip(self.windows).map(finish).collect();
         let ended = self.controller.finish()?;
         let specs = self.loads.iter().map(|load| load.spec);
         let record = |((spec, ended), readings): ((&LoadSpec, _), _)| LoadRecord {

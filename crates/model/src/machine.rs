@@ -46,6 +46,12 @@ pub struct MachineUse {
     /// the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_ns: Option<u64>,
+    /// Time for which dyno's control thread did not run after the end of its short sleeps, and did
+    /// not wait for a CPU either: dyno was stopped or frozen, or the hypervisor stopped its CPU.
+    /// The thread is awake at times in between, so this is a lower bound of such times. `None`: the
+    /// kernel does not report waits for a CPU, or the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_ns: Option<u64>,
 }
 
 /// Thermal throttling of a CPU or of its package.

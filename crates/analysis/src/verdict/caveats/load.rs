@@ -14,6 +14,7 @@ use serde_json::json;
 pub(in crate::verdict) use window_length::is_about_edges;
 
 use super::generator::{generator_cpu_wait, late_wakeups};
+use super::pauses;
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::offered::rate_text;
 use crate::load::{InFlight, LoadResult};
@@ -50,7 +51,7 @@ caveats! {
     RATE_NOT_REACHED = "rate_not_reached" in Load {
         more: "validity.md#offered-rates-that-were-missed",
         properties: [FollowsRefusals],
-        rules: [Load(|l| missed_rate(l.result))],
+        rules: [Load(|l| missed_rate(l.result, l.record))],
     }
 
     /// More requests per second got a response than were scheduled, because of a backlog of the
@@ -139,13 +140,18 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
 
 /// Fewer requests ended than were scheduled: a backlog grew. Failed requests are no backlog, and
 /// have separate caveats.
-fn missed_rate(result: &LoadResult) -> Option<Caveat> {
+fn missed_rate(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let pace = result.pace()?;
     (!pace.has_kept_up()).then(|| {
+        let cause = match pauses::generator_pause(result, record) {
+            Some(_) => "The generator did not run for a part of the window. Repeat the step.",
+            None => {
+                "The response times therefore show an overloaded server or too few connections. \
+                 Offer a lower rate, or use more connections."
+            }
+        };
         let message = format!(
-            "{} of {} offered requests per second got a response{}{}. The response times therefore \
-             show an overloaded server or too few connections. Offer a lower rate, or use more \
-             connections.",
+            "{} of {} offered requests per second got a response{}{}. {cause}",
             rate_text(pace.responses_rps()),
             rate_text(pace.offered_rps()),
             pace.failed_text(),

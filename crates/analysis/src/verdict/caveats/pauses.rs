@@ -20,6 +20,13 @@ const PAUSE_SHARE: f64 = 0.01;
 /// machine preempts threads for slices of 1 to 3 ms, and hypervisors stop CPUs for up to 20 ms.
 const SUMMED_PAUSE_NS: u64 = 20_000_000;
 
+/// Short pauses have an effect if they take more than this share of the window. Hypervisors stop
+/// CPUs for such times, and not all of them report it (steal time).
+const SHORT_PAUSE_SHARE: f64 = 0.05;
+
+/// Shortest pause that the control thread counts, nanoseconds.
+const CONTROL_PAUSE_NS: u64 = 2_000_000;
+
 /// Share of the requests whose response times are above p99.
 const SHARE_ABOVE_P99: f64 = 0.01;
 
@@ -29,49 +36,61 @@ const STALL_MULTIPLE: f64 = 10.0;
 /// The generator did not run for a while, or for many short times: it was stopped, frozen or
 /// suspended, or had no CPU. It sent no requests in that time, and its timestamps are late.
 pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+    let least_ns = |share: f64| ((window_ns(record) as f64 * share) as u64).max(PAUSE_NS);
     let longest_ns = longest_worker_pause_ns(record)
         .max(control_pause_ns(result, record))
         .max(suspension_ns(record));
-    let sum_ns = sum_of_pauses_ns(record);
-    let max_sum_ns = ((window_ns(record) as f64 * PAUSE_SHARE) as u64).max(PAUSE_NS);
-    (longest_ns > max_pause_ns(record) || sum_ns > max_sum_ns).then(|| {
+    let long_ns = sum_of_pauses_ns(record);
+    let short_ns = Some(short_pauses_ns(record)).filter(|ns| *ns > least_ns(SHORT_PAUSE_SHARE));
+    let sum_ns = short_ns.unwrap_or(0).max(long_ns);
+    let is_stopped =
+        longest_ns > max_pause_ns(record) || long_ns > least_ns(PAUSE_SHARE) || short_ns.is_some();
+    is_stopped.then(|| {
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let length_text = if sum_ns > longest_ns {
-            format!(", in pauses of up to {}", duration(longest_ns as f64))
-        } else {
-            String::new()
+        let length_text = match short_ns {
+            Some(_) => ", in many short pauses".into(),
+            None if sum_ns > longest_ns => {
+                format!(", in pauses of up to {}", duration(longest_ns as f64))
+            }
+            None => String::new(),
         };
         let message = format!(
-            "The generator did not run for {:.2} s of the {:.2} s of the window{length_text}: it \
+            "The generator did not run for {}{:.2} s of the {:.2} s of the window{length_text}: it \
              was stopped, frozen or suspended, or had no CPU. It sent no requests during that \
              time, and the measured times include the pause. Repeat the step on a machine that is \
              not suspended or overcommitted. Do not stop dyno.",
+            if short_ns.is_some() { "at least " } else { "" },
             seconds(longest_ns.max(sum_ns)),
             result.duration_s
         );
         let evidence = json!({
             "longest_s": seconds(longest_ns),
             "sum_s": seconds(sum_ns),
+            "short_s": seconds(short_ns.unwrap_or(0)),
             "loop_or_wake_s": seconds(longest_worker_pause_ns(record)),
             "control_s": seconds(control_pause_ns(result, record)),
             "suspended_s": seconds(suspension_ns(record)),
         });
-        let explained = losses_in_pauses(result, longest_ns.max(sum_ns), longest_ns >= sum_ns);
+        let shortest_ns = if short_ns.is_some() { CONTROL_PAUSE_NS } else { SUMMED_PAUSE_NS };
+        let explained = if longest_ns >= sum_ns {
+            losses_in_pauses(result, longest_ns, 1)
+        } else {
+            losses_in_pauses(result, sum_ns, sum_ns.div_ceil(shortest_ns))
+        };
         Caveat::new(Code::GENERATOR_STOPPED, Severity::Invalid, message, evidence)
             .with_explained_losses(Some(explained))
     })
 }
 
 /// Returns the largest number of missing responses that pauses explain: for each pause the requests
-/// in flight, and in an open loop the requests that were intended meanwhile. `is_single`: whether
-/// one pause has the whole length. If not, each pause may be as short as [`SUMMED_PAUSE_NS`].
-fn losses_in_pauses(result: &LoadResult, length_ns: u64, is_single: bool) -> u64 {
+/// in flight, and in an open loop the requests that were intended meanwhile. `pauses`: the largest
+/// number of pauses that together have this length.
+fn losses_in_pauses(result: &LoadResult, length_ns: u64, pauses: u64) -> u64 {
     let share = (length_ns as f64 / 1e9 / result.duration_s).min(1.0);
     let intended = match result.config.model {
         LoadModel::Closed => 0,
         LoadModel::Open => (share * result.exchanges.due() as f64).ceil() as u64,
     };
-    let pauses = if is_single { 1 } else { length_ns.div_ceil(SUMMED_PAUSE_NS) };
     intended.saturating_add(pauses.saturating_mul(result.max_in_flight()))
 }
 
@@ -98,6 +117,18 @@ fn sum_of_pauses_ns(record: &LoadRecord) -> u64 {
     // Without a recorded wait, nothing else explains the pauses.
     let waited_ns: u64 = threads.iter().filter_map(|thread| thread.run_delay_ns).sum();
     pauses_ns.min(idle_ns).saturating_sub(waited_ns) / count
+}
+
+/// Returns a lower bound of the time for which dyno did not run in the window, in pauses that may be
+/// short, nanoseconds. Waits for a CPU are not included, and steal time is subtracted: both have
+/// separate caveats. A worker of a closed loop sleeps without a planned end, so only the control
+/// thread observes these pauses.
+fn short_pauses_ns(record: &LoadRecord) -> u64 {
+    let Some(machine) = &record.client.machine else { return 0 };
+    // The control thread may run on any CPU.
+    let cpus = machine.cpus.iter().chain(&machine.remaining_cpus);
+    let stolen_ns: u64 = cpus.map(|cpu| cpu.steal_ns).sum();
+    machine.stopped_ns.unwrap_or(0).saturating_sub(stolen_ns)
 }
 
 fn window_ns(record: &LoadRecord) -> u64 {

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::other_programs::full_part;
 use super::{Confidence, CurveRule, Limiter, LimiterDefinition, LimiterInputs, Resource};
+use crate::caveat::Code;
 use crate::number_format::percent;
 use crate::verdict::conditions::may_have_contended;
 use crate::verdict::headroom::GeneratorBound;
@@ -19,6 +20,16 @@ pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {
     queue: None,
     curve: CurveRule::Kept,
 };
+
+/// The generator did not run for a part of the window, and the server did not fill its CPU.
+pub(super) fn stopped(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
+    let LimiterInputs { load, server, .. } = *inputs;
+    let caveat = load.caveats.iter().find(|caveat| caveat.code == Code::GENERATOR_STOPPED)?;
+    (!is_full(load, server)).then(|| {
+        let sentence = "The generator: it was stopped for a part of the window.".into();
+        Limiter::new(Resource::Generator, Confidence::Medium, sentence, caveat.evidence.clone())
+    })
+}
 
 /// The generator had no headroom, and the server did not fill its CPU. The confidence is low if a
 /// thread of the server, or a back end, was full.

@@ -117,6 +117,7 @@ const RULES: &[LimiterRule] = &[
     failure::limiter,
     refusal::limiter,
     other_programs::on_generator_cpus,
+    generator::stopped,
     generator::limiter,
     // A server that keeps up with its load is limited neither by its quota nor by its runtime, so
     // this rule comes before the rules for both.

@@ -521,6 +521,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
         heat: Some(HeatUse::default()),
         path: Some(PathUse::default()),
         suspended_ns: Some(0),
+        stopped_ns: Some(0),
     }
 }
 

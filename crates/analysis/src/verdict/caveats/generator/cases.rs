@@ -105,6 +105,18 @@ const CASES: &[Case<TrialWorld>] = &[
         |w| set_pauses(w, &[40, 40, 19]),
     ),
     invalid(Code::GENERATOR_STOPPED, |w| set_pauses(w, &[40; 100]), |w| set_pauses(w, &[19; 100])),
+    // It was stopped for 15 ms, again and again.
+    invalid(
+        Code::GENERATOR_STOPPED,
+        |w| w.machine().stopped_ns = Some(50 * MS + 1),
+        |w| w.machine().stopped_ns = Some(50 * MS),
+    ),
+    // The hypervisor stopped a CPU. Steal time has a separate caveat.
+    invalid(
+        Code::GENERATOR_STOPPED,
+        |w| (w.machine().stopped_ns, w.machine().cpus[0].steal_ns) = (Some(81 * MS), 30 * MS),
+        |w| (w.machine().stopped_ns, w.machine().cpus[0].steal_ns) = (Some(80 * MS), 30 * MS),
+    ),
     // Pauses of half of the threads are pauses of half of the generator.
     invalid(
         Code::GENERATOR_STOPPED,

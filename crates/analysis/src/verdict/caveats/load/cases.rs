@@ -61,6 +61,15 @@ const CASES: &[Case<TrialWorld>] = &[
     // of the 997 may lack a response without a caveat. Chance allows two standard deviations more:
     // of the requests in flight at the beginning and at the end, one each.
     warning(Code::RATE_NOT_REACHED, |w| respond_to(w, 976), |w| respond_to(w, 977)),
+    // The generator was stopped.
+    warning(
+        Code::RATE_NOT_REACHED,
+        |w| {
+            respond_to(w, 976);
+            w.machine().stopped_ns = Some(60_000_000);
+        },
+        |w| respond_to(w, 977),
+    ),
     warning(
         Code::RATE_NOT_REACHED,
         |w| respond_to(w, 0),

@@ -15,6 +15,9 @@ const CASES: &[LimiterCase] = &[
         |w| w.set_generator_threads(&[(850 * MS, 0)]),
     )
     .near_miss_is(Resource::Unknown, Low),
+    // The generator was stopped for many short times.
+    medium(|w| w.machine().stopped_ns = Some(60 * MS), |w| w.machine().stopped_ns = Some(40 * MS))
+        .near_miss_is(Resource::Concurrency, High),
     // If the server is busy, the generator is only likely the limit. If the server is full, the
     // server is the limit.
     high(|w| w.set_server_cpu(900 * MS - 1), |w| w.set_server_cpu(900 * MS))
