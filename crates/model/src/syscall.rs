@@ -41,7 +41,7 @@ pub fn hides_bytes(call: &str, kind: Amount) -> bool {
     match call {
         "recvmmsg" => kind == Amount::Read,
         "sendmmsg" => kind == Amount::Written,
-        "io_uring_enter" | "splice" | "tee" | "vmsplice" => {
+        "io_submit" | "io_uring_enter" | "splice" | "tee" | "vmsplice" => {
             matches!(kind, Amount::Read | Amount::Written)
         }
         _ => false,
@@ -51,6 +51,15 @@ pub fn hides_bytes(call: &str, kind: Amount) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The results of the operations are in events, which `io_getevents` returns in memory.
+    #[test]
+    fn asynchronous_operations_hide_bytes() {
+        for call in ["io_submit", "io_uring_enter"] {
+            assert!(hides_bytes(call, Amount::Read) && hides_bytes(call, Amount::Written));
+            assert!(!hides_bytes(call, Amount::Events), "{call}");
+        }
+    }
 
     #[test]
     fn splice_hides_bytes_instead_of_doubling_them() {

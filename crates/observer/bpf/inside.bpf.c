@@ -30,6 +30,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 // Numbers of x86-64.
 #define NR_RT_SIGRETURN 15
+#define NR_RECVFROM 45
+#define NR_RECVMSG 47
 #define NR_CLONE 56
 #define NR_FORK 57
 #define NR_VFORK 58
@@ -38,6 +40,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define EAGAIN 11
 #define FUTEX_COMMAND 127
+#define MSG_PEEK 2
 #define TASK_UNINTERRUPTIBLE 2
 #define TASK_DEAD 128
 #define PF_EXITING 4
@@ -46,7 +49,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 // As much of the kernel's types as is read here; where it lies in them, the running kernel's BTF says.
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct pt_regs {
-	unsigned long si, orig_ax;
+	unsigned long r10, dx, si, orig_ax;
 };
 struct atomic___dyno {
 	int counter;
@@ -222,7 +225,9 @@ int BPF_PROG(inside_calls, struct pt_regs *regs, long result)
 		// A child leaves through its parent's call, which it never made.
 		if (result == 0 && (number == NR_CLONE || number == NR_CLONE3 || number == NR_FORK || number == NR_VFORK))
 			return 0;
-		count(party, number, result);
+		// A peek leaves the bytes in the socket, so a later call returns them again.
+		bool is_peek = (number == NR_RECVFROM && regs->r10 & MSG_PEEK) || (number == NR_RECVMSG && regs->dx & MSG_PEEK);
+		count(party, number, is_peek && result > 0 ? 0 : result);
 	} else {
 		// What returns from a signal has the registers of the interrupted place.
 		count(party, number == (u64)-1 ? NR_RT_SIGRETURN : UNKNOWN, number == (u64)-1 ? 0 : result);

@@ -569,7 +569,8 @@ fn max_calls_on_cpu(before: &[CallCounts], now: &[CallCounts]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
 
     use super::*;
     use dyno_model::sample::Party;
@@ -635,6 +636,45 @@ mod tests {
             return crate::reasons::not_run("waits of syncs: temporary files are in memory");
         }
         assert!(states.disk_ns > states.lock_ns, "{states:?}");
+    }
+
+    /// A peek returns bytes that a later call returns again.
+    #[test]
+    fn peeked_bytes_are_not_read() {
+        const BYTES: usize = 10_000;
+        let _observed = OBSERVED.lock();
+        let choice = ObservationChoice { calls: CallCounting::Every, ..Default::default() };
+        let Some(observer) = ProcessObserver::load(choice).ok().filter(|o| o.refusal().is_none())
+        else {
+            return crate::reasons::not_run("bytes of a peek: this user cannot load a program");
+        };
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        sender.write_all(&[1; BYTES]).unwrap();
+        let monitor = observer.watch(std::process::id()).unwrap();
+        let calls = || {
+            let mut mechanism = observer.lock();
+            let calls = mechanism.calls(monitor.party).unwrap();
+            calls.by_name.get("recvfrom").cloned().unwrap_or_default()
+        };
+        let set_counting = |is_counting: bool| {
+            let mut mechanism = observer.lock();
+            mechanism.set_armed(is_counting).unwrap();
+            mechanism.set_counting(is_counting).unwrap();
+        };
+        let before = calls();
+        set_counting(true);
+        let mut body = [0; BYTES];
+        while receiver.peek(&mut body).unwrap() < BYTES {}
+        (0..100).for_each(|_| assert_eq!(receiver.peek(&mut body).unwrap(), BYTES));
+        receiver.read_exact(&mut body).unwrap();
+        set_counting(false);
+        let after = calls();
+        assert!(after.count - before.count > 100);
+        let read = after.returned.unwrap() - before.returned.unwrap_or(0);
+        // Other tests of this process may read as well.
+        assert!((BYTES as u64..50 * BYTES as u64).contains(&read), "{read}");
     }
 
     #[test]
