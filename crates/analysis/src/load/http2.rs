@@ -128,6 +128,12 @@ pub(super) fn http2(record: &LoadRecord) -> Option<Http2Result> {
 }
 
 impl Http2Result {
+    /// Returns the received GOAWAY frames whose code is an error, by code.
+    pub(crate) fn error_goaways(&self) -> impl Iterator<Item = (&str, u64)> {
+        let counts = self.goaways.iter().map(|(code, n)| (code.as_str(), *n));
+        counts.filter(|(code, n)| *code != "NO_ERROR" && *n > 0)
+    }
+
     /// RST_STREAM frames received.
     #[must_use]
     pub fn resets_in_total(&self) -> u64 {

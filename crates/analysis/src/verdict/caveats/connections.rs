@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod cases;
 
+use std::collections::BTreeMap;
+
 use dyno_model::load::Connections;
 use dyno_model::plan::LoadModel;
 use dyno_model::{LoadRecord, Party, Protocol};
@@ -48,13 +50,17 @@ caveats! {
         rules: [Load(|l| missing_connections(l.result))],
     }
 
-    /// The server closed idle connections when a request arrived, without a response. These
-    /// requests were sent again on another connection, as browsers do, and have no failure. A crash
-    /// at such a request looks the same. Above 1 % of the requests, the step is not valid.
+    /// The server closed idle connections when a request arrived, without a response, or ended
+    /// HTTP/2 connections with an error. These requests were sent again on another connection, as
+    /// browsers do, and have no failure. A crash at such a request looks the same. Above 1 % of the
+    /// requests, the step is not valid.
     ASKED_AGAIN = "asked_again" in Connections {
-        reason: "the server closed idle connections when requests arrived",
+        reason: "the server closed connections when requests arrived",
         properties: [MissingResponses, FailsObjective],
-        rules: [Load(|l| repeated_requests(l.result))],
+        rules: [
+            Load(|l| repeated_requests(l.result)),
+            Load(|l| repeated_http2_requests(l.result)),
+        ],
     }
 
     /// The kernel did not give TCP counters for the connections.
@@ -107,6 +113,34 @@ fn repeated_requests(result: &LoadResult) -> Option<Caveat> {
             was(repeated),
         );
         let evidence = json!({ "asked_again_idle": repeated, "share": share });
+        Caveat::new(Code::ASKED_AGAIN, severity, message, evidence)
+    })
+}
+
+/// Requests of HTTP/2 were repeated because the server ended connections with an error. It stated
+/// which requests it had not processed.
+fn repeated_http2_requests(result: &LoadResult) -> Option<Caveat> {
+    let http2 = result.http2.as_ref()?;
+    let repeated = result.repeated_after_http2_errors();
+    let errors: BTreeMap<_, _> = http2.error_goaways().collect();
+    let ended: u64 = errors.values().copied().sum();
+    let exchanges = result.exchanges;
+    let requests = exchanges.started + exchanges.warmup_completed + exchanges.warmup_failed;
+    let share = repeated as f64 / requests.max(1) as f64;
+    (repeated > 0).then(|| {
+        let severity = if share > MAX_LOST { Severity::Invalid } else { Severity::Info };
+        let codes: Vec<String> = errors.iter().map(|(code, n)| format!("{code}: {n}")).collect();
+        let message = format!(
+            "{} ({}) {} sent again on another connection, because the server ended {} with an \
+             error ({}). Response times and CPU time include the repetitions. Check the server's \
+             log.",
+            plural(repeated, "request"),
+            percent(share),
+            was(repeated),
+            plural(ended, "connection"),
+            codes.join(", ")
+        );
+        let evidence = json!({ "retried": repeated, "goaways": errors, "share": share });
         Caveat::new(Code::ASKED_AGAIN, severity, message, evidence)
     })
 }

@@ -2,7 +2,7 @@
 
 use dyno_model::Protocol;
 use dyno_model::host::BacklogUse;
-use dyno_model::load::{Http2Use, TcpCounters};
+use dyno_model::load::{Http2Direction, Http2Use, TcpCounters};
 use dyno_model::outcome::Outcome;
 use dyno_model::plan::Arrivals;
 use dyno_model::sample::NetworkUse;
@@ -117,6 +117,18 @@ const CASES: &[Case<TrialWorld>] = &[
         |w| w.record.connections.asked_again_idle = w.record.books.started / 100,
     )
     .near_miss_still(Severity::Info),
+    // Of HTTP/2: connections that end without an error are replaced as planned.
+    info(
+        Code::ASKED_AGAIN,
+        |w| end_http2_connections(w, "INTERNAL_ERROR", 1),
+        |w| end_http2_connections(w, "NO_ERROR", 1),
+    ),
+    invalid(
+        Code::ASKED_AGAIN,
+        |w| end_http2_connections(w, "INTERNAL_ERROR", 11),
+        |w| end_http2_connections(w, "INTERNAL_ERROR", 10),
+    )
+    .near_miss_still(Severity::Info),
     warning(Code::CONNECTIONS, |w| w.record.connections.established = 63, |_| {}),
     // With few requests per connection, some connections are always being replaced. There is a
     // caveat only if requests failed.
@@ -191,6 +203,15 @@ const CASES: &[Case<TrialWorld>] = &[
     ),
     info(Code::MANY_WRITES, |w| set_writes(w, 1500, 1500), |w| set_writes(w, 1500, 1499)),
 ];
+
+/// Sets the HTTP/2 connections that the server ended with a code, each with one of the 1,000
+/// requests, which was repeated. Another request was repeated for another reason.
+fn end_http2_connections(w: &mut TrialWorld, code: &str, ended: u64) {
+    let received =
+        Http2Direction { go_aways: [(code.into(), ended)].into(), ..Http2Direction::default() };
+    w.record.http2 =
+        Some(Http2Use { connections: 64, retried: ended + 1, received, ..Http2Use::default() });
+}
 
 #[test]
 fn each_rule_triggers_at_its_bound() {
