@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json f51a90b015ff819dda4f47c65c75fa3dae47e066d2bdda6a6cf46ae2c914a90b
+// Made by types.mjs from docs/schema/report.schema.json d879789bc42216e5017048b4110ee412ada241b12e12b111896482778c6568f8
 
 /**
  * What a caveat is about, by the name in every report.
@@ -1135,7 +1135,8 @@ export interface OverviewRow {
    */
   cost_per_billion_requests: number | null;
   /**
-   * Requests without a correct response, over all trials of the row; `None`: no trial ran.
+   * Requests without a correct response, over all trials of the row; `None`: no trial ran, or
+   * the window of a trial had no request.
    */
   errors: number | null;
   /**
@@ -3305,14 +3306,16 @@ export interface TrialResult {
    */
   duet: DuetResult | null;
   /**
-   * Share of the window's requests without a correct response: 0 to 1.
+   * Share of the window's requests without a correct response: 0 to 1. `None`: the window had no
+   * request, for example because the server failed in the warm-up.
    */
-  error_share: number;
+  error_share: number | null;
   limiter: Limiter;
   load: LoadResult;
   machine: MachineResult;
   /**
-   * Place of the trial in order of time, counted from 1 over the whole plan.
+   * Planned place of the trial in order of time, counted from 1 over the whole plan. A resumed
+   * run measures missing trials later.
    */
   place: number;
   /**

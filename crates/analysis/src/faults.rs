@@ -23,7 +23,8 @@ pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
 pub(crate) fn excuses_losses(caveat: &Caveat, load: &LoadResult) -> bool {
     if caveat.code.is_generator_limit() {
         // A generator at its limit sends and reads late. It closes no connection of the server.
-        return load.ended_by_server() as f64 <= MAX_LOST * load.exchanges.due() as f64;
+        let ended = load.with_repeated(load.ended_by_server());
+        return ended as f64 <= MAX_LOST * load.exchanges.due() as f64;
     }
     caveat.code.has(CodeProperty::ExcusesLosses)
         && caveat.explains_losses(load.with_repeated(load.failed_requests()))

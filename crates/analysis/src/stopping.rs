@@ -121,8 +121,19 @@ pub fn unchecked_trials(run: &Run) -> Vec<usize> {
 /// Whether a trial was measured and a repetition would hide failures of its server.
 #[must_use]
 pub fn shows_server_failures(run: &Run, trial: usize) -> bool {
-    let mut records = run.trials.iter().filter(|record| record.trial == trial);
-    records.any(|record| RecordedTrial::new(run, record).result().shows_server_failures())
+    results_of(run, trial).any(|result| result.shows_server_failures())
+}
+
+/// Whether a trial was measured and is not valid because of its server.
+#[must_use]
+pub fn is_servers_fault(run: &Run, trial: usize) -> bool {
+    results_of(run, trial).any(|result| result.is_servers_fault())
+}
+
+/// Returns the result of a trial; empty: it was not measured.
+fn results_of(run: &Run, trial: usize) -> impl Iterator<Item = TrialResult> {
+    let records = run.trials.iter().filter(move |record| record.trial == trial);
+    records.map(|record| RecordedTrial::new(run, record).result())
 }
 
 /// Whether a trial has a caveat of a disturbance from outside of the run.

@@ -3,7 +3,6 @@
 
 mod assemble;
 
-use dyno_model::outcome::Outcome;
 use dyno_model::plan::Step;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,6 +21,7 @@ use crate::server::ServerUse;
 use crate::turns::TurnsResult;
 use crate::verdict::limiters::{Limiter, Resource};
 use crate::verdict::may_have_contended;
+use crate::verdict::thresholds::MAX_LOST;
 use crate::window_levels::Steadiness;
 
 /// The result of one trial: one repeat of an arm, workload and step.
@@ -102,9 +102,12 @@ impl TrialResult {
     /// Whether the generator's capacity is the only reason why the trial is not valid. If so, the
     /// server can respond at least as fast as measured, and its CPU time per response is valid.
     pub(crate) fn is_limited_by_generator(&self) -> bool {
-        !self.valid
-            && self.invalid_codes().next().is_some()
-            && self.invalid_codes().all(Code::is_generator_limit)
+        self.is_invalid_only_for(Code::is_generator_limit)
+    }
+
+    /// Whether the trial is not valid, and all of its reasons are of one kind.
+    fn is_invalid_only_for(&self, is_of_kind: impl Fn(Code) -> bool) -> bool {
+        !self.valid && self.invalid_codes().next().is_some() && self.invalid_codes().all(is_of_kind)
     }
 }
 
@@ -145,6 +148,14 @@ impl TrialResult {
         self.is_servers_fault() || has_failed && !is_excused
     }
 
+    /// Whether the trial shows a fault of its server although its load was cut short. A cut leaves
+    /// requests without a response, so only responses and ended requests count.
+    #[must_use]
+    pub fn shows_fault_if_cut_short(&self) -> bool {
+        let ended = self.load.outcomes.total() as f64;
+        self.is_broken() || self.load.ended_by_server() as f64 > MAX_LOST * ended
+    }
+
     /// Whether requests of the warm-up failed. A repetition has a separate warm-up, which may hide
     /// the failure.
     pub(crate) fn has_failed_warmup(&self) -> bool {
@@ -154,8 +165,7 @@ impl TrialResult {
     /// Whether the missing final check of the contract is the only reason why the trial is not
     /// valid.
     pub(crate) fn is_only_unchecked(&self) -> bool {
-        let mut codes = self.invalid_codes().peekable();
-        codes.peek().is_some() && codes.all(|code| code == Code::UNCHECKED)
+        self.is_invalid_only_for(|code| code == Code::UNCHECKED)
     }
 
     /// Whether the trial is not valid because its server responded incorrectly or violated its
@@ -178,10 +188,19 @@ impl TrialResult {
     /// explains them by a cause outside of the server. Unlike the faults of
     /// [`TrialResult::is_broken`], lost responses may be noise, such as a stall of the machine.
     pub(crate) fn has_lost_requests(&self) -> bool {
+        self.has_invalid(CodeProperty::MissingResponses)
+            && !self.is_excused_by(CodeProperty::ExcusesLosses)
+    }
+
+    /// Whether a caveat with this property makes the trial invalid, and explains its missing
+    /// responses.
+    fn is_excused_by(&self, property: CodeProperty) -> bool {
         let is_excuse = |caveat: &Caveat| {
-            caveat.severity == Severity::Invalid && excuses_losses(caveat, &self.load)
+            caveat.severity == Severity::Invalid
+                && caveat.code.has(property)
+                && excuses_losses(caveat, &self.load)
         };
-        self.has_invalid(CodeProperty::MissingResponses) && !self.caveats.iter().any(is_excuse)
+        self.caveats.iter().any(is_excuse)
     }
 
     /// Whether the machine may have dropped the packets of requests that failed.
@@ -191,29 +210,21 @@ impl TrialResult {
         !self.refused && failed > 0 && self.caveats.iter().any(may_drop)
     }
 
-    /// Returns the number of requests that failed because of the server: requests without a correct
-    /// response, minus those that the generator lost, plus those that were sent again because the
-    /// server closed an idle connection. It is 0 if the machine may have dropped packets, or if the
+    /// Returns the number of requests that failed because of the server, plus those that were sent
+    /// again because the server closed a connection. If the generator was the limit, only incorrect
+    /// responses and requests that the server ended count, because the generator may have lost the
+    /// others. It is 0 if the generator stopped, if the machine may have dropped packets, or if the
     /// server is a control that refuses connections.
     pub(crate) fn server_losses(&self) -> u64 {
         let load = &self.load;
-        let by_generator = match self.is_limited_by_generator() {
-            // A generator at its limit sends requests late or never.
-            true => load.outcomes.get(Outcome::AddressExhausted) + load.exchanges.without_outcome(),
-            false => load.without_port(),
+        let failed = match self.invalid_codes().any(Code::is_generator_limit) {
+            true => load.ended_by_server() + load.outcomes.incorrect_count(),
+            false => load.failed_requests_with_ports(),
         };
-        let is_excused = self.refused || self.has_doubtful_losses();
-        let failed = load.failed_requests().saturating_sub(by_generator);
+        let is_excused = self.refused
+            || self.has_doubtful_losses()
+            || self.is_excused_by(CodeProperty::OutsideCause);
         if is_excused { 0 } else { load.with_repeated(failed) }
-    }
-
-    /// Returns the number of requests that failed because of the server, if too many requests got
-    /// no response ([`TrialResult::has_lost_requests`]).
-    pub(crate) fn server_failures_if_lost(&self) -> u64 {
-        match self.invalid_codes().any(Code::is_generator_limit) {
-            true => self.load.ended_by_server(),
-            false => self.load.with_repeated(self.load.failed_requests_with_ports()),
-        }
     }
 
     /// Whether the trial is not valid because the generator stopped, packets were dropped, or a
@@ -267,6 +278,7 @@ impl TrialResult {
 
 #[cfg(test)]
 mod tests {
+    use dyno_model::outcome::Outcome;
     use dyno_model::plan::{self, Limits};
     use dyno_model::start::{LimitKind, LimitReadBack, PartStart};
     use dyno_model::{Facts, Party, StartRecord};
@@ -378,7 +390,7 @@ mod tests {
                 .map(|code| Caveat::new(code, Severity::Invalid, String::new(), json!({})))
                 .into();
             let reason = trial.invalid_reason().unwrap();
-            (trial.has_lost_requests(), reason, trial.server_failures_if_lost())
+            (trial.has_lost_requests(), reason, trial.server_losses())
         };
         let excused = |failures| (false, Code::GENERATOR_CROWDED, failures);
         assert_eq!(lost_to(Outcome::ClosedEarly, 40), (true, Code::ERRORS, 40));

@@ -82,15 +82,14 @@ impl Outcome {
         matches!(self, Outcome::Timeout | Outcome::TimeoutFirstByte)
     }
 
-    /// Whether an act of the peer ended the exchange: it refused, closed or reset, or broke a
-    /// protocol. A slow client causes no such act, unlike time-outs.
+    /// Whether the peer ended the exchange: it refused, closed or reset the connection or stream,
+    /// or broke a protocol. A busy generator causes time-outs, but hardly any of these outcomes.
     #[must_use]
-    pub const fn is_act_of_server(self) -> bool {
+    pub const fn is_ended_by_peer(self) -> bool {
         matches!(
             self,
             Outcome::ConnectRefused
                 | Outcome::ConnectReset
-                | Outcome::TlsError
                 | Outcome::Reset
                 | Outcome::ClosedEarly
                 | Outcome::ProtocolError

@@ -283,9 +283,12 @@ pub fn evaluate(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
         return ObjectiveVerdict::GeneratorMissed(message);
     }
     let has_missed_time = matches!(missed, Some(Miss::Time(_)));
+    let has_missed_failures = matches!(missed, Some(Miss::Failures(_)));
     let is_missed = missed.is_some();
     let is_disqualifying = |caveat: &&Caveat| {
         let is_excusing = match caveat.severity {
+            // The server's failures are its own, and times may be late because of the generator.
+            Severity::Invalid if caveat.code.is_generator_limit() && !has_missed_failures => true,
             Severity::Invalid => excuses_losses(caveat, load),
             // With a warning, the server was fully used as well, or the generator was not the
             // limit.

@@ -411,7 +411,9 @@ impl<'a> GateCell<'a> {
     /// Returns why a gate is undecided although the ratio is within its limit; `None`: the gate is
     /// held. `text`: the change of the metric.
     fn missing_evidence(&self, text: &str) -> Option<String> {
-        if self.row.is_skewed() {
+        // Pairs that are all within the limit need no interval.
+        let is_any_beyond = self.row.pairs.iter().any(|ratio| self.gate.is_exceeded_by(*ratio));
+        if self.row.is_skewed() && is_any_beyond {
             return Some(format!(
                 "{text}. The gate is undecided. Use a fixed number of repeats (a suite without \
                  `[stop]`)."
@@ -440,8 +442,8 @@ impl<'a> GateCell<'a> {
             let (pairs, planned) = (self.row.pairs.len(), self.cell.a.planned);
             return Some(format!(
                 "{text} in {pairs} of {planned} pairs of repeats. The gate is undecided, because \
-                 in the other pairs the servers did not take turns with each other, or a value is \
-                 missing."
+                 in the other pairs the servers did not take turns with each other, a value is \
+                 missing, or the run was interrupted between the two."
             ));
         }
         // The machine may have dropped packets of failed requests, so the cause is unknown. If that

@@ -152,7 +152,7 @@ impl SideRepeats {
             if let Some(unanswered) = trial.filter(|_| cause == Cause::Unanswered) {
                 result.known_requests.unanswered.push(BlockRequests {
                     block,
-                    failed: unanswered.server_failures_if_lost(),
+                    failed: unanswered.server_losses(),
                     requests: unanswered.load.exchanges.due(),
                     has_outage: unanswered.has_outage(),
                 });

@@ -164,7 +164,7 @@ impl SideStarts {
 fn failed_in_step(trial: &TrialResult) -> Option<u64> {
     if trial.has_lost_requests() {
         // An outage without any failed request counts as one failed request.
-        return Some(trial.server_failures_if_lost().max(1));
+        return Some(trial.server_losses().max(1));
     }
     // Steps that only the generator limited, or that only lack the final check, are included,
     // because neither makes a server fail.

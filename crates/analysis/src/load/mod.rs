@@ -222,11 +222,11 @@ impl LoadResult {
         self.exchanges.lost_count() + self.outcomes.incorrect_count()
     }
 
-    /// Returns the number of the window's requests that the server ended by an act of its own
-    /// ([`Outcome::is_act_of_server`]), with its part of those that were sent again.
+    /// Returns the number of the window's requests that the server ended
+    /// ([`Outcome::is_ended_by_peer`]).
     pub(crate) fn ended_by_server(&self) -> u64 {
-        let acts = self.outcomes.iter().filter(|(outcome, _)| outcome.is_act_of_server());
-        self.with_repeated(acts.map(|(_, requests)| requests).sum())
+        let ended = self.outcomes.iter().filter(|(outcome, _)| outcome.is_ended_by_peer());
+        ended.map(|(_, requests)| requests).sum()
     }
 
     /// Returns the number of the window's requests that got no response because no local port was

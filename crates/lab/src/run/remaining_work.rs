@@ -18,6 +18,8 @@ pub(super) struct CompletedPart<'a> {
     measured: BTreeSet<usize>,
     /// Measured trials that are measured again.
     unchecked: BTreeSet<usize>,
+    /// Measured trials without a final check, also those that are kept.
+    without_final_check: BTreeSet<usize>,
     /// Launches whose subject failed, which is a result. Interrupts, and failures of a back end or
     /// of the machine, are not results.
     failed: BTreeSet<usize>,
@@ -33,6 +35,7 @@ impl<'a> CompletedPart<'a> {
             run,
             measured: run.trials.iter().map(|t| t.trial).collect(),
             unchecked: stopping::unchecked_trials(run).into_iter().collect(),
+            without_final_check: run.unchecked_trials().into_iter().collect(),
             failed: run.starts.iter().filter(has_failed).map(|s| s.launch).collect(),
         }
     }
@@ -77,7 +80,7 @@ impl<'a> CompletedPart<'a> {
         let work_of_launch = |launch: usize| {
             let mut pending = self.accepted_trials(launch);
             pending.retain(|trial| points.contains(&point(self.plan, *trial)));
-            pending.retain(|trial| !stopping::shows_server_failures(self.run, *trial));
+            pending.retain(|trial| !self.shows_fault(*trial));
             // A search must load the same process as its trial, so the search of a pending trial is
             // made even if an earlier start has made it.
             let has_search = |trial: &&usize| {
@@ -97,6 +100,16 @@ impl<'a> CompletedPart<'a> {
             })
         };
         open.into_iter().filter_map(work_of_launch).collect()
+    }
+
+    /// Whether a trial was measured and a repetition would hide a fault of its server. A valid trial
+    /// with a few failed requests is repeated with its partners: without it they would not be
+    /// comparable.
+    fn shows_fault(&self, trial: usize) -> bool {
+        match self.without_final_check.contains(&trial) {
+            true => stopping::shows_server_failures(self.run, trial),
+            false => stopping::is_servers_fault(self.run, trial),
+        }
     }
 
     /// Returns the measured trials that these searches follow, without those that are measured
@@ -263,6 +276,20 @@ mod tests {
             assert_eq!(pending(&run, &[1]), [3], "{kind:?}");
             assert_eq!(stopping::unchecked_trials(&run), [3], "{kind:?}");
         }
+    }
+
+    /// A valid trial with a failed request is repeated with its partner.
+    #[test]
+    fn valid_trial_is_repeated_with_its_partner() {
+        let mut run = golden_run();
+        lose_backend(&mut run, 6);
+        let load = &mut run.trials.iter_mut().find(|record| record.trial == 2).unwrap().load;
+        load.intervals.last_mut().unwrap().outcomes.count(Outcome::Reset);
+        (load.books.scheduled, load.books.started) =
+            (load.books.scheduled + 1, load.books.started + 1);
+        load.books.failed += 1;
+        assert!(stopping::shows_server_failures(&run, 2) && !stopping::is_servers_fault(&run, 2));
+        assert_eq!(pending(&run, &[1, 4]), [2, 6]);
     }
 
     /// The trial remains valid with a single failed request of many.

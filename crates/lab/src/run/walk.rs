@@ -433,18 +433,19 @@ impl<H: Host> Runner<'_, H> {
     }
 
     /// Whether a trial is written although an interrupt came right after its load or during it. If
-    /// the load was cut short, only a trial that is not valid because of its server is written,
-    /// because a shorter window is not comparable.
+    /// the load was cut short, only a trial with a fault of its server is written, because a
+    /// shorter window is not comparable.
     fn is_kept(&self, start: &StartRecord, record: &TrialRecord) -> bool {
-        let (plan, facts) = (self.plan, &self.memory.facts);
-        let measured = RecordedTrial { plan, facts, start: Some(start), record };
         // A load whose record contradicts itself has no result.
-        let result = measured.result();
-        contradiction(&record.load).is_none()
-            && match record.load.cut_short {
-                true => result.is_servers_fault(),
-                false => result.shows_server_failures(),
-            }
+        if contradiction(&record.load).is_some() {
+            return false;
+        }
+        let (plan, facts) = (self.plan, &self.memory.facts);
+        let result = RecordedTrial { plan, facts, start: Some(start), record }.result();
+        match record.load.cut_short {
+            true => result.shows_fault_if_cut_short(),
+            false => result.shows_server_failures(),
+        }
     }
 }
 

@@ -51,15 +51,16 @@ fn ctrl_c_preserves_finished_trials_for_resume() {
 #[test]
 fn ctrl_c_hides_no_fault_of_first_load() {
     let undisturbed = World::new(&["one"], SUITE).walk(&[]).1;
-    let interrupt_ns = undisturbed.trials[0].load.began_ns + 250_000_000;
-    let interrupted = |server: Server| {
+    let began_ns = undisturbed.trials[0].load.began_ns;
+    let interrupted_after = |ms: u64, server: Server| {
         let mut world = World::new(&["one"], SUITE);
-        world.surroundings.interrupts_ns = vec![interrupt_ns];
+        world.surroundings.interrupts_ns = vec![began_ns + ms * 1_000_000];
         let (ended, run) = world.walk(&[("one", server)]);
         assert_eq!(ended, RunEnd::Interrupted);
         world.surroundings.interrupts_ns.clear();
         (run, world.walk(&[]).1)
     };
+    let interrupted = |server: Server| interrupted_after(250, server);
     let wrong = Server { faults: vec![(Fault::Status, 0.5)], ..Server::default() };
     let (run, resumed) = interrupted(wrong);
     assert_eq!(measured(&run), [0]);
@@ -70,9 +71,12 @@ fn ctrl_c_hides_no_fault_of_first_load() {
     let (run, _) = interrupted(Server::with_trouble(TroubleKind::FailsCheck, 1));
     let kind = run.starts[0].failure.as_ref().unwrap().kind;
     assert!(kind.is_caused_by_subject(), "{kind:?}");
-    let (run, resumed) = interrupted(Server::default());
-    assert_eq!(measured(&run), [0; 0]);
-    assert_eq!(status(&resumed).1, RunStatus::Valid);
+    // Before the first response, in the warm-up, and in the window.
+    for ms in [0, 20, 51, 250] {
+        let (run, resumed) = interrupted_after(ms, Server::default());
+        assert_eq!(measured(&run), [0; 0], "after {ms} ms");
+        assert_eq!(status(&resumed).1, RunStatus::Valid, "after {ms} ms");
+    }
 }
 
 /// dyno may be killed while it stops a server.

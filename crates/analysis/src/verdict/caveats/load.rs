@@ -302,9 +302,12 @@ fn early_end(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     })
 }
 
-/// The user ended the load early. Runs of suites have no trial that ended early, because a resumed
-/// run measures such a trial again.
+/// The user ended a single load early. A resumed run of a suite measures such a trial again, unless
+/// it shows a fault of its server.
 fn early_end_of_run(run: &Run) -> Option<Caveat> {
+    if run.header.plan.suite.is_from_file() {
+        return None;
+    }
     let trial = run.trials.iter().find(|trial| trial.load.cut_short)?;
     let (opens_ns, closes_ns) = trial.load.window_ns;
     let seconds = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
