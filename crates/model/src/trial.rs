@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::load::LoadRecord;
 use crate::protocol::Protocol;
 
+/// Name of the full check of one response to each request before a load. It is always made, and
+/// recorded only if it fails.
+pub const EXPECTATIONS: &str = "expectations";
+
 /// A check of responses: before the load, sampled during it, or after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {

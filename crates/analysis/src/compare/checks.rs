@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use dyno_model::trial::EXPECTATIONS;
+
 use super::Side;
 use crate::subject::CheckSummary;
 
@@ -76,7 +78,8 @@ fn checks_of((side, arm): (Side<'_>, usize)) -> Option<BTreeSet<String>> {
         let protocol = format!(" over {}", check.protocol);
         check.name.strip_suffix(&protocol).unwrap_or(&check.name).to_string()
     };
-    Some(subject.checks.iter().map(name).collect())
+    // This check is made on both sides, but recorded only if it fails.
+    Some(subject.checks.iter().map(name).filter(|name| name != EXPECTATIONS).collect())
 }
 
 /// Returns text such as `the checks "a" and "b" were`.
@@ -134,6 +137,9 @@ mod tests {
         assert!(note.contains("its gates cannot be held"), "{note}");
         let added = result(&["json"], &["json", "missing"]);
         assert_eq!((added.gates[0].state, has_note(&added)), (GateState::Held, true));
+        // It is recorded only if it fails.
+        let unexpected = result(&["json"], &["json", EXPECTATIONS]);
+        assert_eq!((unexpected.gates[0].state, has_note(&unexpected)), (GateState::Held, false));
         let equal = result(&["json"], &["json"]);
         assert_eq!((equal.gates[0].state, has_note(&equal)), (GateState::Held, false));
     }

@@ -14,7 +14,7 @@ use dyno_launch::supervision::Interrupts;
 use dyno_model::plan::Plan;
 use dyno_model::probe::{Probe, RefusedProbe, RequestedProbes};
 use dyno_model::runtime::RuntimeReading;
-use dyno_model::trial::CheckResult;
+use dyno_model::trial::{CheckResult, EXPECTATIONS};
 use dyno_model::{Interval, LoadRecord, Party, Sample};
 use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::probes::ObservedWindow;
@@ -235,7 +235,7 @@ fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
         is_lifecycle: false,
-        name: "expectations".into(),
+        name: EXPECTATIONS.into(),
         protocol: spec.target.protocol,
         ok: false,
         has_response: mismatch.has_response,
