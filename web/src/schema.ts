@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d879789bc42216e5017048b4110ee412ada241b12e12b111896482778c6568f8
+// Made by types.mjs from docs/schema/report.schema.json 993b6f0b7fb644a73163472c13b6274b4a1915c92797af2bae9b18cddc000742
 
 /**
  * What a caveat is about, by the name in every report.

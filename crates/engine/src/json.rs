@@ -34,7 +34,7 @@ pub(crate) fn at_pointer<'a>(json: &'a RawValue, pointer: &str) -> Option<&'a Ra
 }
 
 /// Returns the text of a value: a string without quotes and escapes, anything else as it is
-/// written. A string with half of a surrogate pair is no text, and is returned as it is written.
+/// written. A string with an unpaired surrogate is not text, and is returned as it is written.
 pub(crate) fn text(value: &RawValue) -> String {
     serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_string())
 }
@@ -48,8 +48,9 @@ pub(crate) fn is_equal(value: &RawValue, expected: &Value) -> Result<bool, &'sta
         Err(error) if error.to_string().contains("number out of range") => {
             Err("is a number outside of the range of a 64-bit float, or contains one")
         }
-        // The syntax is correct. A string has half of a surrogate pair, or the nesting is deep.
-        Err(_) => Err("cannot be compared: use an expression for its text"),
+        // The syntax is correct, so a string has an unpaired surrogate, or the nesting is too deep.
+        Err(_) => Err("cannot be compared, because it is nested too deeply or has an unpaired \
+                       surrogate (use json_matches)"),
     }
 }
 

@@ -447,7 +447,7 @@ fn comparison_sentence(report: &Report, c: &Comparison) -> String {
 #[derive(Debug)]
 struct Ranked {
     title: String,
-    /// Number of valid repeats of the subject's peak.
+    /// Number of usable repeats of the subject's peak.
     repeats: usize,
 }
 

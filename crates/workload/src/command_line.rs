@@ -100,26 +100,28 @@ pub fn expected_json(text: &str) -> Result<(String, serde_json::Value), String> 
     // Invalid JSON is read as text, because quotes within quotes are hard to type.
     let is_json = serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok();
     let expected = match serde_json::from_str(value) {
-        Ok(expected) if !has_rounded_integer(&expected) => expected,
+        Ok(expected) if !has_number_above_64_bits(&expected) => expected,
         _ if is_json => {
-            return Err("it has a number of more than 64 bits, which would be rounded\nhint: use \
-                        --expect-contains, or json_matches in a suite"
-                .into());
+            return Err(
+                "the value has a number of more than 64 bits, which would be rounded\nhint: use \
+                        --expect-contains, or `json_matches` in a suite"
+                    .into(),
+            );
         }
         _ => value.into(),
     };
     Ok((pointer.into(), expected))
 }
 
-/// Whether JSON has an integer that was rounded to a float, because 64 bits cannot hold it.
-fn has_rounded_integer(value: &serde_json::Value) -> bool {
+/// Whether JSON has a number of 2⁶³ or more that is stored as a float, possibly rounded.
+fn has_number_above_64_bits(value: &serde_json::Value) -> bool {
     use serde_json::Value;
     match value {
         Value::Number(number) => {
             number.is_f64() && number.as_f64().is_some_and(|float| float.abs() >= 2f64.powi(63))
         }
-        Value::Array(items) => items.iter().any(has_rounded_integer),
-        Value::Object(members) => members.values().any(has_rounded_integer),
+        Value::Array(items) => items.iter().any(has_number_above_64_bits),
+        Value::Object(members) => members.values().any(has_number_above_64_bits),
         Value::Null | Value::Bool(_) | Value::String(_) => false,
     }
 }

@@ -121,9 +121,9 @@ fn uncompared_text(header: &RunHeader) -> Option<String> {
     let names = &header.resumptions.last()?.uncompared;
     (!names.is_empty()).then(|| {
         format!(
-            "dyno run: these environment variables may have changed since the run began, because \
-             archives withhold their values, and this user has no key to compare them: {}\nhint: \
-             check that their values are those of the first part",
+            "dyno run: cannot check whether these environment variables have changed since the run \
+             began: {}. Archives withhold their values, and hashes made with the same key are \
+             missing\nhint: check that the values are the same as when the run began",
             names.join(", ")
         )
     })

@@ -88,8 +88,8 @@ caveats! {
     /// experiment.
     MIXED = "mixed" in Comparisons { rules: [Run(|r| mixed_parts(r.run))] }
 
-    /// Some trials were served by a process started after an interruption of the run, the trials of
-    /// one repeat were measured before and after it, or values of variables could not be compared.
+    /// The run was resumed. Some steps were measured after a restart of the server, or long after
+    /// the other steps of their repeat, or dyno could not compare some environment variables.
     RESUMED = "resumed" in Comparisons { rules: [Run(|r| resumption(r.run))] }
 
     /// Files appeared in a server's folder during the run, or the folder of its build's results has

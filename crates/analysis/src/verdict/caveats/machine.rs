@@ -5,7 +5,7 @@ mod cases;
 
 use dyno_model::plan::Plan;
 use dyno_model::run::Run;
-use dyno_model::{Facts, Phase, TrialRecord};
+use dyno_model::{Phase, TrialRecord};
 use serde_json::{Value, json};
 
 use super::TrialInputs;
@@ -132,24 +132,21 @@ const SLOW_CLOCKS: [&str; 6] =
 
 /// The kernel uses a clock source that is slow to read.
 fn slow_clock(run: &Run) -> Option<Caveat> {
-    fn slow_source(facts: &Facts) -> Option<&str> {
-        facts.clock_source.as_deref().filter(|source| SLOW_CLOCKS.contains(source))
-    }
-    let is_slow = |record: &&TrialRecord| slow_source(run.facts_at(record.start)).is_some();
-    let slow = run.trials.iter().filter(is_slow).count();
-    let first = run.trials.iter().find(is_slow).map_or(0, |record| record.start);
-    let source = slow_source(run.facts_at(first))?;
-    let observation = match run.trials.len() - slow {
-        0 => format!("The clock source of this machine is {source}"),
+    let slow_source = |record: &TrialRecord| {
+        let source = run.facts_at(record.start).clock_source.as_deref();
+        source.filter(|source| SLOW_CLOCKS.contains(source))
+    };
+    let sources: Vec<&str> = run.trials.iter().filter_map(slow_source).collect();
+    let source = *sources.first()?;
+    let (slow, all) = (sources.len(), run.trials.len());
+    let observation = match slow == all {
+        true => format!("The clock source of this machine is {source}"),
         // The other parts of the run were measured on another machine.
-        _ => format!(
-            "In {slow} of {} trials the clock source of the machine was {source}",
-            run.trials.len()
-        ),
+        false => format!("In {slow} of {all} steps the clock source of the machine was {source}"),
     };
     let message = format!(
         "{observation}, so each reading of the clock is a slow system call. Servers that read the \
-         clock often, and dyno, use more CPU time here than on other machines. Set the clock \
+         clock often, and dyno, use more CPU time than with a fast clock source. Set the clock \
          source to tsc, or use another machine."
     );
     let evidence = json!({"clock_source": source});
