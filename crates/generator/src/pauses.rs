@@ -1,8 +1,8 @@
 //! Observes times in which dyno did not run, although it was due and did not wait for a CPU.
 //!
 //! A worker that waits for responses has no planned end of its wait, so it does not notice that it
-//! was stopped meanwhile. The control thread sleeps for short times with a planned end. SIGSTOP, the
-//! freezer of a control group and a stopped virtual machine stop it together with the workers.
+//! was stopped meanwhile. The control thread sleeps for short times with a planned end. SIGSTOP,
+//! the freezer of a control group and a stopped virtual machine stop it together with the workers.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ impl ControlPauses {
         ControlPauses { total_ns: waited_ns.map(|_| 0), waited_ns: waited_ns.unwrap_or(0), seed: 1 }
     }
 
-    /// Returns the length of the next sleep, at most `limit`. Lengths differ, so that regular pauses
-    /// do not fall between the ends of the sleeps.
+    /// Returns the length of the next sleep, at most `limit`. Lengths differ, so that regular
+    /// pauses do not fall between the ends of the sleeps.
     pub(crate) fn next_sleep(&mut self, limit: Duration) -> Duration {
         // Numerical Recipes, section 7.1.
         self.seed = self.seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -40,8 +40,8 @@ impl ControlPauses {
         limit.min(MIN_SLEEP + range.mul_f64(f64::from(self.seed >> 16) / 65_536.0))
     }
 
-    /// Counts the end of a sleep. `late_ns`: time since the planned end. `waited_ns`: reads the time
-    /// for which the thread has waited for a CPU, which takes some microseconds.
+    /// Counts the end of a sleep. `late_ns`: time since the planned end. `waited_ns`: reads the
+    /// time for which the thread has waited for a CPU, which takes some microseconds.
     pub(crate) fn count(&mut self, late_ns: u64, waited_ns: impl FnOnce() -> Option<u64>) {
         if late_ns < MIN_PAUSE_NS {
             return;

@@ -1,8 +1,8 @@
 //! Decides whether the memory that a control group counted is the memory of its server.
 //!
-//! The kernel charges a page to the group of the process that touches it first, and the charge stays
-//! there when the process moves. A server that allocated memory in another group has memory that its
-//! own group lacks.
+//! The kernel charges a page to the group of the process that touches it first, and the charge
+//! stays there when the process moves. A server that allocated memory in another group has memory
+//! that its own group lacks.
 
 use dyno_model::sample::{CgroupUse, PartyUse};
 use dyno_model::{LoadRecord, Party};
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn watched_memory_of_group_that_server_joined_is_of_its_processes() {
+    fn watched_memory_of_joined_group_is_of_its_processes() {
         let watched = |group| {
             let at = |at_ns| {
                 let mut sample = record_with_threads(&[(500, 0)]).samples.remove(0);

@@ -119,8 +119,8 @@ fn sum_of_pauses_ns(record: &LoadRecord) -> u64 {
     pauses_ns.min(idle_ns).saturating_sub(waited_ns) / count
 }
 
-/// Returns a lower bound of the time for which dyno did not run in the window, in pauses that may be
-/// short, nanoseconds. Waits for a CPU are not included, and steal time is subtracted: both have
+/// Returns a lower bound of the time for which dyno did not run in the window, in pauses that may
+/// be short, nanoseconds. Waits for a CPU are not included, and steal time is subtracted: both have
 /// separate caveats. A worker of a closed loop sleeps without a planned end, so only the control
 /// thread observes these pauses.
 fn short_pauses_ns(record: &LoadRecord) -> u64 {
