@@ -102,9 +102,9 @@ impl<'a> CompletedPart<'a> {
         open.into_iter().filter_map(work_of_launch).collect()
     }
 
-    /// Whether a trial was measured and a repetition would hide a fault of its server. A valid trial
-    /// with a few failed requests is repeated with its partners: without it they would not be
-    /// comparable.
+    /// Whether a trial was measured and a repetition would hide a fault of its server. A valid
+    /// trial with a few failed requests is repeated with its partners: without it they would not
+    /// be comparable.
     fn shows_fault(&self, trial: usize) -> bool {
         match self.without_final_check.contains(&trial) {
             true => stopping::shows_server_failures(self.run, trial),
