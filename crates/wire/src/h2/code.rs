@@ -83,3 +83,17 @@ impl ErrorCode {
         ErrorCode::ALL.into_iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_code_has_own_name() {
+        let names: BTreeSet<&str> = ErrorCode::all().map(ErrorCode::name).collect();
+        assert_eq!(names.len(), ErrorCode::all().count());
+        assert_eq!(ErrorCode::Cancel.name(), "CANCEL");
+    }
+}

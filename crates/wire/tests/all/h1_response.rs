@@ -17,20 +17,26 @@ enum ReadEvent {
     Closed(Closed),
 }
 
-/// Reads twice with the same cache, which must not change the events.
+/// Name and value of a header field.
+type Field = (Vec<u8>, Vec<u8>);
+
+/// Reads twice with the same cache, which must not change the events and fields.
 fn read(pieces: &[&[u8]], kind: RequestKind, close: bool) -> Vec<ReadEvent> {
     let mut cache = HeadCache::new();
-    let first = read_with_cache(pieces, kind, close, &mut cache);
-    let again = read_with_cache(pieces, kind, close, &mut cache);
+    let mut read = || {
+        let mut fields = Vec::new();
+        (read_with_cache(pieces, kind, close, (&mut cache, &mut fields)), fields)
+    };
+    let (first, again) = (read(), read());
     assert_eq!(first, again, "a cached head is read differently");
-    first
+    first.0
 }
 
 fn read_with_cache(
     pieces: &[&[u8]],
     kind: RequestKind,
     close: bool,
-    cache: &mut HeadCache,
+    (cache, fields): (&mut HeadCache, &mut Vec<Field>),
 ) -> Vec<ReadEvent> {
     let mut reader = ResponseReader::new();
     let mut events = Vec::new();
@@ -49,6 +55,7 @@ fn read_with_cache(
                             events.push(ReadEvent::Interim(head.status));
                         }
                         ResponseEvent::Upgraded(head) | ResponseEvent::Head(head) => {
+                            fields.extend(head.fields().map(|(n, v)| (n.to_vec(), v.to_vec())));
                             events.push(ReadEvent::Head(head.status));
                         }
                         ResponseEvent::Body(data) => match events.last_mut() {
@@ -144,7 +151,9 @@ fn interim_responses_precede_final() {
             ReadEvent::End(End::Reusable)
         ]
     );
-    assert_eq!(last_error(&"HTTP/1.1 102 P\r\n\r\n".repeat(33)), Http1Error::TooManyInformational);
+    let interim = |n: usize| "HTTP/1.1 102 P\r\n\r\n".repeat(n);
+    assert_eq!(read_whole(&interim(32)), [const { ReadEvent::Interim(102) }; 32]);
+    assert_eq!(last_error(&interim(33)), Http1Error::TooManyInformational);
     assert_eq!(
         last_error("HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n"),
         Http1Error::UnexpectedUpgrade

@@ -131,10 +131,14 @@ impl ConnectionPair {
                 body: &body,
                 kind: RequestKind::Other,
                 wants_fields: false,
-                holds_body: false,
+                // Every other body is released by a separate call.
+                holds_body: index % 2 == 1,
             };
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
-            self.client.request(&request, index, &mut io);
+            let (stream, _) = self.client.request(&request, index, &mut io);
+            if request.holds_body {
+                self.client.release_body(stream, &mut io);
+            }
         }
     }
 
