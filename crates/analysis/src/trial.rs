@@ -148,12 +148,13 @@ impl TrialResult {
         self.is_servers_fault() || has_failed && !is_excused
     }
 
-    /// Whether the trial shows a fault of its server although its load was cut short. A cut leaves
-    /// requests without a response, so only responses and ended requests count.
+    /// Whether the trial is not valid because of its server, although its load was cut short. A cut
+    /// leaves requests without a response, so only responses and ended requests count.
     #[must_use]
     pub fn shows_fault_if_cut_short(&self) -> bool {
         let ended = self.load.outcomes.total() as f64;
-        self.is_broken() || self.load.ended_by_server() as f64 > MAX_LOST * ended
+        let has_ended_many = self.load.ended_by_server() as f64 > MAX_LOST * ended;
+        self.is_broken() || self.has_lost_requests() && has_ended_many
     }
 
     /// Whether requests of the warm-up failed. A repetition has a separate warm-up, which may hide

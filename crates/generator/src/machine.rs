@@ -124,7 +124,7 @@ impl MachineWatch {
             path: Some(path_use().growth_since(self.path_before)),
             suspended_ns: Some(last.suspended_ns.saturating_sub(first.suspended_ns)),
             // The session observes it.
-            stopped_ns: None,
+            stopped: None,
         })
     }
 }

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use dyno_model::machine::Stops;
+
 use crate::limits::STOP_CHECK_INTERVAL;
 
 /// Shortest pause that is counted, nanoseconds. Timers of a busy machine are late by less.
@@ -17,8 +19,8 @@ const MIN_SLEEP: Duration = Duration::from_millis(5);
 /// Pauses of the control thread.
 #[derive(Debug)]
 pub(crate) struct ControlPauses {
-    /// Sum of the pauses, nanoseconds. `None`: waits for a CPU are unknown.
-    total_ns: Option<u64>,
+    /// `None`: waits for a CPU are unknown.
+    total: Option<Stops>,
     /// Time for which the thread has waited for a CPU, at the last reading.
     waited_ns: u64,
     /// State of the pseudo-random sleeps.
@@ -28,7 +30,8 @@ pub(crate) struct ControlPauses {
 impl ControlPauses {
     /// `waited_ns`: time for which the thread has waited for a CPU. `None`: unknown.
     pub(crate) fn new(waited_ns: Option<u64>) -> ControlPauses {
-        ControlPauses { total_ns: waited_ns.map(|_| 0), waited_ns: waited_ns.unwrap_or(0), seed: 1 }
+        let total = waited_ns.map(|_| Stops::default());
+        ControlPauses { total, waited_ns: waited_ns.unwrap_or(0), seed: 1 }
     }
 
     /// Returns the length of the next sleep, at most `limit`. Lengths differ, so that regular
@@ -46,18 +49,19 @@ impl ControlPauses {
         if late_ns < MIN_PAUSE_NS {
             return;
         }
-        let Some(waited_ns) = waited_ns() else { return self.total_ns = None };
+        let Some(waited_ns) = waited_ns() else { return self.total = None };
         // Waits since the last reading, of which some may be outside of this pause.
         let waits_ns = waited_ns.saturating_sub(std::mem::replace(&mut self.waited_ns, waited_ns));
         let stopped_ns = late_ns.saturating_sub(waits_ns);
-        if let Some(total_ns) = self.total_ns.as_mut().filter(|_| stopped_ns >= MIN_PAUSE_NS) {
-            *total_ns += stopped_ns;
+        if let Some(total) = self.total.as_mut().filter(|_| stopped_ns >= MIN_PAUSE_NS) {
+            total.count += 1;
+            total.ns += stopped_ns;
         }
     }
 
-    /// Returns the sum of the pauses so far, nanoseconds. `None`: unknown.
-    pub(crate) const fn total_ns(&self) -> Option<u64> {
-        self.total_ns
+    /// Returns the pauses so far. `None`: unknown.
+    pub(crate) const fn total(&self) -> Option<Stops> {
+        self.total
     }
 }
 
@@ -71,17 +75,18 @@ mod tests {
     fn pause_excludes_waits_for_a_cpu() {
         let mut pauses = ControlPauses::new(Some(100));
         pauses.count(15 * MS, || Some(100));
-        assert_eq!(pauses.total_ns(), Some(15 * MS));
+        let stops = |count: u64, ms: u64| Some(Stops { count, ns: ms * MS });
+        assert_eq!(pauses.total(), stops(1, 15));
         pauses.count(15 * MS, || Some(100 + 10 * MS));
-        assert_eq!(pauses.total_ns(), Some(20 * MS));
+        assert_eq!(pauses.total(), stops(2, 20));
         pauses.count(15 * MS, || Some(100 + 24 * MS));
-        assert_eq!(pauses.total_ns(), Some(20 * MS), "1 ms may be the timer");
+        assert_eq!(pauses.total(), stops(2, 20), "1 ms may be the timer");
         pauses.count(2 * MS - 1, || panic!("an ordinary delay"));
         pauses.count(15 * MS, || None);
-        assert_eq!(pauses.total_ns(), None);
+        assert_eq!(pauses.total(), None);
         let mut unknown = ControlPauses::new(None);
         unknown.count(15 * MS, || Some(0));
-        assert_eq!(unknown.total_ns(), None);
+        assert_eq!(unknown.total(), None);
     }
 
     /// Simulates a program that is stopped regularly. Regular sleeps would always end in a run.
@@ -96,7 +101,7 @@ mod tests {
                 now = if is_stopped { until.next_multiple_of(period) } else { until };
                 pauses.count(now - until, || Some(0));
             }
-            let seen = pauses.total_ns().unwrap();
+            let seen = pauses.total().unwrap().ns;
             let stopped = 3000 * MS * stop_ms / (run_ms + stop_ms);
             assert!((stopped / 4..=stopped).contains(&seen), "{run_ms} {stop_ms}: {seen}");
         }

@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 
 use dyno_driver::sys;
 use dyno_model::LoadRecord;
+use dyno_model::machine::Stops;
 
 use super::controller::Controller;
 use super::instrument::{GeneratorReadings, Instrument, StartedLoad};
@@ -105,11 +106,11 @@ struct Session<'a, 'l> {
     windows: Vec<PausesInWindow>,
 }
 
-/// Sums of the control thread's pauses at the edges of a window, nanoseconds. `None`: not reached.
+/// The control thread's pauses so far at the edges of a window. `None`: not reached.
 #[derive(Clone, Copy, Default)]
 struct PausesInWindow {
-    opens: Option<u64>,
-    closes: Option<u64>,
+    opens: Option<Stops>,
+    closes: Option<Stops>,
 }
 
 impl Session<'_, '_> {
@@ -130,10 +131,10 @@ impl Session<'_, '_> {
             LoadCommand::Order { load, order } => {
                 match order {
                     GeneratorOrder::OpenWindow => {
-                        self.windows[load].opens = self.pauses.total_ns();
+                        self.windows[load].opens = self.pauses.total();
                     }
                     GeneratorOrder::CloseWindow => {
-                        self.windows[load].closes = self.pauses.total_ns();
+                        self.windows[load].closes = self.pauses.total();
                     }
                     _ => {}
                 }
@@ -170,14 +171,14 @@ impl Session<'_, '_> {
 
     /// Returns the records of the loads.
     fn finish(self) -> Result<Vec<LoadRecord>, String> {
-        let total_ns = self.pauses.total_ns();
+        let total = self.pauses.total();
         let finish = |(started, window): (Box<dyn StartedLoad>, PausesInWindow)| {
             let mut readings = started.finish();
             if let GeneratorReadings::Read { machine: Some(machine), .. } = &mut readings {
-                machine.stopped_ns = window
-                    .opens
-                    .zip(total_ns)
-                    .map(|(opens, total)| window.closes.unwrap_or(total) - opens);
+                machine.stopped = window.opens.zip(total).map(|(opens, total)| {
+                    let closes = window.closes.unwrap_or(total);
+                    Stops { count: closes.count - opens.count, ns: closes.ns - opens.ns }
+                });
             }
             readings
         };

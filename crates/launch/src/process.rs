@@ -279,7 +279,9 @@ impl Process {
         for folder in self.workspace.group.folders() {
             let members = group::from_folders([folder.to_path_buf()]).pids();
             let outside = descendants.iter().filter(|pid| !members.contains(pid));
-            for &pid in outside.filter(|pid| Stat::read(**pid).is_some_and(|s| !s.is_dead())) {
+            for &pid in outside
+                .filter(|pid| Stat::read(**pid).is_some_and(|s| !s.is_dead() && !s.is_exiting))
+            {
                 strays.insert(pid);
                 // Fails if the process has already ended.
                 let _ = fs::write(folder.join("cgroup.procs"), pid.to_string());

@@ -46,12 +46,21 @@ pub struct MachineUse {
     /// the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_ns: Option<u64>,
-    /// Time for which dyno's control thread did not run after the end of its short sleeps, and did
-    /// not wait for a CPU either: dyno was stopped or frozen, or the hypervisor stopped its CPU.
-    /// The thread is awake at times in between, so this is a lower bound of such times. `None`: the
-    /// kernel does not report waits for a CPU, or the archive is older.
+    /// Times in which dyno's control thread did not run after the end of its short sleeps, and did
+    /// not wait for a CPU either. `None`: the kernel does not report waits for a CPU, or the
+    /// archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped_ns: Option<u64>,
+    pub stopped: Option<Stops>,
+}
+
+/// Times in which dyno was stopped or frozen, or the hypervisor stopped its CPU. They are a lower
+/// bound, because the control thread notices only those that end one of its sleeps late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stops {
+    /// Number of such times.
+    pub count: u64,
+    /// Their sum, nanoseconds.
+    pub ns: u64,
 }
 
 /// Thermal throttling of a CPU or of its package.

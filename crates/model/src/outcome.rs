@@ -90,6 +90,7 @@ impl Outcome {
             self,
             Outcome::ConnectRefused
                 | Outcome::ConnectReset
+                | Outcome::TlsError
                 | Outcome::Reset
                 | Outcome::ClosedEarly
                 | Outcome::ProtocolError

@@ -283,12 +283,11 @@ pub fn evaluate(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
         return ObjectiveVerdict::GeneratorMissed(message);
     }
     let has_missed_time = matches!(missed, Some(Miss::Time(_)));
-    let has_missed_failures = matches!(missed, Some(Miss::Failures(_)));
     let is_missed = missed.is_some();
     let is_disqualifying = |caveat: &&Caveat| {
         let is_excusing = match caveat.severity {
             // The server's failures are its own, and times may be late because of the generator.
-            Severity::Invalid if caveat.code.is_generator_limit() && !has_missed_failures => true,
+            Severity::Invalid if caveat.code.is_generator_limit() && has_missed_time => true,
             Severity::Invalid => excuses_losses(caveat, load),
             // With a warning, the server was fully used as well, or the generator was not the
             // limit.
@@ -316,7 +315,10 @@ pub fn evaluate(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
 fn verdict_without_miss(load: &LoadResult, too_short: Option<String>) -> ObjectiveVerdict {
     // A load that is not valid does not meet an objective.
     let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
-    let invalid = load.caveats.iter().find(is_invalid);
+    // The server's failures come before limits of the generator.
+    let fails =
+        |caveat: &&Caveat| is_invalid(caveat) && caveat.code.has(CodeProperty::FailsObjective);
+    let invalid = load.caveats.iter().find(fails).or_else(|| load.caveats.iter().find(is_invalid));
     match (invalid, too_short) {
         (Some(caveat), _) if caveat.code.has(CodeProperty::FailsObjective) => {
             ObjectiveVerdict::Failed(caveat.message.clone())

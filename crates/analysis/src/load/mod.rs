@@ -259,7 +259,7 @@ impl LoadResult {
 
     /// Returns the number of HTTP/2 requests that were sent again because the server ended
     /// connections with an error. A connection ends at most as many requests as it has streams, and
-    /// the others were repeated for another reason. Requests of the warm-up are included.
+    /// the others were repeated for another reason. Requests of the warm-up are not included.
     pub(crate) fn repeated_after_http2_errors(&self) -> u64 {
         self.http2.as_ref().map_or(0, |http2| {
             let ended: u64 = http2.error_goaways().map(|(_, n)| n).sum();
@@ -273,16 +273,15 @@ impl LoadResult {
         exchanges.started + exchanges.warmup_completed + exchanges.warmup_failed
     }
 
-    /// Returns a number of failed requests of the window, plus the window's part of the requests
-    /// that were sent again although the server may have crashed. The whole load has the same share
-    /// of such requests as the window, because the time of each is unknown.
+    /// Returns a number of failed requests of the window, plus those that were sent again although
+    /// the server may have crashed. Requests on idle connections are counted over the whole load.
+    /// The window has the same share of them, because the time of each is unknown.
     pub(crate) fn with_repeated(&self, failed: u64) -> u64 {
-        let repeated = self.repeated_after_idle() + self.repeated_after_http2_errors();
-        let due = self.exchanges.due();
+        let (repeated, due) = (self.repeated_after_idle(), self.exchanges.due());
         let part = u128::from(repeated) * u128::from(due);
         let part = part.div_ceil(u128::from(self.all_requests().max(1)));
         // The part is at most `repeated`, so it is a `u64`.
-        let part = part.min(u128::from(repeated)) as u64;
+        let part = part.min(u128::from(repeated)) as u64 + self.repeated_after_http2_errors();
         failed + part.min(due.saturating_sub(failed))
     }
 

@@ -53,6 +53,11 @@ impl Pace {
         self.offered - self.responses - self.failed <= self.max_lag
     }
 
+    /// Returns the number of offered requests that did not end.
+    pub(crate) fn missing(&self) -> u64 {
+        (self.offered - self.responses - self.failed).max(0.0).ceil() as u64
+    }
+
     /// Whether the responses alone keep up with the offered requests.
     pub(crate) fn has_responded(&self) -> bool {
         self.offered - self.responses <= self.max_lag

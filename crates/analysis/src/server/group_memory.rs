@@ -26,7 +26,8 @@ pub(crate) enum MemorySource {
     Uncounted(Uncounted),
 }
 
-/// Anonymous and shared memory in the same sample, bytes.
+/// Anonymous memory in the same sample, bytes. Files of a tmpfs are omitted: the program that wrote
+/// them is charged, and this may be another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Uncounted {
     /// Memory of the processes, with shared pages once.
@@ -38,12 +39,16 @@ impl MemorySource {
     /// Returns the source for a load. `strays`: processes that were in another group before the
     /// party was ready.
     pub(crate) fn new(record: &LoadRecord, party: Party, strays: u32) -> MemorySource {
-        let used = record.samples.iter().filter_map(|sample| sample.party_use(party));
-        match used.filter_map(uncounted).max_by_key(|memory| memory.processes) {
-            _ if strays > 0 => MemorySource::Strays(strays),
-            Some(memory) => MemorySource::Uncounted(memory),
-            None => MemorySource::Usual,
+        if strays > 0 {
+            return MemorySource::Strays(strays);
         }
+        let used = record.samples.iter().filter_map(|sample| sample.party_use(party));
+        let mut comparable = used.filter(|used| memory_of_both(used).is_some()).rev().take(2);
+        // A server may allocate between the two readings of one sample. Memory from another group
+        // stays outside.
+        let last = comparable.next().and_then(uncounted);
+        last.filter(|_| comparable.next().is_none_or(|used| uncounted(used).is_some()))
+            .map_or(MemorySource::Usual, MemorySource::Uncounted)
     }
 }
 
@@ -51,12 +56,16 @@ impl MemorySource {
 /// not, or one of the two is unknown. Resident memory of several processes would include shared
 /// pages several times, so the sum of their proportional memory is used.
 pub(super) fn uncounted(used: &PartyUse) -> Option<Uncounted> {
-    let group = used.cgroup.as_ref()?;
-    let group = group.memory_anon_bytes? + group.memory_shmem_bytes.unwrap_or(0);
-    let processes = used.rss_anon_bytes? + used.rss_shmem_bytes?;
+    let Uncounted { processes, group } = memory_of_both(used)?;
     let excess = processes.saturating_sub(group);
     let is_clear = excess as f64 > MAX_UNCOUNTED * processes as f64 + MIN_UNCOUNTED_BYTES as f64;
     is_clear.then_some(Uncounted { processes, group })
+}
+
+/// Returns the anonymous memory of a party's processes and of its group; `None`: one is unknown.
+fn memory_of_both(used: &PartyUse) -> Option<Uncounted> {
+    let group = used.cgroup.as_ref()?.memory_anon_bytes?;
+    Some(Uncounted { processes: used.rss_anon_bytes?, group })
 }
 
 /// Removes a party's memory from the counters of its group, so that its processes are the source.
@@ -116,14 +125,14 @@ mod tests {
     #[test]
     fn group_lacks_memory_from_before_its_server_joined() {
         assert!(is_uncounted((MIB, 0), (68 * MIB, 0)));
-        assert!(is_uncounted((MIB, 0), (MIB, 67 * MIB)), "shared memory");
+        assert!(!is_uncounted((MIB, 0), (MIB, 67 * MIB)), "files of a tmpfs may be another's");
         assert!(is_uncounted((0, 0), (3 * MIB, 0)));
         // A batch per CPU, and an allocation between both readings.
         assert!(!is_uncounted((0, 0), (2 * MIB, 0)));
         assert!(!is_uncounted((62 * MIB, 0), (67 * MIB, 0)));
         assert!(is_uncounted((61 * MIB, 0), (67 * MIB, 0)));
-        // Unmapped files of a tmpfs are in the group only.
-        assert!(!is_uncounted((MIB, 90 * MIB), (68 * MIB, 0)));
+        // Files of a tmpfs do not hide anonymous memory.
+        assert!(is_uncounted((MIB, 90 * MIB), (68 * MIB, 0)));
         assert_eq!(uncounted(&reading((MIB, 0), None)), None, "several processes");
         let without_group = PartyUse { cgroup: None, ..reading((0, 0), Some((68 * MIB, 0))) };
         assert_eq!(uncounted(&without_group), None);

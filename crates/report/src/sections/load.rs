@@ -17,7 +17,7 @@ use super::{
 };
 use crate::brackets;
 use crate::format::{
-    micros, not_ok_texts, number, page_percentile_text, percent, percentile_text, rate,
+    micros, not_ok_texts, number, page_percentile_text, percent, percentile_text, plural, rate,
     step_percentile_text,
 };
 use crate::overview::caveat_names;
@@ -176,8 +176,15 @@ fn errors(report: &Report) -> Block {
     if report.trials.is_empty() {
         return Block::empty();
     }
-    if report.trials.iter().all(|t| t.error_share == Some(0.0)) {
-        return Block::note("No request failed in any step.");
+    if report.trials.iter().all(|t| t.error_share.unwrap_or(0.0) == 0.0) {
+        let without_requests = report.trials.iter().filter(|t| t.error_share.is_none()).count();
+        return Block::note(&match without_requests {
+            0 => "No request failed in any step.".to_owned(),
+            n => format!(
+                "No request failed in any window. {} had no request in the window.",
+                plural(n as u64, "step")
+            ),
+        });
     }
     let note = "Share of intended requests without a correct response (not ok).";
     let table = metric_table(report, "#Not ok", MetricId::ErrorShare, &[]);

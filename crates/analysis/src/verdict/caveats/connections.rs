@@ -124,7 +124,7 @@ fn repeated_http2_requests(result: &LoadResult) -> Option<Caveat> {
     let repeated = result.repeated_after_http2_errors();
     let errors: BTreeMap<_, _> = http2.error_goaways().collect();
     let ended: u64 = errors.values().copied().sum();
-    let share = repeated as f64 / result.all_requests().max(1) as f64;
+    let share = repeated as f64 / result.exchanges.due().max(1) as f64;
     (repeated > 0).then(|| {
         let severity = if share > MAX_LOST { Severity::Invalid } else { Severity::Info };
         let codes: Vec<String> = errors.iter().map(|(code, n)| format!("{code}: {n}")).collect();

@@ -143,7 +143,8 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
 fn missed_rate(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let pace = result.pace()?;
     (!pace.has_kept_up()).then(|| {
-        let cause = match pauses::generator_pause(result, record) {
+        let pause = pauses::generator_pause(result, record);
+        let cause = match pause.filter(|pause| pause.explains_losses(pace.missing())) {
             Some(_) => "The generator did not run for a part of the window. Repeat the step.",
             None => {
                 "The response times therefore show an overloaded server or too few connections. \

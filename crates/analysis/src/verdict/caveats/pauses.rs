@@ -3,6 +3,7 @@
 //!
 //! The doc comment of each rule states the condition under which its caveat applies.
 
+use dyno_model::machine::Stops;
 use dyno_model::plan::LoadModel;
 use dyno_model::silence::Silence;
 use dyno_model::{Interval, LoadRecord, Outcome, Phase, Times};
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::{LoadResult, responses, responses_per_second};
-use crate::number_format::percent;
+use crate::number_format::{percent, plural};
 use crate::verdict::thresholds::PAUSE_NS;
 
 /// Pauses have an effect if they take more than this share of the window.
@@ -23,9 +24,6 @@ const SUMMED_PAUSE_NS: u64 = 20_000_000;
 /// Short pauses have an effect if they take more than this share of the window. Hypervisors stop
 /// CPUs for such times, and not all of them report it (steal time).
 const SHORT_PAUSE_SHARE: f64 = 0.05;
-
-/// Shortest pause that the control thread counts, nanoseconds.
-const CONTROL_PAUSE_NS: u64 = 2_000_000;
 
 /// Share of the requests whose response times are above p99.
 const SHARE_ABOVE_P99: f64 = 0.01;
@@ -41,14 +39,16 @@ pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Optio
         .max(control_pause_ns(result, record))
         .max(suspension_ns(record));
     let long_ns = sum_of_pauses_ns(record);
-    let short_ns = Some(short_pauses_ns(record)).filter(|ns| *ns > least_ns(SHORT_PAUSE_SHARE));
-    let sum_ns = short_ns.unwrap_or(0).max(long_ns);
+    // Stops that the control thread noticed. The workers may have noticed them as well.
+    let stops = Some(stops(record)).filter(|stops| stops.ns > least_ns(SHORT_PAUSE_SHARE));
+    let stops = stops.filter(|stops| stops.ns > longest_ns.max(long_ns));
+    let sum_ns = stops.map_or(long_ns, |stops| stops.ns);
     let is_stopped =
-        longest_ns > max_pause_ns(record) || long_ns > least_ns(PAUSE_SHARE) || short_ns.is_some();
+        longest_ns > max_pause_ns(record) || long_ns > least_ns(PAUSE_SHARE) || stops.is_some();
     is_stopped.then(|| {
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let length_text = match short_ns {
-            Some(_) => ", in many short pauses".into(),
+        let length_text = match stops {
+            Some(stops) => format!(", in {}", plural(stops.count, "pause")),
             None if sum_ns > longest_ns => {
                 format!(", in pauses of up to {}", duration(longest_ns as f64))
             }
@@ -59,23 +59,22 @@ pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Optio
              was stopped, frozen or suspended, or had no CPU. It sent no requests during that \
              time, and the measured times include the pause. Repeat the step on a machine that is \
              not suspended or overcommitted. Do not stop dyno.",
-            if short_ns.is_some() { "at least " } else { "" },
+            if stops.is_some() { "at least " } else { "" },
             seconds(longest_ns.max(sum_ns)),
             result.duration_s
         );
         let evidence = json!({
             "longest_s": seconds(longest_ns),
             "sum_s": seconds(sum_ns),
-            "short_s": seconds(short_ns.unwrap_or(0)),
+            "stops": stops.map(|stops| stops.count),
             "loop_or_wake_s": seconds(longest_worker_pause_ns(record)),
             "control_s": seconds(control_pause_ns(result, record)),
             "suspended_s": seconds(suspension_ns(record)),
         });
-        let shortest_ns = if short_ns.is_some() { CONTROL_PAUSE_NS } else { SUMMED_PAUSE_NS };
-        let explained = if longest_ns >= sum_ns {
-            losses_in_pauses(result, longest_ns, 1)
-        } else {
-            losses_in_pauses(result, sum_ns, sum_ns.div_ceil(shortest_ns))
+        let explained = match stops {
+            Some(stops) => losses_in_pauses(result, stops.ns, stops.count),
+            None if longest_ns >= sum_ns => losses_in_pauses(result, longest_ns, 1),
+            None => losses_in_pauses(result, sum_ns, sum_ns.div_ceil(SUMMED_PAUSE_NS)),
         };
         Caveat::new(Code::GENERATOR_STOPPED, Severity::Invalid, message, evidence)
             .with_explained_losses(Some(explained))
@@ -119,16 +118,17 @@ fn sum_of_pauses_ns(record: &LoadRecord) -> u64 {
     pauses_ns.min(idle_ns).saturating_sub(waited_ns) / count
 }
 
-/// Returns a lower bound of the time for which dyno did not run in the window, in pauses that may
-/// be short, nanoseconds. Waits for a CPU are not included, and steal time is subtracted: both have
-/// separate caveats. A worker of a closed loop sleeps without a planned end, so only the control
-/// thread observes these pauses.
-fn short_pauses_ns(record: &LoadRecord) -> u64 {
-    let Some(machine) = &record.client.machine else { return 0 };
+/// Returns the times in which dyno did not run in the window, as far as the control thread noticed
+/// them. Waits for a CPU are not included, and steal time is subtracted: both have separate
+/// caveats. A worker of a closed loop sleeps without a planned end, so it does not notice short
+/// stops.
+fn stops(record: &LoadRecord) -> Stops {
+    let Some(machine) = &record.client.machine else { return Stops::default() };
     // The control thread may run on any CPU.
     let cpus = machine.cpus.iter().chain(&machine.remaining_cpus);
     let stolen_ns: u64 = cpus.map(|cpu| cpu.steal_ns).sum();
-    machine.stopped_ns.unwrap_or(0).saturating_sub(stolen_ns)
+    let stops = machine.stopped.unwrap_or_default();
+    Stops { ns: stops.ns.saturating_sub(stolen_ns), ..stops }
 }
 
 fn window_ns(record: &LoadRecord) -> u64 {

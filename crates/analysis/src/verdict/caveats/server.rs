@@ -185,8 +185,8 @@ fn memory_outside_group(inputs: &ServerInputs<'_>) -> Option<Caveat> {
         ),
         MemorySource::Uncounted(memory) => (
             format!(
-                "The server's processes held {:.1} MB of memory, but its control group counted \
-                 {:.1} MB. Processes of the server allocated memory in another group.",
+                "The server's processes held {:.1} MB of anonymous memory, but its control group \
+                 counted {:.1} MB. Processes of the server allocated memory in another group.",
                 memory.processes as f64 / 1e6,
                 memory.group as f64 / 1e6
             ),

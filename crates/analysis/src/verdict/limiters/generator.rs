@@ -25,7 +25,8 @@ pub(super) const DEFINITION: LimiterDefinition = LimiterDefinition {
 pub(super) fn stopped(inputs: &LimiterInputs<'_>) -> Option<Limiter> {
     let LimiterInputs { load, server, .. } = *inputs;
     let caveat = load.caveats.iter().find(|caveat| caveat.code == Code::GENERATOR_STOPPED)?;
-    (!is_full(load, server)).then(|| {
+    let has_kept_up = load.keeps_up() == Some(true);
+    (!is_full(load, server) && !has_kept_up).then(|| {
         let sentence = "The generator: it was stopped for a part of the window.".into();
         Limiter::new(Resource::Generator, Confidence::Medium, sentence, caveat.evidence.clone())
     })

@@ -6,7 +6,7 @@ use dyno_model::drops::PathUse;
 use dyno_model::host::{HostUse, LinkUse};
 use dyno_model::interval::Interval;
 use dyno_model::load::{Connections, TcpCounters, UnansweredAges};
-use dyno_model::machine::{CpuUse, HeatUse, MachineUse};
+use dyno_model::machine::{CpuUse, HeatUse, MachineUse, Stops};
 use dyno_model::outcome::Outcome;
 use dyno_model::plan::{Arrivals, Load, Step, Workload};
 use dyno_model::sample::{
@@ -307,6 +307,11 @@ impl TrialWorld {
         self.record.client.machine.as_mut().expect("a machine")
     }
 
+    /// Sets the times in which the control thread was stopped: their number and sum.
+    pub(in crate::verdict) fn set_stops(&mut self, count: u64, ns: u64) {
+        self.machine().stopped = Some(Stops { count, ns });
+    }
+
     /// Sets the generator's threads (run and wait in ns), each on a separate CPU.
     pub(in crate::verdict) fn set_generator_threads(&mut self, threads: &[(u64, u64)]) {
         self.record.client.threads =
@@ -521,7 +526,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
         heat: Some(HeatUse::default()),
         path: Some(PathUse::default()),
         suspended_ns: Some(0),
-        stopped_ns: Some(0),
+        stopped: Some(Stops::default()),
     }
 }
 

@@ -108,14 +108,20 @@ const CASES: &[Case<TrialWorld>] = &[
     // It was stopped for 15 ms, again and again.
     invalid(
         Code::GENERATOR_STOPPED,
-        |w| w.machine().stopped_ns = Some(50 * MS + 1),
-        |w| w.machine().stopped_ns = Some(50 * MS),
+        |w| w.set_stops(10, 50 * MS + 1),
+        |w| w.set_stops(10, 50 * MS),
     ),
     // The hypervisor stopped a CPU. Steal time has a separate caveat.
     invalid(
         Code::GENERATOR_STOPPED,
-        |w| (w.machine().stopped_ns, w.machine().cpus[0].steal_ns) = (Some(81 * MS), 30 * MS),
-        |w| (w.machine().stopped_ns, w.machine().cpus[0].steal_ns) = (Some(80 * MS), 30 * MS),
+        |w| {
+            w.set_stops(10, 81 * MS);
+            w.machine().cpus[0].steal_ns = 30 * MS;
+        },
+        |w| {
+            w.set_stops(10, 80 * MS);
+            w.machine().cpus[0].steal_ns = 30 * MS;
+        },
     ),
     // Pauses of half of the threads are pauses of half of the generator.
     invalid(

@@ -66,7 +66,7 @@ const CASES: &[Case<TrialWorld>] = &[
         Code::RATE_NOT_REACHED,
         |w| {
             respond_to(w, 976);
-            w.machine().stopped_ns = Some(60_000_000);
+            w.set_stops(10, 60_000_000);
         },
         |w| respond_to(w, 977),
     ),

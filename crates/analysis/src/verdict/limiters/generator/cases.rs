@@ -16,7 +16,7 @@ const CASES: &[LimiterCase] = &[
     )
     .near_miss_is(Resource::Unknown, Low),
     // The generator was stopped for many short times.
-    medium(|w| w.machine().stopped_ns = Some(60 * MS), |w| w.machine().stopped_ns = Some(40 * MS))
+    medium(|w| w.set_stops(10, 60 * MS), |w| w.set_stops(10, 40 * MS))
         .near_miss_is(Resource::Concurrency, High),
     // If the server is busy, the generator is only likely the limit. If the server is full, the
     // server is the limit.
