@@ -2,19 +2,13 @@
 
 use std::path::PathBuf;
 
+use dyno_launch::folder;
 use dyno_observer::cgroup::Layout;
 
 /// Returns the default folder of builds and calibrations.
 pub fn default_cache_folder() -> PathBuf {
-    // An empty or relative path is treated as not set (XDG Base Directory Specification).
-    let folder =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = folder("XDG_CACHE_HOME")
-        .or_else(|| folder("HOME").map(|home| home.join(".cache")))
-        .unwrap_or_else(|| {
-            std::env::temp_dir().join(format!("dyno-of-{}", dyno_launch::folder::user()))
-        });
-    base.join("dyno")
+    let own_temporary = || std::env::temp_dir().join(format!("dyno-of-{}", folder::user()));
+    folder::base_folder("XDG_CACHE_HOME", ".cache").unwrap_or_else(own_temporary).join("dyno")
 }
 
 /// Returns the number of CPUs that dyno may use, given its affinity and the quota of its own

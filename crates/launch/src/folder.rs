@@ -139,6 +139,16 @@ fn is_shared(folder: Option<&Path>) -> bool {
     folder.and_then(|f| std::fs::metadata(f).ok()).is_some_and(|m| m.mode() & 0o002 != 0)
 }
 
+/// Returns a base folder of this user: the value of `variable`, or `default` below the home folder.
+/// An empty or relative path is treated as not set (XDG Base Directory Specification). `None`:
+/// neither is set.
+#[must_use]
+pub fn base_folder(variable: &str, default: &str) -> Option<PathBuf> {
+    let folder =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    folder(variable).or_else(|| folder("HOME").map(|home| home.join(default)))
+}
+
 /// Returns the user ID that dyno runs as.
 #[must_use]
 pub fn user() -> u32 {

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use dyno_model::start::KeyedHashes;
 use sha2::{Digest as _, Sha256};
 
+use crate::folder::base_folder;
+
 /// Name of the key's file in dyno's state folder.
 const FILE: &str = "hash-key";
 
@@ -38,12 +40,7 @@ impl KeyFile {
     /// `~/.local/state/dyno`.
     #[must_use]
     pub fn of_user() -> KeyFile {
-        // An empty or relative path is treated as not set (XDG Base Directory Specification).
-        let folder = |name: &str| {
-            std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-        };
-        let state = folder("XDG_STATE_HOME")
-            .or_else(|| folder("HOME").map(|home| home.join(".local/state")));
+        let state = base_folder("XDG_STATE_HOME", ".local/state");
         KeyFile { folder: state.map(|state| state.join("dyno")) }
     }
 
