@@ -297,7 +297,6 @@ fn unknown_pairs(plan: &Plan, known: &[(Expected, Noise)]) -> Vec<UnknownPrecisi
 pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static str, f64)> {
     let grid = Grid::new(&report.trials);
     let change = |metric: &Metric| {
-        let metric = Metric::from_key(metric.key);
         Some((metric.key, noise::detectable(&pilot.header.plan, &grid, metric, Some(repeats))?))
     };
     [&THROUGHPUT, &CPU].into_iter().filter_map(change).collect()

@@ -90,7 +90,7 @@ pub(super) struct KnownRequests {
     doubtful_included: usize,
     /// Repeats that are excluded only because the generator's capacity was the limit, or because
     /// the contract was not checked after them.
-    limited: Vec<BlockRequests>,
+    excluded: Vec<BlockRequests>,
     /// Repeats with the cause [`Cause::Unanswered`].
     unanswered: Vec<BlockRequests>,
 }
@@ -139,15 +139,13 @@ impl SideRepeats {
                 continue;
             };
             result.served += usize::from(trial.is_some() && cause == Cause::Measurement);
-            if let Some(limited) = trial.filter(|trial| trial.has_known_cost()) {
-                result.limited += 1;
-                let known = result.count_requests(limited);
-                result.known_requests.limited.extend(known);
-            }
-            if let Some(unchecked) = trial.filter(|trial| trial.is_only_unchecked()) {
-                result.unchecked += 1;
-                let known = result.count_requests(unchecked);
-                result.known_requests.limited.extend(known);
+            let limited = trial.filter(|trial| trial.has_known_cost());
+            let unchecked = trial.filter(|trial| trial.is_only_unchecked());
+            result.limited += usize::from(limited.is_some());
+            result.unchecked += usize::from(unchecked.is_some());
+            if let Some(excluded) = limited.or(unchecked) {
+                let known = result.count_requests(excluded);
+                result.known_requests.excluded.extend(known);
             }
             if let Some(unanswered) = trial.filter(|_| cause == Cause::Unanswered) {
                 result.known_requests.unanswered.push(BlockRequests {
@@ -235,7 +233,7 @@ impl SideRepeats {
     /// of failed requests is known.
     pub(super) fn used_requests(&self) -> impl Iterator<Item = BlockRequests> {
         let known = &self.known_requests;
-        known.included.iter().chain(&known.limited).copied()
+        known.included.iter().chain(&known.excluded).copied()
     }
 
     /// Returns the requests of all repeats in which the number of failed requests is known, also of

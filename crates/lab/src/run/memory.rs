@@ -23,7 +23,7 @@ pub struct RunMemory {
 impl RunMemory {
     /// Remembers a run as it was read from the archive.
     pub(super) fn new(run: &Run) -> RunMemory {
-        // Those of the run's last part: the walk measures on this machine.
+        // The walk measures on this machine, in the last part of the run.
         let facts = run.facts_at(usize::MAX).clone();
         let reruns = run.contaminated.iter().map(|record| (record.trial, record.load.began_ns));
         let may_end_early = run.header.plan.stop.is_some();
