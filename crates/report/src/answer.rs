@@ -205,7 +205,7 @@ fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
         _ => format!(
             "At {step}, {subject} and {baseline} are not compared{workload}: in no block (one pass \
              over all servers) do both have a valid repeat{}.",
-            if is_interrupted(report, c) { " on the same side of a resumption" } else { "" }
+            if is_interrupted(report, c) { " without a resumption between them" } else { "" }
         ),
     }
 }

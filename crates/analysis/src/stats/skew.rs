@@ -44,12 +44,12 @@ pub fn skew_sentence(metrics: &[&str]) -> String {
 
 fn statement(metrics: &[&str]) -> String {
     let names = match metrics {
-        [] => String::new(),
-        metrics => format!(" in {}", list(metrics)),
+        [] => "the repeats".into(),
+        metrics => list(metrics),
     };
     format!(
-        "ratios of the repeats{names} are skewed, but the interval assumes symmetry, so its \
-         confidence is below 95 %"
+        "ratios of {names} are skewed, and intervals assume symmetry, so their confidence is below \
+         95 %"
     )
 }
 

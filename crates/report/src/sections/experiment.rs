@@ -129,8 +129,8 @@ mod tests {
             loaded_blocks: 8,
         };
         let skewed = dose(&[1.98, 2.02, 1.99, 2.01, 1.98, 2.02, 2.0, 3.0]);
-        let expected = "Throughput, w, 16 connections: the ratios of the repeats are skewed, but \
-                        the interval assumes symmetry, so its confidence is below 95 %.";
+        let expected = "Throughput, w, 16 connections: the ratios of the repeats are skewed, and \
+                        intervals assume symmetry, so their confidence is below 95 %.";
         assert_eq!(skew_text(&skewed).as_deref(), Some(expected));
         assert_eq!(skew_text(&dose(&[1.98, 2.02, 1.99, 2.01, 2.0])), None);
         assert_eq!(skew_text(&dose(&[])), None);

@@ -36,6 +36,6 @@ fn sentence_names_resumption_between_servers() {
         set_ratios(r, &[]);
         r.trials.iter_mut().filter(|trial| trial.subject_id == "slow").for_each(|t| t.part = 1);
     });
-    let expected = "have a valid repeat on the same side of a resumption.";
+    let expected = "have a valid repeat without a resumption between them.";
     assert!(sentences[0].contains(expected), "{sentences:?}");
 }

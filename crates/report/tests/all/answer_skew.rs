@@ -36,8 +36,8 @@ fn skewed_ratios_are_named_in_first_sentence() {
         ] {
             let sentence = first_sentence(skewed, &arrivals);
             let expected = format!(
-                ". The ratios of the repeats in {names} are skewed, but the interval assumes \
-                 symmetry, so its confidence is below 95 %."
+                ". The ratios of {names} are skewed, and intervals assume symmetry, so their \
+                 confidence is below 95 %."
             );
             assert!(sentence.contains(&expected), "{sentence}");
         }

@@ -5,8 +5,8 @@ use dyno_model::plan::{Experiment, ExperimentKind, StopRule};
 use super::*;
 use crate::report::Report;
 
-const CLAUSE: &str = "; the ratios of the repeats are skewed, but the interval assumes symmetry, \
-                      so its confidence is below 95 %";
+const CLAUSE: &str = "; the ratios of the repeats are skewed, and intervals assume symmetry, so \
+                      their confidence is below 95 %";
 
 const EVEN: [u64; 9] = [1000, 1010, 990, 1005, 995, 1008, 992, 1003, 997];
 
@@ -38,7 +38,7 @@ fn skewed_ratios_are_in_sentence_of_row_and_answer() {
         assert_eq!(row.estimate.unwrap().is_skewed, is_skewed, "{row:?}");
         assert_eq!(row.sentence.ends_with(CLAUSE), is_skewed, "{}", row.sentence);
         let answer = &compared.answers[0].sentence;
-        let in_throughput = CLAUSE.replace("repeats", "repeats in throughput");
+        let in_throughput = CLAUSE.replace("the repeats", "throughput");
         assert_eq!(answer.contains(&in_throughput), is_skewed, "{answer}");
         assert_eq!(answer.matches("skewed").count(), usize::from(is_skewed), "{answer}");
     }
@@ -85,7 +85,7 @@ fn skewed_ratios_of_experiment_are_described() {
     let experiment = report.experiment.unwrap();
     let effect = &experiment.effects[0];
     assert!(effect.rows[0].sentence.contains(CLAUSE), "{}", effect.rows[0].sentence);
-    assert!(effect.answers[0].sentence.contains("in throughput are skewed"), "{effect:?}");
+    assert!(effect.answers[0].sentence.contains("of throughput are skewed"), "{effect:?}");
     let dose = experiment.doses.iter().find(|dose| dose.metric == "throughput_rps").unwrap();
     assert!(dose.doubling.unwrap().is_skewed, "{dose:?}");
 }

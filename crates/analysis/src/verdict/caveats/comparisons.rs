@@ -36,7 +36,7 @@ caveats! {
     /// A subject's throughput rose or fell from repeat to repeat.
     TREND = "trend" in Comparisons {
         more: "order-and-turns.md#what-differs-between-starts",
-        rules: [Run(|r| trend(r.peaks, (r.design, recorded_blocks(r.run))))],
+        rules: [Run(|r| trend(r.peaks, r.design, recorded_blocks(r.run)))],
     }
 
     /// Servers were loaded in turns, and this server kept using CPU time during the turns of other
@@ -163,7 +163,7 @@ fn recorded_blocks(run: &Run) -> usize {
 
 /// The throughput of a subject rises or falls over the run. Tests of several subjects are corrected
 /// (Holm), and the steepest trend is reported. `blocks`: number of blocks in which any trial ran.
-fn trend(peaks: &[Peak<'_>], (design, blocks): (Design, usize)) -> Option<Caveat> {
+fn trend(peaks: &[Peak<'_>], design: Design, blocks: usize) -> Option<Caveat> {
     let lacks_repeats = peaks.iter().any(|peak| !peak.control && peak.repeats.len() < blocks);
     let trends: Vec<(&Peak<'_>, Trend)> = peaks
         .iter()
@@ -387,8 +387,8 @@ fn resumption(run: &Run) -> Option<Caveat> {
     if !uncompared.is_empty() {
         let names: Vec<&str> = uncompared.into_iter().collect();
         sentences.push(format!(
-            "dyno could not check whether these environment variables have the same values in all \
-             parts: {}.",
+            "dyno could not check whether these environment variables have the same values before \
+             and after the resumption: {}.",
             names.join(", ")
         ));
     }
@@ -622,7 +622,7 @@ mod tests {
         let rising: &[f64] = &[100.0, 104.0, 108.0, 113.0, 117.0, 122.0];
         let message = |repeats_of_b| {
             let peaks = [peak("a", rising), peak("b", repeats_of_b)];
-            trend(&peaks, (Design::Balanced, 6)).unwrap().message
+            trend(&peaks, Design::Balanced, 6).unwrap().message
         };
         let cancels = "a steady trend cancels out";
         assert!(message(rising).contains(cancels), "{}", message(rising));
